@@ -16,8 +16,8 @@ from benchmarks.daemon_site import Site
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology
 from wavewright.engine.messages.encoding import MessageAddress, encode
-from wavewright.engine.messages.requests import JobRequest, RequestPayload, ValidationResult
-from wavewright.executor.job_store.records import MessageId, OutgoingMessage
+from wavewright.engine.messages.models import JobRequest, RequestPayload, ValidationResult
+from wavewright.executor.store.job_records import MessageId, OutgoingMessage
 from wavewright.planner.types import JsonObject
 
 STEPS: Final = 6

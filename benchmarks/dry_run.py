@@ -8,12 +8,12 @@ from benchmarks.engine import ADD, NO_END
 from benchmarks.measure import best_of_calls, show_table
 from benchmarks.shapes import SHAPES, plan_of
 from wavewright.config.documents import read_document
-from wavewright.engine.dry_run import DryRun, forecast
-from wavewright.engine.dry_run_page import dry_run_page
-from wavewright.engine.dry_run_text import dry_run_text
-from wavewright.engine.jobs import PlanDraft, PlanOrigin, ResolvedJob
-from wavewright.planner.goals import AvailableTool, Goal, Limits
-from wavewright.planner.models import Plan
+from wavewright.engine.dry_run.forecast import DryRun, forecast
+from wavewright.engine.dry_run.page import dry_run_page
+from wavewright.engine.dry_run.text import dry_run_text
+from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin, ResolvedJob
+from wavewright.planner.language.goals import AvailableTool, Goal, Limits
+from wavewright.planner.language.plan import Plan
 
 STEPS = 1_000
 NOW = dt.datetime(2024, 12, 2, tzinfo=dt.UTC)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import datetime as dt
 
-from wavewright.executor.events import Event, GateRecord
-from wavewright.executor.execution import execute
-from wavewright.executor.journal import Journal
-from wavewright.executor.ports import GateView
-from wavewright.executor.state import RunState
-from wavewright.planner.goals import Limits
-from wavewright.planner.graph import PlanGraph
-from wavewright.planner.models import Plan
-from wavewright.planner.signatures import ToolSignature
+from wavewright.executor.events.state import RunState
+from wavewright.executor.events.types import Event, GateRecord
+from wavewright.executor.run.execution import execute
+from wavewright.executor.run.ports import GateView
+from wavewright.executor.store.journal import Journal
+from wavewright.planner.language.goals import Limits
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, RunId, Schedule, StepId
-from wavewright.tools.calls import Tool, ToolCall
+from wavewright.tools.functions.tool import Tool, ToolCall
 
 NOW = dt.datetime(2010, 3, 1, tzinfo=dt.UTC)
 NO_END = 10**9

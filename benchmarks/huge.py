@@ -70,7 +70,7 @@ def seconds_a_step(shape: str, size: int, turns: int) -> tuple[float, float, flo
     """Return the seconds of one step, best of some turns, and the peak of memory before and after the first."""
     from benchmarks.engine import run_engine
     from benchmarks.shapes import plan_of
-    from wavewright.planner.graph import PlanGraph
+    from wavewright.planner.plans.graph import PlanGraph
 
     plan = plan_of(SHAPES[shape](size))
     graph = PlanGraph.of(plan)

@@ -20,13 +20,13 @@ from benchmarks.bare import run_fifo
 from benchmarks.engine import NO_END, NOW, ask_gates
 from benchmarks.measure import show_table
 from benchmarks.shapes import Shape, plan_of
-from wavewright.executor.execution import execute
-from wavewright.planner.goals import Limits
-from wavewright.planner.graph import PlanGraph
-from wavewright.planner.models import Plan
-from wavewright.planner.signatures import ToolSignature
+from wavewright.executor.run.execution import execute
+from wavewright.planner.language.goals import Limits
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, RunId, Schedule
-from wavewright.tools.calls import Tool, ToolCall
+from wavewright.tools.functions.tool import Tool, ToolCall
 
 LAYERS, WIDTH, READS, CAP = 10, 20, 3, 16
 SEEDS = (1, 2, 3, 4, 5)

@@ -26,16 +26,16 @@ import httpx2
 
 from benchmarks.engine import NOW
 from benchmarks.measure import show_table
-from wavewright.config.model_settings import ModelsSection
+from wavewright.config.sections import ModelsSection
 from wavewright.config.settings import Settings, load_settings
-from wavewright.executor.execution import execute
-from wavewright.executor.purse import MemoryBudgetStore
-from wavewright.planner.goals import AvailableTool, Goal, Limits
-from wavewright.planner.ladders import read_ladders
-from wavewright.planner.model_port import ModelCall, ModelClient, ModelUse
-from wavewright.planner.models import Plan
-from wavewright.planner.planning import make_plan
-from wavewright.planner.signatures import ToolSignature
+from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.run.execution import execute
+from wavewright.planner.language.goals import AvailableTool, Goal, Limits
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.planning.planner import make_plan
+from wavewright.planner.ports.fallback_ladder import read_ladders
+from wavewright.planner.ports.model_port import ModelCall, ModelClient, ModelUse
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.prompts import Prompts
 from wavewright.tools.models import open_models

@@ -15,9 +15,9 @@ from benchmarks.bare import run_bare
 from benchmarks.engine import run_engine
 from benchmarks.measure import MICROSECOND, best_of, best_of_calls, show_table
 from benchmarks.shapes import SHAPES, layered, plan_of
-from wavewright.executor.journal_sqlite import SqliteJournal
-from wavewright.planner.graph import PlanGraph
-from wavewright.planner.models import Plan
+from wavewright.executor.sqlite.journal import SqliteJournal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import RunId
 
 JOURNALED_TURNS = 7

@@ -17,8 +17,8 @@ from benchmarks.overhead import journaled_seconds
 from benchmarks.shapes import SHAPES, plan_of
 from tests.support.postgres import NoServer, PostgresServer, serving
 from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.planner.graph import PlanGraph
-from wavewright.planner.models import Plan
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import RunId
 
 TURNS = 5

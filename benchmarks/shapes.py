@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wavewright.planner.models import Plan, Step
+from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.types import StepId
 
 Shape = list[list[int]]

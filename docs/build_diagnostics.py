@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-from wavewright.planner.catalogue import CATALOGUE, FAMILIES, RESERVED_FAMILIES, Entry
+from wavewright.planner.diagnostics.catalogue import CATALOGUE, FAMILIES, RESERVED_FAMILIES, Entry
 
 ROOT = Path(__file__).parent.parent
 BROKEN = ROOT / "tests" / "planner" / "broken"

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from wavewright.config import Settings, load_settings
-from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.documents import DocumentError
 from wavewright.config.environment import VARIABLES
-from wavewright.config.model_settings import ModelsSection
+from wavewright.config.sections import DaemonSection, ModelsSection
 from wavewright.config.settings import SettingsFile, settings_schema
 
 KEY = "sk-only-the-owner-may-see-this"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.crash.volume import IS_WHOLE
+from tests.crash.run_size import IS_WHOLE
 
 if TYPE_CHECKING:
     from tests.support.rabbitmq import Broker

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from aio_pika import Message
 
-from tests.crash.points import reach
-from tests.crash.workplace import INTAKE, add_line, read_lines
-from wavewright.engine.bus.shipment import PublishBatch
+from tests.crash.crash_points import reach
+from tests.crash.crash_project import INTAKE, add_line, read_lines
+from wavewright.engine.bus.publisher import PublishBatch
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.executor.job_store.records import OutgoingMessage
+from wavewright.executor.store.job_records import OutgoingMessage
 from wavewright.planner.types import JsonObject
 
 
@@ -89,7 +89,7 @@ class FileBroker:
             settlement=_Settling(self, name),
         )
 
-    async def bury(self, delivery: Delivery, kind: str, reason: str) -> None:
+    async def dead_letter(self, delivery: Delivery, kind: str, reason: str) -> None:
         """Lay a message aside as a dead letter."""
         add_line(self._dead, {"id": delivery.message_id, "kind": kind, "reason": reason})
         await delivery.ack()

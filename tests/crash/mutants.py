@@ -16,16 +16,20 @@ from uuid import uuid4
 import pytest
 
 from wavewright.engine.bus import relay
-from wavewright.engine.daemon import accounts, intake, reports
-from wavewright.engine.messages import decoding, wire_json
+from wavewright.engine.daemon import job_projection as accounts
+from wavewright.engine.daemon import message_handler as intake
+from wavewright.engine.daemon import reports
+from wavewright.engine.messages import decoding
+from wavewright.engine.messages import strict_json as wire_json
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.executor import journal_store, purse_store
-from wavewright.executor.budgets import Reserve
-from wavewright.executor.job_store import sqlite_outbox
-from wavewright.executor.job_store.records import OutgoingMessage
-from wavewright.executor.journal_leases import SqliteLeases
-from wavewright.executor.journal_sqlite import SqliteJournal
-from wavewright.planner.spending import Reservation
+from wavewright.executor.budgets.limits import Reserve
+from wavewright.executor.sqlite import budget_store as purse_store
+from wavewright.executor.sqlite import event_store as journal_store
+from wavewright.executor.sqlite import outbox as sqlite_outbox
+from wavewright.executor.sqlite.journal import SqliteJournal
+from wavewright.executor.sqlite.leases import SqliteLeases
+from wavewright.executor.store.job_records import OutgoingMessage
+from wavewright.planner.ports.budgets import Reservation
 
 Patch = pytest.MonkeyPatch
 
@@ -75,7 +79,7 @@ def _a_foreign_cancellation_taken_for_ones_own(patch: Patch) -> None:
         del place
         return await call
 
-    patch.setattr("wavewright.engine.bus.guard.guarded", unguarded)
+    patch.setattr("wavewright.engine.bus.channels.guarded", unguarded)
 
 
 def _a_committed_write_tried_again(patch: Patch) -> None:
@@ -100,7 +104,7 @@ def _dead_letters_that_come_again(patch: Patch) -> None:
     async def give_back(_self: intake.MessageHandler, delivery: Delivery, *_: str) -> None:
         await delivery.requeue()
 
-    patch.setattr(intake.MessageHandler, "_bury", give_back)
+    patch.setattr(intake.MessageHandler, "_dead_letter", give_back)
 
 
 def _an_outbox_without_leases(patch: Patch) -> None:

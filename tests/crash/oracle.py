@@ -14,10 +14,17 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from tests.crash.workplace import JOURNAL, Asked, Called, read_asked, read_ledger
-from wavewright.executor.events import AnswerKept, Event, ItemFinished, RunFinished, RunStarted, StepFinished
-from wavewright.executor.journal import summarize_run
-from wavewright.executor.journal_reader import JournalReader
+from tests.crash.crash_project import JOURNAL, Asked, Called, read_asked, read_ledger
+from wavewright.executor.events.types import (
+    AnswerKept,
+    Event,
+    ItemFinished,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+)
+from wavewright.executor.sqlite.reader import JournalReader
+from wavewright.executor.store.journal import summarize_run
 from wavewright.planner.types import JsonObject, RunId
 
 ENDS = {"completed", "failed", "dead"}

@@ -17,19 +17,20 @@ from typing import Any, cast
 
 import pytest
 
-from tests.crash import oracle, points
+from tests.crash import crash_points as points
+from tests.crash import oracle
+from tests.crash.crash_project import JOURNAL, LEDGER, add_line, settings_of, write_workplace
 from tests.crash.file_broker import FileBroker
-from tests.crash.little_daemon import Agreeing, LittleDaemon, World, assemble
-from tests.crash.workplace import JOURNAL, LEDGER, add_line, settings_of, write_workplace
-from wavewright.engine.services import open_services
-from wavewright.executor.events import Event, ItemFinished, StepFinished
-from wavewright.executor.job_store.records import JobId, OutboxWrites, OutgoingMessage
-from wavewright.executor.job_store.sqlite import SqliteJobStore
-from wavewright.executor.journal_sqlite import SqliteJournal
+from tests.crash.minimal_daemon import Agreeing, LittleDaemon, World, assemble
+from wavewright.engine.pipeline.services import open_services
+from wavewright.executor.events.types import Event, ItemFinished, StepFinished
+from wavewright.executor.sqlite.job_store import SqliteJobStore
+from wavewright.executor.sqlite.journal import SqliteJournal
+from wavewright.executor.store.job_records import JobId, OutboxWrites, OutgoingMessage
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
-from wavewright.tools import user_tools
-from wavewright.tools.calls import Tool
+from wavewright.tools.functions import user_tools
+from wavewright.tools.functions.tool import Tool
 
 NOW = 1_780_000_100.0
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.crash.figures import note
-from tests.crash.fleet import Fleet, fleet
+from tests.crash.crash_project import job_id, whole_job
+from tests.crash.daemon_processes import Fleet, fleet
+from tests.crash.measurements import note
 from tests.crash.oracle import violations
-from tests.crash.volume import volume
-from tests.crash.workplace import job_id, whole_job
+from tests.crash.run_size import volume
 from tests.support.rabbitmq import Broker
 from tests.support.tcp_proxy import TcpProxy
 

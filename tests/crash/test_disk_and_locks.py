@@ -14,17 +14,17 @@ import anyio
 import pytest
 
 from tests.crash import oracle
-from tests.crash.figures import note
+from tests.crash.crash_project import JOURNAL, job_id, request_of, whole_job, write_workplace
+from tests.crash.daemon_processes import fleet, until
 from tests.crash.file_broker import FileBroker
-from tests.crash.fleet import fleet, until
-from tests.crash.little_daemon import Agreeing, little_daemon
+from tests.crash.measurements import note
+from tests.crash.minimal_daemon import Agreeing, little_daemon
+from tests.crash.run_size import volume
 from tests.crash.sqlite_shim import Shim, SqliteUnreachable, fill_from, let_pass
-from tests.crash.volume import volume
-from tests.crash.workplace import JOURNAL, job_id, request_of, whole_job, write_workplace
 from tests.repository.tree import ROOT
 from tests.support.rabbitmq import Broker
 from tests.support.session_server import unavailable
-from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.store.errors import JournalError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(200, 3600))]
 EVERY = volume(67, 7)

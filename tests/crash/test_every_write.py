@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.figures import note
-from tests.crash.forks import Spec, again, deaths
+from tests.crash.forked_daemons import Spec, again, deaths
+from tests.crash.measurements import note
+from tests.crash.run_size import volume
 from tests.crash.sqlite_shim import Shim, SqliteUnreachable, let_pass
-from tests.crash.volume import volume
 from tests.support.session_server import unavailable
 
 LANES = 4

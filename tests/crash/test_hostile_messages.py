@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.messages.letters import GOAL, NOW, RULES, delivered, envelope
+from tests.engine.messages.sample_messages import GOAL, NOW, RULES, delivered, envelope
 from wavewright.engine.messages.decoding import decode
 from wavewright.engine.messages.refusals import MessageRejected
 

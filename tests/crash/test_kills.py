@@ -9,11 +9,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.crash.figures import note
-from tests.crash.fleet import Daemon, Fleet, fleet
+from tests.crash.crash_project import job_id, read_ledger, whole_job
+from tests.crash.daemon_processes import Daemon, Fleet, fleet
+from tests.crash.measurements import note
 from tests.crash.oracle import violations
-from tests.crash.volume import SEED, chance, volume
-from tests.crash.workplace import job_id, read_ledger, whole_job
+from tests.crash.run_size import SEED, chance, volume
 from tests.support.rabbitmq import Broker
 
 IN_FLIGHT = 20

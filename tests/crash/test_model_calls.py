@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.figures import note
+from tests.crash.crash_project import PROVIDER, add_line, job_id
 from tests.crash.file_broker import job_in
-from tests.crash.forks import Report, Spec, deaths
-from tests.crash.volume import IS_WHOLE, volume
-from tests.crash.workplace import PROVIDER, add_line, job_id
-from wavewright.engine.fake_model.answers import AnswerLike, ClaimedUsage, with_usage
+from tests.crash.forked_daemons import Report, Spec, deaths
+from tests.crash.measurements import note
+from tests.crash.run_size import IS_WHOLE, volume
+from wavewright.engine.fake_model.replies import AnswerLike, ClaimedUsage, with_usage
 from wavewright.engine.fake_model.request import FakeModelRequest
 from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.planner.types import JsonObject

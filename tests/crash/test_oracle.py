@@ -8,9 +8,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.crash.database import read_tables
+from tests.crash.crash_project import Called
 from tests.crash.oracle import Findings, Message, Row, violations
-from tests.crash.workplace import Called
+from tests.crash.postgres_tables import read_tables
 from tests.executor.event_examples import run_finished, run_started
 from tests.support.postgres import PostgresServer
 from wavewright.config.settings import load_settings

@@ -10,13 +10,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.crash.figures import note
-from tests.crash.fleet import Daemon, Fleet, fleet, until
+from tests.crash.crash_project import JOURNAL, job_id, poison_job, small_job, whole_job
+from tests.crash.daemon_processes import Daemon, Fleet, fleet, until
+from tests.crash.measurements import note
 from tests.crash.oracle import violations
-from tests.crash.volume import chance, volume
-from tests.crash.workplace import JOURNAL, job_id, poison_job, small_job, whole_job
+from tests.crash.run_size import chance, volume
 from tests.support.rabbitmq import Broker
-from wavewright.executor.lease import LEASE_SECONDS
+from wavewright.executor.store.leases import LEASE_SECONDS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(200, 3600))]
 

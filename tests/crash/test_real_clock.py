@@ -12,16 +12,16 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.crash.figures import note
-from tests.crash.fleet import Fleet, fleet, until
+from tests.crash.crash_project import MODEL_KEY, asking_job, job_id, read_asked, whole_job
+from tests.crash.daemon_processes import Fleet, fleet, until
+from tests.crash.measurements import note
 from tests.crash.oracle import violations
+from tests.crash.run_size import volume
 from tests.crash.test_model_calls import answer_and_note
-from tests.crash.volume import volume
-from tests.crash.workplace import MODEL_KEY, asking_job, job_id, read_asked, whole_job
 from tests.support.rabbitmq import Broker
 from tests.support.session_server import unavailable
 from wavewright.engine.fake_model.server import FakeModelServer
-from wavewright.executor.job_store.records import JobId
+from wavewright.executor.store.job_records import JobId
 from wavewright.planner.types import JsonObject
 
 LIBRARY = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), None)

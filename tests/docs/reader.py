@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.docs.blocks import Command, Project
 from tests.repository.tree import ROOT
-from wavewright.executor.postgres.faults import display_url
+from wavewright.executor.postgres.driver import display_url
 
 # What differs from run to run and says nothing.
 _VARYING = (

@@ -17,7 +17,7 @@ from tests.docs.blocks import Block, blocks, commands, page_name, pages, project
 from tests.docs.reader import Reader, brought_up_to_date
 from tests.support.postgres import PostgresServer
 from tests.support.rabbitmq import Broker, RunningBroker
-from wavewright.planner.reader import read_plan
+from wavewright.planner.reading.reader import read_plan
 
 NAMES_BROKER = "$ export WAVEWRIGHT_AMQP_URL="
 NAMES_DATABASE = "$ export WAVEWRIGHT_PG_URL="

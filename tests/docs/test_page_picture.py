@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.blocks import pages
 from tests.repository.tree import ROOT
-from tests.reviewer.test_report_in_chromium import CHROMIUM, first_pixel
+from tests.reviewer.report.test_page_in_chromium import CHROMIUM, first_pixel
 
 PICTURE = ROOT / "docs" / "images" / "dry-run-page.png"
 DRAW = (

@@ -13,31 +13,29 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from tests.repository.tree import ROOT
-from wavewright.config.daemon_settings import (
+from wavewright.config.environment import VARIABLES, EnvironmentVariable
+from wavewright.config.sections import (
+    BudgetSettings,
+    BudgetsSection,
     DaemonSection,
     IdentitySettings,
     MaxLimitsSection,
-    QueuesSection,
-    ValidationSection,
-)
-from wavewright.config.environment import VARIABLES, EnvironmentVariable
-from wavewright.config.model_settings import (
-    BudgetSettings,
-    BudgetsSection,
     ModelProviderSettings,
     ModelsSection,
     PriceSettings,
+    QueuesSection,
+    ValidationSection,
 )
 from wavewright.config.settings import SettingsFile
-from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.app import app
-from wavewright.executor import events
-from wavewright.planner.cel_functions import FUNCTIONS
-from wavewright.planner.goals import GoalTemplate, Job, Limits, Recipe, Rules
-from wavewright.planner.model_port import ModelUse
-from wavewright.planner.models import Cap, Gate, Plan, Retry, Step
+from wavewright.engine.cli.common import exit_codes
+from wavewright.executor.events import types as events
+from wavewright.planner.cel.functions import FUNCTIONS
+from wavewright.planner.language.goals import GoalTemplate, Job, Limits, Recipe, Rules
+from wavewright.planner.language.plan import Cap, Gate, Plan, Retry, Step
+from wavewright.planner.ports.model_port import ModelUse
 from wavewright.reviewer.records import Package, ReviewResult
-from wavewright.tools.user_tools import ToolOptions
+from wavewright.tools.functions.user_tools import ToolOptions
 from wavewright.tools.workers.agent import AgentLimits
 from wavewright.tools.workers.specs import WorkerSpec
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.engine.conftest import Answer, CommandLine
-from wavewright.reviewer.packaging import read_package
+from wavewright.reviewer.package.builder import read_package
 from wavewright.reviewer.records import Package
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from syrupy.assertion import SnapshotAssertion
 
 from wavewright.config.settings import load_settings
-from wavewright.engine.context import ApprovalRequest, Ports
 from wavewright.engine.default_pipeline import default_pipeline
+from wavewright.engine.pipeline.cancellation import CancellationToken
+from wavewright.engine.pipeline.context import ApprovalRequest, Ports
 from wavewright.engine.session import ignore_run_event, utc_now
-from wavewright.engine.stopping import CancellationToken
-from wavewright.executor.journal import MemoryJournal
+from wavewright.executor.store.journal import MemoryJournal
 from wavewright.tools.workers.services import make_services
 
 

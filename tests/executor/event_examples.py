@@ -6,13 +6,12 @@ from typing import cast, get_args
 
 from hypothesis import strategies as st
 
-from wavewright.executor import events
-from wavewright.executor.events import Event, RunFinished, RunStarted, StepFinished, StepStatus
-from wavewright.planner.ladder import RungRecord
-from wavewright.planner.memory import ModelQuestion
-from wavewright.planner.model_port import ModelOutcome, ModelUse, Role
+from wavewright.executor.events import types as events
+from wavewright.executor.events.types import Event, RunFinished, RunStarted, StepFinished, StepStatus
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.ports.model_port import ModelOutcome, ModelQuestion, ModelUse, Role
 from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, PlanHash, RunId, StepId, StepKey
-from wavewright.tools.calls import AgentToolCall
+from wavewright.tools.functions.tool import AgentToolCall
 
 EVENT_TYPES: tuple[type[Event], ...] = get_args(Event)
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from tests.executor.event_examples import step_finished
-from wavewright.executor.job_store.records import (
+from wavewright.executor.store.job_records import (
     Decision,
     DecisionId,
     JobChange,

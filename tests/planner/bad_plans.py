@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from wavewright.planner.goals import AvailableTool, Goal
-from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.language.goals import AvailableTool, Goal
+from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 
 NOT_OURS = frozenset({"x42", "x44", "x45", "x46"})

@@ -16,19 +16,25 @@ from pathlib import Path
 from typing import Any
 
 from wavewright.config.documents import ReadLimits, Source, read_document
-from wavewright.planner.allowance import Allowance, RemainingBudget
-from wavewright.planner.binding import bind_plan
-from wavewright.planner.check_readiness import Obstacle, check_readiness
-from wavewright.planner.checker import check
-from wavewright.planner.diagnostics import Diagnostic, locate_diagnostics
-from wavewright.planner.goals import Goal, GoalTemplate, Job
-from wavewright.planner.hashing import plan_hash
-from wavewright.planner.models import Plan, PlanPatch
-from wavewright.planner.patches import check_patch
-from wavewright.planner.reader import PlanText, read_model, read_model_answer, read_plan, read_plan_file
-from wavewright.planner.rendering import render_text
-from wavewright.planner.resolving import resolve_goal
-from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.feasibility import Obstacle, check_readiness
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, locate_diagnostics
+from wavewright.planner.diagnostics.rendering import render_text
+from wavewright.planner.language.goals import Goal, GoalTemplate, Job
+from wavewright.planner.language.hashing import plan_hash
+from wavewright.planner.language.plan import Plan, PlanPatch
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.goal_resolution import resolve_goal
+from wavewright.planner.plans.patches import check_patch
+from wavewright.planner.ports.budgets import Allowance, RemainingBudget
+from wavewright.planner.reading.reader import (
+    PlanText,
+    read_model,
+    read_model_answer,
+    read_plan,
+    read_plan_file,
+)
 from wavewright.planner.types import StepId
 
 FOLDER = Path(__file__).parent / "broken"

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wavewright.planner.goals import Goal, GoalTemplate, Job
-from wavewright.planner.ladder import Ladder
-from wavewright.planner.ladders import read_ladders
-from wavewright.planner.model_port import (
+from wavewright.planner.language.goals import Goal, GoalTemplate, Job
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.planning.planner import PlanningResult, make_plan
+from wavewright.planner.plans.goal_resolution import resolve_goal
+from wavewright.planner.ports.fallback_ladder import Ladder, read_ladders
+from wavewright.planner.ports.model_port import (
     LoopLimits,
     LoopTool,
     ModelAnswer,
@@ -23,12 +26,8 @@ from wavewright.planner.model_port import (
     OnUse,
     Role,
 )
-from wavewright.planner.models import Plan
-from wavewright.planner.planning import PlanningResult, make_plan
-from wavewright.planner.resolving import resolve_goal
-from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import JsonObject, JsonSchema
-from wavewright.prompts.loading import Prompts
+from wavewright.prompts.templates import Prompts
 
 READING: JsonSchema = {
     "type": "object",

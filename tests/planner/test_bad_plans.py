@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.planner.bad_plans import Case, cases, contract_tools, goal_of
-from wavewright.planner.checker import check
-from wavewright.planner.models import Plan
-from wavewright.planner.reader import read_model_answer
+from wavewright.planner.checks.checker import check
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.reading.reader import read_model_answer
 
 CORPUS = Path(__file__).parents[3] / "shared" / "cases" / "bad_plans"
 

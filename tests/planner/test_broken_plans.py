@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.planner.broken_plans import BrokenPlan, broken_plans
-from wavewright.planner.catalogue import CATALOGUE, FAMILIES, RESERVED_FAMILIES, DiagnosticEntry
+from wavewright.planner.diagnostics.catalogue import CATALOGUE, FAMILIES, RESERVED_FAMILIES, DiagnosticEntry
 
 ROOT = Path(__file__).parents[2]
 PLANS = broken_plans()

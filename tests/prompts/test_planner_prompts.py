@@ -10,12 +10,12 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.planner.planning_case import JOB, TOOLS, faulty, goal_of
-from wavewright.planner.checker import check
-from wavewright.planner.goals import AvailableTool, Goal, Job
-from wavewright.planner.planned import AnsweredQuestion
-from wavewright.planner.planner_prompt import planner_prompt, repair_reply, truncate_value
-from wavewright.planner.reader import read_model_answer
-from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.checks.checker import check
+from wavewright.planner.language.goals import AvailableTool, Goal, Job
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.planning.outcome import AnsweredQuestion
+from wavewright.planner.planning.prompt import planner_prompt, repair_reply, truncate_value
+from wavewright.planner.reading.reader import read_model_answer
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, Prompts
 

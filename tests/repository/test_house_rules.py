@@ -13,20 +13,20 @@ from tests.repository.tree import ROOT, module_name, shipped_modules
 
 # A fault is a result there, not a crash: each entry says whose call or whose wait ends at that edge.
 BROAD_EXCEPT_ALLOWED = {
-    "wavewright.engine.cli.failures": "the edge of the program: whatever happens becomes a message and an exit code",
-    "wavewright.engine.daemon.work": "the edge of a job: its fault is counted against it, and ends no daemon",
+    "wavewright.engine.cli.common.errors": "the edge of the program: a failure becomes a message and an exit code",
+    "wavewright.engine.daemon.job_runner": "the edge of a job: its fault is counted against it, and ends no daemon",
     "wavewright.engine.fake_model.server": "the call of a rule given by the caller: raised to him when the test ends",
     "wavewright.engine.phases.run_targets": "the edge of a target: its fault is journaled, and its neighbours go on",
-    "wavewright.executor.capture": "the formatting of a log record: its arguments may be anything",
-    "wavewright.executor.deadlines": "the awaiting of a call step by step: whatever is thrown is thrown into it",
-    "wavewright.executor.journal_sqlite": "the end of a write: whoever waits for it is told, or would wait for ever",
-    "wavewright.executor.postgres.desk": "the end of a thread: whoever waits for it is told, or would wait for ever",
-    "wavewright.executor.postgres.jobs": "the call of a caller's `tell`: what it raises is raised to that caller",
-    "wavewright.executor.purse_sqlite": "the end of a thread: whoever waits for it is told, or would wait for ever",
-    "wavewright.executor.retry": "the text and properties of an exception: its class may be a tool's own",
-    "wavewright.executor.runner": "the call of a tool",
-    "wavewright.tools.workers.agent_calls": "the call of a tool by an agent: a failure is told to the model",
-    "wavewright.tools.user_tools": "the import of a user's module",
+    "wavewright.executor.run.emissions": "the formatting of a log record: its arguments may be anything",
+    "wavewright.executor.run.deadlines": "the awaiting of a call step by step: whatever is thrown is thrown into it",
+    "wavewright.executor.sqlite.journal": "the end of a write: whoever waits for it is told, or would wait for ever",
+    "wavewright.executor.postgres.writer": "the end of a thread: whoever waits for it is told, or would wait for ever",
+    "wavewright.executor.postgres.job_store": "the call of a caller's `tell`: what it raises is raised to that caller",
+    "wavewright.executor.sqlite.budget_store": "the end of a thread: whoever waits is told, or would wait for ever",
+    "wavewright.executor.run.failures": "the text and properties of an exception: its class may be a tool's own",
+    "wavewright.executor.run.step_runner": "the call of a tool",
+    "wavewright.tools.workers.agent_tools": "the call of a tool by an agent: a failure is told to the model",
+    "wavewright.tools.functions.user_tools": "the import of a user's module",
 }
 
 FORBIDDEN_IMPORTS = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.repository.tree import ROOT
-from wavewright.config.extras import EXTRAS, is_installed
+from wavewright.config.installation import EXTRAS, is_installed
 
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tests.reviewer.scripted import Fails, ScriptedRun, goal_for, plan_of, run_plan, signature
-from wavewright.executor.events import Event, LoopToolCalled, ModelCalled, RungTaken
-from wavewright.executor.state import fold
-from wavewright.planner.ladder import RungRecord
-from wavewright.planner.model_port import ModelUse
+from tests.reviewer.scripted_runs import Fails, ScriptedRun, goal_for, plan_of, run_plan, signature
+from wavewright.executor.events.state import fold
+from wavewright.executor.events.types import Event, LoopToolCalled, ModelCalled, RungTaken
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer import Package, build_package, review_by_code
 from wavewright.reviewer.records import Opinion, RefusedAction
-from wavewright.tools.calls import AgentToolCall
+from wavewright.tools.functions.tool import AgentToolCall
 
 CODES = ("GNP", "SKS", "XRO")
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from wavewright.planner.ladder import Ladder, Rung, RungRecord, RungTimeout
-from wavewright.planner.model_port import (
+from wavewright.planner.ports.fallback_ladder import Ladder, Rung, RungRecord, RungTimeout
+from wavewright.planner.ports.model_port import (
     LoopLimits,
     LoopTool,
     ModelAnswer,

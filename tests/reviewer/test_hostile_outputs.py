@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.reviewer.scripted import NOW, Fails, ScriptedRun, View, goal_for, plan_of, run_plan
 from tests.reviewer.scripted_models import ScriptedModels, recovery_ladder, reviewer_ladder
-from wavewright.planner.model_port import ModelCall
+from tests.reviewer.scripted_runs import NOW, Fails, ScriptedRun, View, goal_for, plan_of, run_plan
+from wavewright.planner.ports.model_port import ModelCall
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.prompts import Prompts
 from wavewright.reviewer import ModelJudge, make_verifier, replan, review_by_code, review_by_model

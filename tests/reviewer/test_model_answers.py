@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.reviewer.scripted_models import Scripted, ScriptedModels, cut_off
-from wavewright.planner.model_port import ModelCall, ModelError
+from wavewright.planner.ports.model_port import ModelCall, ModelError
 from wavewright.reviewer.model_answers import (
     AnswerDeclined,
     AnswerMisfit,

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wavewright.planner.types import Json
-from wavewright.reviewer.times import duration_text, read_time
-from wavewright.reviewer.values import brief, shape, visible
+from wavewright.reviewer.values import brief, duration_text, read_time, shape, visible
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -9,7 +9,7 @@ from functools import partial
 import anyio
 
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
-from wavewright.tools.calls import Tool, ToolCall
+from wavewright.tools.functions.tool import Tool, ToolCall
 
 MARCH_2010 = dt.datetime(2010, 3, 1, tzinfo=dt.UTC)
 

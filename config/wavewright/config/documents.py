@@ -1,4 +1,9 @@
-"""Documents: the one door through which whatever a person or a model wrote is read.
+"""Strict JSON, read fast.
+
+The interpreter's own decoder does the reading, with a hook wherever it is more tolerant than JSON is; places are not
+kept. Only where something is wrong is the text read again, by the scanner, which says what and where.
+
+Documents: the one door through which whatever a person or a model wrote is read.
 
 A *document* is a JSON value that knows where its nodes stand. JSON and YAML give the same values, and so does TOML,
 which is read where a name asks for it; all are read strictly, so that no two readers can disagree on what a text
@@ -7,15 +12,103 @@ says. Places are worked out when they are first asked for: a sound document neve
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from wavewright.config.sources import DocumentError, DocumentFault, ReadLimits, Source, Span
+from wavewright.config.sources import (
+    MAX_EXACT_INTEGER,
+    DocumentError,
+    DocumentFault,
+    ReadLimits,
+    Source,
+    Span,
+)
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from wavewright.config.nodes import Node
+    from wavewright.config.sources import Node
+
+
+_SUSPECT_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+
+
+class _UnsupportedJsonError(Exception):
+    """Something that the decoder reads and JSON, or this project, does not."""
+
+
+def _refuse(_name: str) -> NoReturn:
+    raise _UnsupportedJsonError
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 17:
+        raise _UnsupportedJsonError
+    number = int(digits)
+    if abs(number) > MAX_EXACT_INTEGER:
+        raise _UnsupportedJsonError
+    return number
+
+
+def _fraction(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise _UnsupportedJsonError
+    return number
+
+
+def _object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise _UnsupportedJsonError
+    return value
+
+
+_decode = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_fraction, parse_constant=_refuse
+).decode
+
+
+def read_json(source: Source, limits: ReadLimits) -> JsonValue:
+    """Read strict JSON into a plain value.
+
+    Raises:
+        DocumentError: with every fault of the text, in its order.
+    """
+    try:
+        value: JsonValue = _decode(source.text)
+    except (_UnsupportedJsonError, json.JSONDecodeError, RecursionError):
+        return _read_with_scanner(source, limits)
+    # An escaped NUL or surrogate may be half of a pair, or the text "\\ud800": the scanner knows.
+    if _is_deeper(value, limits.max_depth) or _SUSPECT_ESCAPE.search(source.text):
+        return _read_with_scanner(source, limits)
+    return value
+
+
+def _read_with_scanner(source: Source, limits: ReadLimits) -> JsonValue:
+    """Return the value as the scanner reads it, which is loaded for that."""
+    from wavewright.config.json_scanner import scan_json
+    from wavewright.config.sources import plain_value
+
+    return plain_value(scan_json(source, limits))
+
+
+def _is_deeper(value: JsonValue, limit: int) -> bool:
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(limit):
+        level = [
+            child
+            for node in level
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, (dict, list))
+        ]
+        if not level:
+            return False
+    return bool(level)
+
 
 __all__ = [
     "Document",
@@ -56,14 +149,14 @@ class Document:
     def root(self) -> Node:
         """The document as nodes."""
         if self._root is None:
-            from wavewright.config.json_scan import scan_json
+            from wavewright.config.json_scanner import scan_json
 
             self._root = scan_json(self.source, self._limits)
         return self._root
 
     def span(self, pointer: str, *, key: bool = False) -> Span | None:
         """Return where a node stands, or its key; `None` where the document has no such node, or it no key."""
-        from wavewright.config.nodes import find_node
+        from wavewright.config.sources import find_node
 
         found = find_node(self.root, pointer) if self._keeps_places else None
         if found is None:
@@ -91,7 +184,7 @@ def read_document(content: str | bytes, name: str, *, limits: ReadLimits = DEFAU
     """
     source = Source(name, decode(content, name, limits))
     if name.lower().endswith(".toml"):
-        from wavewright.config.toml_text import read_toml
+        from wavewright.config.toml_reader import read_toml
 
         return Document(read_toml(source, limits), source, keeps_places=False)
     if not source.text.strip():
@@ -101,15 +194,13 @@ def read_document(content: str | bytes, name: str, *, limits: ReadLimits = DEFAU
         raise DocumentError(source, (fault,))
     named_yaml = name.lower().endswith(_YAML_SUFFIXES)
     if source.text.lstrip()[0] in "{[" or name.lower().endswith(".json"):
-        from wavewright.config.json_text import read_json
-
         try:
             return Document(read_json(source, limits), source, limits=limits)
         except DocumentError:
             if not named_yaml:
                 raise
-    from wavewright.config.nodes import plain_value
-    from wavewright.config.yaml_text import read_yaml
+    from wavewright.config.sources import plain_value
+    from wavewright.config.yaml_reader import read_yaml
 
     root = read_yaml(source, limits)
     return Document(plain_value(root), source, limits=limits, root=root)

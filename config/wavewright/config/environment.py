@@ -31,11 +31,9 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from wavewright.config.addresses import AmqpUrl, JournalLocation, PgUrl
-from wavewright.config.daemon_settings import HealthAddress, HmacKey, LogLevel, Slots
-from wavewright.config.durations import Seconds
-from wavewright.config.model_settings import CassetteMode, Schedule
+from wavewright.config.sections import CassetteMode, HealthAddress, HmacKey, LogLevel, Schedule, Slots
 from wavewright.config.sources import DocumentError, DocumentFault, Source, Span
+from wavewright.config.value_types import AmqpUrl, JournalLocation, PgUrl, Seconds
 
 
 @dataclass(frozen=True, slots=True)

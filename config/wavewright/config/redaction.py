@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Protocol, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
-from wavewright.config.secret_shapes import REDACTED, SENSITIVE_NAME, PrivateKeyLines, redact_patterns
+from wavewright.config.secret_patterns import REDACTED, SENSITIVE_NAME, PrivateKeyLines, redact_patterns
 
 __all__ = ["REDACTED", "PrivateKeyLines", "Redactor", "known_secrets", "named_secrets"]
 

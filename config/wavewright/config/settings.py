@@ -17,15 +17,20 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from wavewright.config.addresses import JournalLocation, is_url
-from wavewright.config.daemon_settings import DaemonSection, with_daily_tokens
 from wavewright.config.documents import Document, DocumentError, DocumentFault, ReadLimits, read_document_file
-from wavewright.config.durations import Seconds
 from wavewright.config.environment import EnvironmentSettings, drop_invalid_variables, read_environment
-from wavewright.config.model_settings import BudgetsSection, CassetteMode, ModelsSection, Schedule
-from wavewright.config.shape import read_as_model
+from wavewright.config.model_validation import read_as_model
+from wavewright.config.sections import (
+    BudgetsSection,
+    CassetteMode,
+    DaemonSection,
+    ModelsSection,
+    Schedule,
+    with_daily_tokens,
+)
 from wavewright.config.sources import EMPTY_DOCUMENT, combine_errors
 from wavewright.config.valid_subset import valid_subset
+from wavewright.config.value_types import JournalLocation, Seconds, is_url
 
 FILE_NAMES = ("wavewright.yaml", "wavewright.yml")
 _LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=20)
@@ -223,7 +228,7 @@ def find_settings_file(folder: Path) -> Path | None:
 
 def settings_schema() -> dict[str, JsonValue]:
     """Return the JSON Schema of `wavewright.yaml`, for editors."""
-    from wavewright.config.published import published_schema
+    from wavewright.config.published_schemas import published_schema
 
     return published_schema(SettingsFile, "settings", "Settings of a project, in wavewright.yaml")
 
@@ -296,7 +301,7 @@ def _read_mapping(file: Path) -> Document:
     except DocumentError as error:
         if [fault.message for fault in error.faults] != [EMPTY_DOCUMENT]:
             raise _mask_keys(error) from None
-        from wavewright.config.nodes import ScalarNode
+        from wavewright.config.sources import ScalarNode
 
         return Document({}, error.source, root=ScalarNode(None, 0, 0))
     if document.value is None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.phases.accept_plan import AcceptPlan
 from wavewright.engine.phases.approve import Approve
-from wavewright.engine.phases.check_plan import CheckPlan, RecheckPlan
 from wavewright.engine.phases.execute_plan import ExecutePlan
-from wavewright.engine.phases.gather_tools import GatherTools
-from wavewright.engine.phases.make_plan import MakePlan
-from wavewright.engine.phases.open_run import OpenRun
-from wavewright.engine.phases.package import BuildPackage, PublishPackage
-from wavewright.engine.phases.read_job import ReadJob
-from wavewright.engine.phases.recover import Recover, goal_not_achieved
-from wavewright.engine.phases.review_run import ReviewRun
+from wavewright.engine.phases.make_plan import AcceptPlan, CheckPlan, MakePlan, RecheckPlan
+from wavewright.engine.phases.open_run import GatherTools, OpenRun, ReadJob
+from wavewright.engine.phases.review_run import (
+    BuildPackage,
+    PublishPackage,
+    Recover,
+    ReviewRun,
+    TakeFeedback,
+    goal_not_achieved,
+    has_feedback,
+)
 from wavewright.engine.phases.run_targets import RunTargets, has_targets
-from wavewright.engine.phases.take_feedback import TakeFeedback, has_feedback
-from wavewright.engine.pipeline import Pipeline, PipelineBuilder
+from wavewright.engine.pipeline.context import Ports, RunContext
+from wavewright.engine.pipeline.pipeline import Pipeline, PipelineBuilder
 
 
 def has_no_plan(context: RunContext) -> bool:

@@ -7,21 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from wavewright.config.settings import Settings
-from wavewright.engine.context import Asker, RunRequest
-from wavewright.engine.jobs import ResolvedJob, resolve_job_file
-from wavewright.engine.services import OpenServices, open_services, remaining_allowance
-from wavewright.engine.toolbox import signatures_to_check, tools_of_goal
-from wavewright.engine.unspent import read_remaining_allowance
-from wavewright.executor.journal_runs import new_run_id
-from wavewright.planner.binding import bind_plan
-from wavewright.planner.checker import check
-from wavewright.planner.goals import Goal
-from wavewright.planner.ladder import RungRecord
-from wavewright.planner.model_port import ModelUse
-from wavewright.planner.models import Plan
-from wavewright.planner.planning import AnsweredQuestion, PlanningResult, make_plan
-from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.token_estimates import estimate_plan_tokens
+from wavewright.engine.dry_run.outlook import read_remaining_allowance
+from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
+from wavewright.engine.pipeline.context import Asker, RunRequest
+from wavewright.engine.pipeline.services import OpenServices, open_services, remaining_allowance
+from wavewright.engine.project.tools import signatures_to_check, tools_of_goal
+from wavewright.executor.store.journal import new_run_id
+from wavewright.planner.checks.checker import check
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.planning.planner import AnsweredQuestion, PlanningResult, make_plan
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.estimates import estimate_plan_tokens
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.ports.model_port import ModelUse
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 from wavewright.config.settings import Settings
-from wavewright.engine.context import (
+from wavewright.engine.default_pipeline import default_pipeline
+from wavewright.engine.pipeline.cancellation import CancellationToken
+from wavewright.engine.pipeline.context import (
     Approver,
     Asker,
+    PackageValidation,
     PeopleForRun,
     Ports,
     Publish,
@@ -21,14 +24,11 @@ from wavewright.engine.context import (
     keep_tools,
     write_package_files,
 )
-from wavewright.engine.default_pipeline import default_pipeline
-from wavewright.engine.feedback import PackageValidation
-from wavewright.engine.pipeline import Observer, PipelineRun
-from wavewright.engine.services import OpenServices, open_services
-from wavewright.engine.stopping import CancellationToken
-from wavewright.executor.events import Event
-from wavewright.executor.journal import Journal
-from wavewright.executor.memory import JournalReplayCache
+from wavewright.engine.pipeline.pipeline import Observer, PipelineRun
+from wavewright.engine.pipeline.services import OpenServices, open_services
+from wavewright.executor.events.types import Event
+from wavewright.executor.run.reuse import JournalReplayCache
+from wavewright.executor.store.journal import Journal
 
 
 def utc_now() -> dt.datetime:

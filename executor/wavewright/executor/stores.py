@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
-from wavewright.executor.job_store.port import JobStore
-from wavewright.executor.journal import Journal
-from wavewright.planner.allowance import InspectableBudgetStore
+from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.journal import Journal
+from wavewright.planner.ports.budgets import InspectableBudgetStore
 
 if TYPE_CHECKING:
-    from wavewright.executor.journal_sqlite import SqliteJournal
+    from wavewright.executor.postgres.budget_store import PostgresBudgetStore
     from wavewright.executor.postgres.journal import PostgresJournal
-    from wavewright.executor.postgres.purse import PostgresBudgetStore
-    from wavewright.executor.purse_sqlite import SqliteBudgetStore
-    from wavewright.executor.retention import RunRemoval
+    from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
+    from wavewright.executor.sqlite.journal import SqliteJournal
+    from wavewright.executor.store.retention import RunRemoval
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def place_of_journal(settings: Settings) -> str:
     """Return where the journal is, as it may be shown: the file, or the database without its password."""
     if settings.journal_url is None:
         return str(settings.journal)
-    from wavewright.executor.postgres.faults import display_url
+    from wavewright.executor.postgres.driver import display_url
 
     return display_url(settings.journal_url)
 
@@ -55,7 +55,7 @@ def journal_of(
         from wavewright.executor.postgres.journal import PostgresJournal
 
         return PostgresJournal(settings.journal_url)
-    from wavewright.executor.journal_sqlite import SqliteJournal
+    from wavewright.executor.sqlite.journal import SqliteJournal
 
     return SqliteJournal(settings.journal, clock=clock)
 
@@ -69,10 +69,10 @@ def budget_store_of(
         JournalError: with the place and the mend.
     """
     if settings.journal_url is not None:
-        from wavewright.executor.postgres.purse import PostgresBudgetStore
+        from wavewright.executor.postgres.budget_store import PostgresBudgetStore
 
         return PostgresBudgetStore(settings.journal_url, settings.budgets, clock)
-    from wavewright.executor.purse_sqlite import SqliteBudgetStore
+    from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
 
     return SqliteBudgetStore(settings.journal, settings.budgets, clock)
 
@@ -99,10 +99,10 @@ async def open_stores(
 
 def removal_of(journal: Journal) -> RunRemoval:
     """Return the removing side of an open journal that is in a file or a database."""
-    from wavewright.executor.journal_sqlite import SqliteJournal
+    from wavewright.executor.sqlite.journal import SqliteJournal
 
     if isinstance(journal, SqliteJournal):
-        from wavewright.executor.retention_sqlite import SqliteRunRemoval
+        from wavewright.executor.sqlite.retention import SqliteRunRemoval
 
         return SqliteRunRemoval(journal)
     from wavewright.executor.postgres.journal import PostgresJournal
@@ -113,12 +113,12 @@ def removal_of(journal: Journal) -> RunRemoval:
 
 
 def _job_store_of(journal: SqliteJournal | PostgresJournal, clock: Callable[[], float]) -> JobStore:
-    from wavewright.executor.journal_sqlite import SqliteJournal
+    from wavewright.executor.sqlite.journal import SqliteJournal
 
     if isinstance(journal, SqliteJournal):
-        from wavewright.executor.job_store.sqlite import SqliteJobStore
+        from wavewright.executor.sqlite.job_store import SqliteJobStore
 
         return SqliteJobStore(journal, clock=clock)
-    from wavewright.executor.postgres.jobs import PostgresJobStore
+    from wavewright.executor.postgres.job_store import PostgresJobStore
 
     return PostgresJobStore(journal)

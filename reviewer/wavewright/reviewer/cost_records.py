@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from wavewright.planner.models import DocumentModel
+from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject, StepId
 
 

@@ -16,12 +16,12 @@ import anyio
 from pydantic import BaseModel, ConfigDict
 
 from wavewright.config.documents import Document, DocumentError
-from wavewright.config.shape import read_as_model
-from wavewright.planner.hashing import canonical_json
-from wavewright.planner.json_in_text import find_json
-from wavewright.planner.ladder import Rung, rung_timeout
-from wavewright.planner.model_port import ModelAnswer, ModelCall, ModelClient, ModelError, OnUse, Turn
-from wavewright.planner.spending import CallHistory
+from wavewright.config.model_validation import read_as_model
+from wavewright.planner.language.hashing import canonical_json
+from wavewright.planner.ports.budgets import CallHistory
+from wavewright.planner.ports.fallback_ladder import Rung, rung_timeout
+from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelClient, ModelError, OnUse, Turn
+from wavewright.planner.reading.json_extraction import find_json
 from wavewright.planner.types import Json, JsonObject
 
 T = TypeVar("T")

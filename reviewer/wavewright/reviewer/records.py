@@ -11,8 +11,8 @@ from typing import Literal
 
 from pydantic import ConfigDict, JsonValue
 
-from wavewright.executor.events import ErrorKind, GateRecord, StepError, StepStatus
-from wavewright.planner.models import DocumentModel
+from wavewright.executor.events.types import ErrorKind, GateRecord, StepError, StepStatus
+from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import GateId, JsonObject, StepId
 from wavewright.reviewer.cost_records import LoopCallReport, ModelUses, RungReport
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.engine.bus.pieces import Notices
+from tests.engine.bus.bus_doubles import Notices
 from tests.support.rabbitmq import Broker, RunningBroker, clear
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from tests.engine.bus.pieces import Notices, message
-from tests.engine.bus.test_taking_carefully import send_raw
+from tests.engine.bus.bus_doubles import Notices, message
+from tests.engine.bus.test_consumers import send_raw
 from tests.support.rabbitmq import Broker, RunningBroker, contents
 from wavewright.engine.bus.bus import Bus
 from wavewright.engine.bus.topology import Topology

@@ -15,7 +15,7 @@ from pamqp.body import ContentBody
 from pamqp.frame import marshal
 from pamqp.header import ContentHeader
 
-from tests.engine.bus.pieces import Notices, message, until
+from tests.engine.bus.bus_doubles import Notices, message, until
 from tests.support.rabbitmq import Broker, RunningBroker
 from wavewright.engine.bus.bus import Bus
 from wavewright.engine.bus.topology import Topology

@@ -9,14 +9,14 @@ import aio_pika
 import anyio
 import pytest
 
-from tests.engine.bus.pieces import MemoryOutbox, Notices, message, until
-from tests.engine.bus.test_outlet import declare_small, delete
+from tests.engine.bus.bus_doubles import MemoryOutbox, Notices, message, until
+from tests.engine.bus.test_publisher import declare_small, delete
 from tests.support.rabbitmq import LARGEST_MESSAGE, Broker, RunningBroker, contents
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology
-from wavewright.executor.job_store.records import MessageId, OutgoingMessage
-from wavewright.executor.journal_errors import JournalNotWritten
+from wavewright.executor.store.errors import JournalNotWritten
+from wavewright.executor.store.job_records import MessageId, OutgoingMessage
 
 pytestmark = pytest.mark.anyio
 

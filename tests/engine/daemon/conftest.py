@@ -14,13 +14,13 @@ import aio_pika
 import anyio
 import pytest
 
-from tests.engine.daemon.yard import Counterpart, DaemonProcess, Yard
+from tests.engine.daemon.daemon_project import Counterpart, DaemonProcess, Yard
 from tests.support.rabbitmq import Broker, RunningBroker, clear
 from wavewright.engine.bus.bus import BusSettings, open_bus
 from wavewright.engine.daemon.daemon import run_daemon
-from wavewright.engine.daemon.stopping import ShutdownRequest
+from wavewright.engine.daemon.process import ShutdownRequest
 from wavewright.engine.operations.logs import StructuredLog
-from wavewright.engine.operations.watch import Telemetry
+from wavewright.engine.operations.monitoring import Telemetry
 
 StartDaemon = Callable[..., DaemonProcess]
 

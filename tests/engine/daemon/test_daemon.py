@@ -8,12 +8,12 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.daemon.conftest import InProcess
-from tests.engine.daemon.yard import Counterpart, Yard, job
-from wavewright.engine.messages.requests import GoalRequest, JobRequest
-from wavewright.executor.job_store.records import DecisionId, DecisionMade, JobId
+from tests.engine.daemon.daemon_project import Counterpart, Yard, job
+from wavewright.engine.messages.models import GoalRequest, JobRequest
+from wavewright.executor.store.job_records import DecisionId, DecisionMade, JobId
 from wavewright.executor.stores import open_stores
 from wavewright.planner.types import JsonObject
-from wavewright.tools.threads import THREADS_PER_RUN
+from wavewright.tools.functions.registry import THREADS_PER_RUN
 
 pytestmark = pytest.mark.anyio
 

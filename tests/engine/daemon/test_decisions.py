@@ -11,12 +11,13 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.daemon.conftest import InProcess, StartDaemon
-from tests.engine.daemon.yard import PATIENCE, Counterpart, Yard, job
-from wavewright.engine.approvals import APPROVAL_SECONDS
-from wavewright.engine.daemon.decisions import ApprovalRenewal
+from tests.engine.daemon.daemon_project import PATIENCE, Counterpart, Yard, job
+from wavewright.engine.daemon.maintenance import ApprovalRenewal
+from wavewright.engine.decisions.approvals import APPROVAL_SECONDS
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
-from wavewright.engine.messages.requests import JobRequest, UserDecisionResponse
-from wavewright.executor.job_store.records import (
+from wavewright.engine.messages.models import JobRequest, UserDecisionResponse
+from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.job_records import (
     Decision,
     DecisionId,
     DecisionMade,
@@ -24,7 +25,6 @@ from wavewright.executor.job_store.records import (
     JobRow,
     OutboxWrites,
 )
-from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.stores import Stores, open_stores
 from wavewright.planner.types import JsonObject, RunId
 
@@ -189,11 +189,11 @@ async def test_an_approval_that_came_too_late_counts_for_nothing_and_is_asked_fo
 ) -> None:
     wanted = str(uuid4())
     with monkeypatch.context() as hasty:
-        hasty.setattr("wavewright.engine.daemon.parking.APPROVAL_SECONDS", 0.1)
+        hasty.setattr("wavewright.engine.daemon.note_projection.APPROVAL_SECONDS", 0.1)
         async with in_process():
             await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it"))), key=KEY.encode())
             asked = await counterpart.until_told(wanted, "DECISION_REQUIRED")
-    monkeypatch.setattr("wavewright.engine.approvals.APPROVAL_SECONDS", 0.1)
+    monkeypatch.setattr("wavewright.engine.decisions.approvals.APPROVAL_SECONDS", 0.1)
     await anyio.sleep(0.1)
     late, renewed = await answer_late(cautious, asked)
     async with in_process():

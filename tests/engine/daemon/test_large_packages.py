@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.daemon.conftest import InProcess
-from tests.engine.daemon.yard import Counterpart, Yard, job
-from wavewright.engine.messages.requests import JobRequest
+from tests.engine.daemon.daemon_project import Counterpart, Yard, job
+from wavewright.engine.messages.models import JobRequest
 
 TOOLS = '''
 

@@ -7,10 +7,10 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.daemon.conftest import InProcess
-from tests.engine.daemon.yard import Counterpart, Yard, job
+from tests.engine.daemon.daemon_project import Counterpart, Yard, job
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.fake_model.server import ApiError, FakeModelServer, asked_for, denied
-from wavewright.engine.messages.requests import JobRequest
+from wavewright.engine.messages.models import JobRequest
 from wavewright.planner.types import JsonObject
 
 pytestmark = pytest.mark.anyio

@@ -10,11 +10,11 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.daemon.conftest import InProcess, StartDaemon
-from tests.engine.daemon.yard import Counterpart, Yard, job
+from tests.engine.daemon.daemon_project import Counterpart, Yard, job
 from tests.support.postgres import PostgresServer
 from wavewright.engine.messages.ids import package_id
-from wavewright.engine.messages.requests import JobRequest, ValidationResult
-from wavewright.executor.job_store.records import JobId
+from wavewright.engine.messages.models import JobRequest, ValidationResult
+from wavewright.executor.store.job_records import JobId
 from wavewright.planner.types import JsonObject
 
 pytestmark = pytest.mark.anyio

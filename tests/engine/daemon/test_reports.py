@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.redaction import REDACTED, Redactor
+from wavewright.config.sections import DaemonSection
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.messages.decoding import decode
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.engine.messages.rules import AcceptanceRules
-from wavewright.executor.job_store.records import JobId, JobRequested, JobRow
+from wavewright.executor.store.job_records import JobId, JobRequested, JobRow
 from wavewright.planner.types import JsonObject, RunId
 
 CANARY = "correct-horse-battery"

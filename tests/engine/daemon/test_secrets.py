@@ -17,10 +17,10 @@ import httpx
 import pytest
 
 from tests.engine.daemon.conftest import StartDaemon
-from tests.engine.daemon.yard import PATIENCE, Counterpart, DaemonProcess, Yard, job, steps
-from wavewright.engine.fake_model.answers import failing, no_json
+from tests.engine.daemon.daemon_project import PATIENCE, Counterpart, DaemonProcess, Yard, job, steps
+from wavewright.engine.fake_model.replies import failing, no_json
 from wavewright.engine.fake_model.server import FakeModelServer
-from wavewright.engine.messages.requests import JobRequest, ValidationResult
+from wavewright.engine.messages.models import JobRequest, ValidationResult
 from wavewright.planner.types import JsonObject
 
 pytestmark = pytest.mark.anyio

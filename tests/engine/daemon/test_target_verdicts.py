@@ -11,10 +11,10 @@ import anyio
 import pytest
 
 from tests.engine.daemon.conftest import InProcess, StartDaemon
-from tests.engine.daemon.yard import PATIENCE, Counterpart, Yard
+from tests.engine.daemon.daemon_project import PATIENCE, Counterpart, Yard
 from wavewright.engine.messages.ids import package_id
-from wavewright.engine.messages.requests import GoalRequest, JobRequest, ValidationResult
-from wavewright.executor.job_store.records import JobId
+from wavewright.engine.messages.models import GoalRequest, JobRequest, ValidationResult
+from wavewright.executor.store.job_records import JobId
 from wavewright.executor.stores import open_stores
 from wavewright.planner.types import JsonObject
 

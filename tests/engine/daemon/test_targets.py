@@ -12,11 +12,11 @@ import anyio
 import pytest
 
 from tests.engine.daemon.conftest import InProcess, StartDaemon
-from tests.engine.daemon.yard import PATIENCE, Counterpart, Yard
+from tests.engine.daemon.daemon_project import PATIENCE, Counterpart, Yard
+from wavewright.engine.decisions.questions import OpenQuestion, find_question, list_questions
 from wavewright.engine.messages.ids import package_id
-from wavewright.engine.messages.requests import GoalRequest, JobRequest
-from wavewright.engine.questions import OpenQuestion, find_question, list_questions
-from wavewright.executor.job_store.records import Decision, DecisionId, DecisionMade, JobId
+from wavewright.engine.messages.models import GoalRequest, JobRequest
+from wavewright.executor.store.job_records import Decision, DecisionId, DecisionMade, JobId
 from wavewright.executor.stores import open_stores
 from wavewright.planner.types import Json, JsonObject
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.postgres import PostgresServer
-from wavewright.executor.job_store.sqlite import SqliteJobStore
-from wavewright.executor.journal_sqlite import SqliteJournal
-from wavewright.executor.postgres.jobs import PostgresJobStore
+from wavewright.executor.postgres.budget_store import PostgresBudgetStore
+from wavewright.executor.postgres.job_store import PostgresJobStore
 from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.postgres.purse import PostgresBudgetStore
-from wavewright.executor.purse_sqlite import SqliteBudgetStore
+from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
+from wavewright.executor.sqlite.job_store import SqliteJobStore
+from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.stores import Stores
 
 

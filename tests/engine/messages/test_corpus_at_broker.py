@@ -15,25 +15,25 @@ import anyio
 import pytest
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, HeadersType
 
-from tests.engine.messages.corpus import KEY, Desk, Row, contract, delivery_of, open_desk, rows
-from tests.engine.messages.letters import GOAL, JOB, envelope
+from tests.engine.messages.message_corpus import KEY, Desk, Row, contract, delivery_of, open_desk, rows
+from tests.engine.messages.sample_messages import GOAL, JOB, envelope
 from tests.support.rabbitmq import Broker, RunningBroker, clear, contents
-from wavewright.config.daemon_settings import DaemonSection, QueuesSection
+from wavewright.config.sections import DaemonSection, QueuesSection
 from wavewright.config.settings import load_settings
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology
-from wavewright.engine.daemon.day import DailyBudget
-from wavewright.engine.daemon.intake import MessageHandler
+from wavewright.engine.daemon.daily_budget import DailyBudget
+from wavewright.engine.daemon.dispatcher import Dispatcher
+from wavewright.engine.daemon.job_runner import JobRunner
+from wavewright.engine.daemon.message_handler import MessageHandler
 from wavewright.engine.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.daemon.reports import Reporter
-from wavewright.engine.daemon.slots import Dispatcher
-from wavewright.engine.daemon.work import JobRunner
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.engine.messages.signatures import SIGNATURE_HEADER, sign
+from wavewright.engine.messages.rules import SIGNATURE_HEADER, sign
 from wavewright.engine.operations.logs import StructuredLog
-from wavewright.engine.operations.watch import Telemetry
-from wavewright.engine.services import open_services
-from wavewright.executor.job_store.records import JobId
+from wavewright.engine.operations.monitoring import Telemetry
+from wavewright.engine.pipeline.services import open_services
+from wavewright.executor.store.job_records import JobId
 
 PATIENCE = 30.0
 A_MOMENT = 1.0

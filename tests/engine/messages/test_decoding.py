@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.engine.messages.letters import (
+from tests.engine.messages.sample_messages import (
     ANSWER,
     GOAL,
     JOB,
@@ -21,10 +21,10 @@ from tests.engine.messages.letters import (
     refusal,
     without,
 )
-from wavewright.engine.daemon.slots import SMALL_JOB_WEIGHT
+from wavewright.engine.daemon.dispatcher import SMALL_JOB_WEIGHT
 from wavewright.engine.messages.decoding import decode
 from wavewright.engine.messages.refusals import MessageRejected
-from wavewright.executor.job_store.records import DecisionMade, JobId, JobRequested, VerdictGiven
+from wavewright.executor.store.job_records import DecisionMade, JobId, JobRequested, VerdictGiven
 
 DOCUMENT: Loose = {
     "name": "words",

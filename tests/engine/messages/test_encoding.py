@@ -11,32 +11,30 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.engine.messages.letters import JOB, NOW, RULES
+from tests.engine.messages.sample_messages import JOB, NOW, RULES
 from wavewright.config.redaction import REDACTED, Redactor
 from wavewright.engine.messages.decoding import decode
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.engine.messages.encoding import MessageAddress, correlation_of, encode, sender_of
-from wavewright.engine.messages.envelope import Envelope
 from wavewright.engine.messages.ids import decision_id, message_id, package_id
-from wavewright.engine.messages.refusals import MessageRejected
-from wavewright.engine.messages.reports import (
+from wavewright.engine.messages.models import (
     REPORTS,
+    Envelope,
+    GoalRequest,
+    JobRequest,
     JobStatusUpdate,
     PackageReport,
     ReportPayload,
+    RequestPayload,
     ResearchPackage,
     UserDecisionRequired,
-    ZoneFailure,
-)
-from wavewright.engine.messages.requests import (
-    GoalRequest,
-    JobRequest,
-    RequestPayload,
     UserDecisionResponse,
     ValidationResult,
+    ZoneFailure,
 )
-from wavewright.engine.messages.wire_json import read_strict_json
-from wavewright.executor.job_store.records import (
+from wavewright.engine.messages.refusals import MessageRejected
+from wavewright.engine.messages.strict_json import read_strict_json
+from wavewright.executor.store.job_records import (
     DecisionMade,
     JobId,
     JobRequested,

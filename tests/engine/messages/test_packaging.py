@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.messages.letters import JOB
+from tests.engine.messages.sample_messages import JOB
 from wavewright.engine.messages.ids import package_id
+from wavewright.engine.messages.models import PackageReport, ResearchPackage
 from wavewright.engine.messages.packaging import InvalidResult, package_report
-from wavewright.engine.messages.reports import PackageReport, ResearchPackage
-from wavewright.executor.job_store.records import JobId
+from wavewright.executor.store.job_records import JobId
 from wavewright.planner.types import Json, StepId
 from wavewright.reviewer import records
 

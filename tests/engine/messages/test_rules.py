@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wavewright.config.daemon_settings import DaemonSection, IdentitySettings
-from wavewright.engine.messages.envelope import RequestType
+from wavewright.config.sections import DaemonSection, IdentitySettings
+from wavewright.engine.messages.models import RequestType
 from wavewright.engine.messages.rules import AcceptanceRules, SenderIdentity, acceptance_rules
 
 ALL: frozenset[RequestType] = frozenset({"job_request", "user_decision_response"})

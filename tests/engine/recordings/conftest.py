@@ -11,13 +11,13 @@ import anyio
 import pytest
 
 from tests.engine.conftest import project, wavewright
-from tests.engine.desk_project import write_desk
+from tests.engine.stale_quotes_project import write_desk
 from wavewright.config.settings import load_settings
-from wavewright.engine.context import ApprovalRequest, RunRequest
+from wavewright.engine.pipeline.context import ApprovalRequest, RunRequest
+from wavewright.engine.recordings.job_recording import JobRecording, record_job, replay_job
 from wavewright.engine.recordings.recording_file import Recording, read_recording, write_recording
-from wavewright.engine.recordings.whole_runs import JobRecording, record_job, replay_job
-from wavewright.executor.events import Event
-from wavewright.executor.journal_reader import JournalReader
+from wavewright.executor.events.types import Event
+from wavewright.executor.sqlite.reader import JournalReader
 from wavewright.planner.types import RunId
 
 __all__ = ["project", "wavewright"]

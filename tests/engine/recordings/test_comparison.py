@@ -10,14 +10,14 @@ import anyio
 import pytest
 
 from tests.engine.conftest import CommandLine
-from tests.engine.desk_project import write_desk
-from tests.engine.recordings.test_counterfactual import ran
+from tests.engine.recordings.test_replay import ran
+from tests.engine.stale_quotes_project import write_desk
 from wavewright.config.settings import load_settings
 from wavewright.engine.recordings.comparison import compare
-from wavewright.engine.recordings.counterfactual import ComparedRun, ReplayResult, replay_run
+from wavewright.engine.recordings.replay import ComparedRun, ReplayResult, replay_run
 from wavewright.engine.recordings.replay_settings import ReplayOptions
-from wavewright.executor.events import Event, StepFinished
-from wavewright.executor.state import fold
+from wavewright.executor.events.state import fold
+from wavewright.executor.events.types import Event, StepFinished
 from wavewright.reviewer.records import CapRecord, Confidence, ReviewResult
 
 

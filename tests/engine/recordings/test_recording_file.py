@@ -19,12 +19,12 @@ from wavewright.engine.recordings.recording_file import (
     recording_text,
     write_recording,
 )
-from wavewright.executor.events import LoopToolCalled, ModelCalled, OutputStreamed, RungTaken, StepError
-from wavewright.planner.hashing import step_key
-from wavewright.planner.ladder import RungRecord
-from wavewright.planner.model_port import ModelUse
+from wavewright.executor.events.types import LoopToolCalled, ModelCalled, OutputStreamed, RungTaken, StepError
+from wavewright.planner.language.hashing import step_key
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, StepId
-from wavewright.tools.calls import AgentToolCall
+from wavewright.tools.functions.tool import AgentToolCall
 
 TEXTS = st.text(alphabet=st.characters(), max_size=8)
 VALUES = st.recursive(

@@ -12,17 +12,17 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.conftest import Answer, CommandLine
-from tests.engine.desk_project import take_calls, write_desk
 from tests.engine.equities_project import served_prices
+from tests.engine.model_runs.model_desk import PLAN, TEMPLATE, UNPLANNED, review
+from tests.engine.model_runs.test_equities_with_model import ask_for_help, job_without_recipes
 from tests.engine.recordings.conftest import events_of
+from tests.engine.stale_quotes_project import take_calls, write_desk
 from tests.tools.equities.price_service import Answer as Served
 from tests.tools.equities.price_service import serving
-from tests.wire.desk import PLAN, TEMPLATE, UNPLANNED, review
-from tests.wire.test_equities_over_a_model import ask_for_help, job_without_recipes
 from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer
-from wavewright.engine.recordings.lasting import normalized_journal
-from wavewright.executor.purse_sqlite import SqliteBudgetStore
-from wavewright.planner.spending import BudgetScope, Spend
+from wavewright.engine.recordings.normalized_journal import normalized_journal
+from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
+from wavewright.planner.ports.budgets import BudgetScope, Spend
 from wavewright.planner.types import JsonObject
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.testing.suites import Suite
+from tests.engine.testing.project_suite import Suite
 from wavewright.engine.testing.project import ProjectUnderTest
 
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from tests.engine.testing.suites import Suite
+from tests.engine.testing.project_suite import Suite
 from wavewright.engine.testing import PlanRunner
 from wavewright.engine.testing.changes import describe_changes
 from wavewright.engine.testing.normal_form import FormKind, normal_form
-from wavewright.planner.models import Plan
+from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import JsonObject
 
 JOB = "plans/words.job.yaml"

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.testing.suites import Suite
+from tests.engine.testing.project_suite import Suite
 from wavewright.engine.testing import PlanLoader, PlanRunner, Redaction
-from wavewright.engine.testing.form_text import normal_form_yaml, read_normal_form
 from wavewright.engine.testing.normal_form import FormKind, normal_form
 from wavewright.engine.testing.redactions import RedactionPass, folder_redactions
-from wavewright.executor.events import Event, WaveFinished, WaveStarted
+from wavewright.engine.testing.snapshots import normal_form_yaml, read_normal_form
+from wavewright.executor.events.types import Event, WaveFinished, WaveStarted
 from wavewright.planner.types import Json, JsonObject
 
 JOB = "plans/words.job.yaml"

@@ -7,7 +7,7 @@ import sys
 
 from syrupy.assertion import SnapshotAssertion
 
-from tests.engine.testing.suites import Suite
+from tests.engine.testing.project_suite import Suite
 
 PASSING = """
     def test_the_plan(plan):

@@ -7,7 +7,7 @@ import re
 import anyio.lowlevel
 import pytest
 
-from tests.engine.testing.suites import Suite
+from tests.engine.testing.project_suite import Suite
 from wavewright.engine.testing import PackageView, PlanRunner, ReviewView
 
 JOB = "plans/words.job.yaml"

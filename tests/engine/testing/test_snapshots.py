@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from tests.engine.testing.suites import Suite
+from tests.engine.testing.project_suite import Suite
 
 TESTS = """
     JOB = "plans/words.job.yaml"

@@ -15,7 +15,7 @@ from tests.tools.calling import MARCH_2010, call_for_document
 from tests.tools.equities.market import MONTHS, equities, write_prices
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools import ToolError
-from wavewright.tools.equities.columns import parse_date
+from wavewright.tools.equities.prices import parse_date
 
 HEADER = "date,close\n"
 

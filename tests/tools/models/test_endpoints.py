@@ -9,11 +9,11 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from tests.wire.asking import question
-from wavewright.config.model_settings import ModelsSection
+from tests.support.served_models import question
+from wavewright.config.sections import ModelsSection
 from wavewright.config.settings import Settings
-from wavewright.executor.purse import MemoryBudgetStore
-from wavewright.planner.model_port import ModelError
+from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.planner.ports.model_port import ModelError
 from wavewright.tools.models import ModelConfigError, check_models, open_models
 from wavewright.tools.models.endpoints import NO_KEY, find_endpoint
 

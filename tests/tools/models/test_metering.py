@@ -10,8 +10,8 @@ import pytest
 from httpx2 import AsyncClient
 from pydantic_ai.models import Model
 
-from tests.wire.asking import RUN, models_over, question, settings_for
-from wavewright.config.model_settings import BudgetsSection
+from tests.support.served_models import RUN, models_over, question, settings_for
+from wavewright.config.sections import BudgetsSection
 from wavewright.engine.fake_model.server import (
     Answer,
     ClaimedUsage,
@@ -25,14 +25,14 @@ from wavewright.engine.fake_model.server import (
     silence,
     with_usage,
 )
-from wavewright.executor.purse import MemoryBudgetStore
-from wavewright.planner.model_port import LoopLimits, ModelError, ModelUse
-from wavewright.planner.models import Budget
-from wavewright.planner.spending import BudgetScope, Spend
+from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.planner.language.plan import Budget
+from wavewright.planner.ports.budgets import BudgetScope, Spend
+from wavewright.planner.ports.model_port import LoopLimits, ModelError, ModelUse
 from wavewright.planner.types import StepId
 from wavewright.tools.models import open_models
+from wavewright.tools.models.clients import build_model
 from wavewright.tools.models.endpoints import Endpoint
-from wavewright.tools.models.providers import build_model
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +72,7 @@ async def test_the_clock_of_a_question_starts_after_all_of_its_models_are_made(
         made.append(endpoint.name)
         return build_model(endpoint, http)
 
-    monkeypatch.setattr("wavewright.tools.models.providers.build_model", make_slowly)
+    monkeypatch.setattr("wavewright.tools.models.clients.build_model", make_slowly)
     # A clock that stands still, but while a model is made and its library loaded.
     monkeypatch.setattr(anyio, "current_time", lambda: 100.0 * len(made))
     model_server.answer("short")

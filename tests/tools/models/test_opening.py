@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.wire.asking import question, settings_for
+from tests.support.served_models import question, settings_for
 from wavewright.config.settings import load_settings
 from wavewright.engine.fake_model.server import WIRES, FakeModelServer, Wire, structured
-from wavewright.executor.purse import MemoryBudgetStore
-from wavewright.planner.model_port import ModelAnswer, ModelCall, ModelError
+from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError
 from wavewright.planner.types import JsonSchema
 from wavewright.tools.models import ModelConfigError, open_models
 

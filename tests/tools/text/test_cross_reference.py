@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tools.calling import request
-from tests.tools.scripted import Script, ScriptedModels, project, serving
+from tests.tools.scripted_models import Script, ScriptedModels, project, serving
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools import ToolError, load_pack
-from wavewright.tools.text.merging import (
+from wavewright.tools.text.cross_reference import (
     RecordMention,
     agreement,
     group_mentions,

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tools.calling import request
-from tests.tools.scripted import Script, ScriptedModels, project, serving
-from wavewright.planner.model_port import ModelError
+from tests.tools.scripted_models import Script, ScriptedModels, project, serving
+from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools import ToolError, load_pack
-from wavewright.tools.text.evidence import find_quote
+from wavewright.tools.text.extract_records import find_quote
 from wavewright.tools.text.plain_records import plain_records
 from wavewright.tools.workers import make_services, make_worker
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import anyio
 
 from tests.tools.calling import request
-from tests.tools.scripted import Script, ScriptedModels, project, serving
-from wavewright.planner.ladder import RungRecord
-from wavewright.planner.model_port import ModelError
+from tests.tools.scripted_models import Script, ScriptedModels, project, serving
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import Json
 from wavewright.tools import load_pack
-from wavewright.tools.calls import Emission, TextChunk
+from wavewright.tools.functions.tool import Emission, TextChunk
 from wavewright.tools.workers import make_services, make_worker
 
 

@@ -12,19 +12,19 @@ import anyio.lowlevel
 import pytest
 
 from tests.tools.calling import request
-from tests.tools.scripted import Script, ScriptedModels, Step, answer_of, project, serving
-from wavewright.engine.toolbox import tools_of_goal
-from wavewright.planner.goals import AvailableTool, Goal
-from wavewright.planner.ladder import RungRecord
-from wavewright.planner.limits import Limits
-from wavewright.planner.model_port import LoopLimits, ModelError, NamedCall
+from tests.tools.scripted_models import Script, ScriptedModels, Step, answer_of, project, serving
+from wavewright.engine.project.tools import tools_of_goal
+from wavewright.planner.language.goals import AvailableTool, Goal
+from wavewright.planner.language.plan import Limits
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.ports.model_port import LoopLimits, ModelError, NamedCall
+from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject
-from wavewright.planner.validators import validator_of
 from wavewright.tools import Registry, Tool, ToolDefinitionError, ToolError, make_tool
-from wavewright.tools.calls import AgentToolCall, Emission, ToolCall
+from wavewright.tools.functions.tool import AgentToolCall, Emission, ToolCall
 from wavewright.tools.workers import agent_tool, make_services
 from wavewright.tools.workers.agent import AgentConcurrency, AgentLimits
-from wavewright.tools.workers.agent_calls import AgentCalls
+from wavewright.tools.workers.agent_tools import AgentCalls
 
 
 class World:

@@ -13,9 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from wavewright.config.extras import EXTRAS, is_installed
+from wavewright.config.installation import EXTRAS, is_installed
 from wavewright.planner.types import JsonObject
-from wavewright.tools.calls import Tool
+from wavewright.tools.functions.tool import Tool
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

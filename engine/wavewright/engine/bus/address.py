@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
-from wavewright.config.addresses import is_loopback
+from wavewright.config.value_types import is_loopback
 from wavewright.engine.bus.errors import BusMisconfigured
 
 DEFAULT_PORTS: Final = {"amqp": 5672, "amqps": 5671}

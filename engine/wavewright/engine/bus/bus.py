@@ -14,20 +14,18 @@ from typing import Final
 import anyio
 
 from wavewright.engine.bus.address import BrokerAddress, read_address
-from wavewright.engine.bus.declaring import declare_topology
+from wavewright.engine.bus.connection import BrokerConnection
+from wavewright.engine.bus.consumers import IntakeQueue
+from wavewright.engine.bus.declaration import check_write_rights, declare_topology
 from wavewright.engine.bus.errors import BusDown
-from wavewright.engine.bus.intake import IntakeQueue
-from wavewright.engine.bus.line import BrokerConnection
-from wavewright.engine.bus.notices import BrokerEventHandler, ignore_event
-from wavewright.engine.bus.outlet import Publisher
+from wavewright.engine.bus.health import BrokerEventHandler, BrokerHealth, ignore_event
+from wavewright.engine.bus.message_conversion import dead_letter_of, message_of
+from wavewright.engine.bus.publisher import Publisher
 from wavewright.engine.bus.relay import PUBLISH_SECONDS, Outbox, Relay, RetryableOutbox
-from wavewright.engine.bus.rights import check_write_rights
+from wavewright.engine.bus.subscription import Subscription
 from wavewright.engine.bus.topology import Topology
-from wavewright.engine.bus.trouble import BrokerHealth
-from wavewright.engine.bus.watcher import Subscription
-from wavewright.engine.bus.wire import dead_letter_of, message_of
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.executor.job_store.records import OutgoingMessage
+from wavewright.executor.store.job_records import OutgoingMessage
 
 RECONNECT_SECONDS: Final = 0.2
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from wavewright.config.daemon_settings import DaemonSection
+from wavewright.config.sections import DaemonSection
 
 MOST_DELIVERIES: Final = 5
 """Times that a message is given out; the next time it is buried instead, with the reason."""

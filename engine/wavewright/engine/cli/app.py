@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from wavewright.engine.cli.commands import decisions, planning, project, records, running, service
-from wavewright.engine.version import __version__
+from wavewright.engine.pipeline.version import __version__
 
 
 class _OrderedGroup(TyperGroup):
@@ -76,7 +76,7 @@ def global_options(
         try:
             context.with_resource(chdir(folder))
         except OSError as error:
-            from wavewright.engine.cli.failures import CommandError
+            from wavewright.engine.cli.common.errors import CommandError
 
             raise CommandError(f"-C: {str(folder)!r} cannot be entered: {error.strerror}") from error
 
@@ -103,7 +103,7 @@ def _name_of(callback: Callable[..., object] | None) -> str | None:
 
 def run_command_line(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; every failure ends in a message, never in a traceback."""
-    from wavewright.engine.cli.failures import report_failures
+    from wavewright.engine.cli.common.errors import report_failures
 
     with report_failures() as outcome:
         if "_WAVEWRIGHT_COMPLETE" in os.environ:

@@ -17,37 +17,34 @@ from typing import Final, cast
 import anyio
 from pydantic import JsonValue
 
-from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.redaction import Redactor, known_secrets
+from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
-from wavewright.engine.bus.notices import BrokerEvent, BrokerEventHandler
+from wavewright.engine.bus.health import BrokerEvent, BrokerEventHandler
 from wavewright.engine.bus.topology import topology_of
-from wavewright.engine.daemon.day import (
+from wavewright.engine.daemon.daily_budget import (
     DailyBudget,
     PausingBudgetStore,
     format_instant,
     is_daily_budget_spent,
 )
-from wavewright.engine.daemon.decisions import ApprovalRenewal
-from wavewright.engine.daemon.forgetting import MessageIdRetention, RunRetention
-from wavewright.engine.daemon.intake import MessageHandler
-from wavewright.engine.daemon.loop_watch import LoopWatchdog
+from wavewright.engine.daemon.dispatcher import Dispatcher
+from wavewright.engine.daemon.job_runner import JobRunner
+from wavewright.engine.daemon.maintenance import ApprovalRenewal, MessageIdRetention, RunRetention
+from wavewright.engine.daemon.message_handler import MessageHandler
 from wavewright.engine.daemon.model_circuit import CircuitListener, CircuitState, ModelCircuitBreaker
+from wavewright.engine.daemon.outbox import MeteredOutbox
+from wavewright.engine.daemon.process import LoopWatchdog, ShutdownRequest
 from wavewright.engine.daemon.reports import Reporter
-from wavewright.engine.daemon.sent import MeteredOutbox
-from wavewright.engine.daemon.slots import Dispatcher
-from wavewright.engine.daemon.stopping import ShutdownRequest
-from wavewright.engine.daemon.work import JobRunner
 from wavewright.engine.messages.rules import acceptance_rules
-from wavewright.engine.operations.budget_watch import WarningBudgetStore
 from wavewright.engine.operations.health import serve_health
-from wavewright.engine.operations.watch import Telemetry
-from wavewright.engine.services import open_services
-from wavewright.engine.version import __version__
-from wavewright.executor.memory import JournalReplayCache
+from wavewright.engine.operations.monitoring import Telemetry, WarningBudgetStore
+from wavewright.engine.pipeline.services import open_services
+from wavewright.engine.pipeline.version import __version__
+from wavewright.executor.run.reuse import JournalReplayCache
 from wavewright.executor.stores import Stores, open_stores
-from wavewright.tools.models.choosing import configured_models
+from wavewright.tools.models.endpoints import configured_models
 
 GRACE_SECONDS: Final = 3.0
 """For calls that are under way to come to their end, so that nobody has to ask whether they took effect."""

@@ -13,7 +13,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import anyio
 
-from wavewright.planner.model_port import ModelCall, ModelClient, ModelError
+from wavewright.planner.ports.model_port import ModelCall, ModelClient, ModelError
 from wavewright.planner.types import RunId
 
 FIRST_PAUSE: Final = 2.0

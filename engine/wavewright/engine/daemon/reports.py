@@ -10,21 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.redaction import Redactor, named_secrets
+from wavewright.config.sections import DaemonSection
 from wavewright.engine.bus.topology import ATTEMPTS_HEADER, KIND_HEADER, QUEUE_HEADER, REASON_HEADER
-from wavewright.engine.context import PackageNotPublished
 from wavewright.engine.messages.encoding import MessageAddress, correlation_of, encode, request_of, sender_of
-from wavewright.engine.messages.envelope import ReportType
 from wavewright.engine.messages.ids import message_id
-from wavewright.engine.messages.packaging import InvalidResult, package_report
-from wavewright.engine.messages.reports import (
+from wavewright.engine.messages.models import (
     JobStatus,
     JobStatusUpdate,
     ReportPayload,
+    ReportType,
     UserDecisionRequired,
 )
-from wavewright.executor.job_store.records import Decision, JobId, JobRow, OutgoingMessage
+from wavewright.engine.messages.packaging import InvalidResult, package_report
+from wavewright.engine.pipeline.context import PackageNotPublished
+from wavewright.executor.store.job_records import Decision, JobId, JobRow, OutgoingMessage
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.records import Package
 

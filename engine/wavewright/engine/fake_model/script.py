@@ -31,11 +31,10 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 
 from wavewright.config.documents import read_document_file
-from wavewright.config.shape import read_as_model
-from wavewright.engine.fake_model import answers as made
-from wavewright.engine.fake_model.answers import Answer, Reply
+from wavewright.config.model_validation import read_as_model
+from wavewright.engine.fake_model import replies as made
+from wavewright.engine.fake_model.replies import Answer, Exchange, Reply
 from wavewright.engine.fake_model.request import FakeModelRequest, FakeToolCall
-from wavewright.engine.fake_model.rules import Exchange
 
 if TYPE_CHECKING:
     from wavewright.engine.fake_model.server import FakeModelServer

@@ -22,13 +22,17 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from wavewright.engine.fake_model.answers import (
+from wavewright.engine.fake_model.replies import (
     Answer,
     AnswerLike,
     AnswerMaker,
     ApiError,
     ClaimedUsage,
+    Exchange,
     Reply,
+    RequestLog,
+    Rule,
+    RuleTest,
     answer_of,
     broken_arguments,
     calling_tool,
@@ -59,10 +63,9 @@ from wavewright.engine.fake_model.request import (
     OfferedTool,
     Wire,
 )
-from wavewright.engine.fake_model.rules import Exchange, RequestLog, Rule, RuleTest
 
 if TYPE_CHECKING:
-    from wavewright.engine.fake_model.serving import ServerThread
+    from wavewright.engine.fake_model.http_server import ServerThread
 
 __all__ = [
     "WIRES",
@@ -138,7 +141,7 @@ class FakeModelServer:
             raise
         listener.listen(1024)
         self._url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        from wavewright.engine.fake_model.serving import ServerThread
+        from wavewright.engine.fake_model.http_server import ServerThread
 
         self._thread = ServerThread(listener, self.decide, self._track)
         self._thread.start()

@@ -12,22 +12,28 @@ from typing import Final, TypeVar, assert_never
 from pydantic import ValidationError
 
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.engine.messages.envelope import VERSION, VERSION_HEADER, Envelope, RequestType
-from wavewright.engine.messages.faults import rejection_for, rejection_of_unknown_fields
-from wavewright.engine.messages.fields import WireModel
-from wavewright.engine.messages.refusals import MessageRejected
-from wavewright.engine.messages.requests import (
+from wavewright.engine.messages.models import (
     REQUESTS,
+    VERSION,
+    VERSION_HEADER,
+    Envelope,
     GoalRequest,
     JobRequest,
     RequestPayload,
+    RequestType,
     UserDecisionResponse,
     ValidationResult,
+    WireModel,
 )
-from wavewright.engine.messages.rules import AcceptanceRules
-from wavewright.engine.messages.signatures import SIGNATURE_HEADER, looks_like_signature, verify_signature
-from wavewright.engine.messages.wire_json import read_strict_json
-from wavewright.executor.job_store.records import (
+from wavewright.engine.messages.refusals import MessageRejected, rejection_for, rejection_of_unknown_fields
+from wavewright.engine.messages.rules import (
+    SIGNATURE_HEADER,
+    AcceptanceRules,
+    looks_like_signature,
+    verify_signature,
+)
+from wavewright.engine.messages.strict_json import read_strict_json
+from wavewright.executor.store.job_records import (
     DecisionId,
     DecisionMade,
     JobId,

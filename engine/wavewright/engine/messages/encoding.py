@@ -15,20 +15,25 @@ from typing import Final
 
 from wavewright.config.redaction import Redactor
 from wavewright.engine.messages.decoding import CORRELATION_KEY, SOURCE_KEY
-from wavewright.engine.messages.envelope import VERSION, VERSION_HEADER, ReportType, RequestType
-from wavewright.engine.messages.reports import (
+from wavewright.engine.messages.models import (
     REPORTS,
+    REQUESTS,
+    VERSION,
+    VERSION_HEADER,
+    GoalRequest,
+    JobRequest,
     JobStatusUpdate,
     PackageReport,
     ReportPayload,
+    ReportType,
+    RequestPayload,
+    RequestType,
     ResearchPackage,
     UserDecisionRequired,
 )
-from wavewright.engine.messages.requests import REQUESTS, GoalRequest, JobRequest, RequestPayload
-from wavewright.engine.messages.signatures import SIGNATURE_HEADER, sign
-from wavewright.executor.job_store.records import JobId, JobRow, MessageId, OutgoingMessage
-from wavewright.executor.json_text import make_encoder
-from wavewright.executor.json_values import valid_text
+from wavewright.engine.messages.rules import SIGNATURE_HEADER, sign
+from wavewright.executor.events.json_values import make_encoder, valid_text
+from wavewright.executor.store.job_records import JobId, JobRow, MessageId, OutgoingMessage
 from wavewright.planner.types import Json, JsonObject
 
 _encode: Final = make_encoder(sort_keys=True)

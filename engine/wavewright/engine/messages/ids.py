@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import quote
 from uuid import UUID, uuid5
 
-from wavewright.executor.job_store.records import DecisionId, JobId, MessageId
+from wavewright.executor.store.job_records import DecisionId, JobId, MessageId
 
 NAMESPACE: Final = UUID("8f0e3c4e-6d0f-5c0a-9a55-3a1f8d1c7b21")
 """Of all ids that wavewright makes; it never changes."""

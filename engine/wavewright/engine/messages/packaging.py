@@ -12,11 +12,11 @@ from typing import Final
 from pydantic import ValidationError
 
 from wavewright.engine.messages.ids import package_id
-from wavewright.engine.messages.reports import PackageReport, ResearchPackage
-from wavewright.executor.job_store.records import JobId
+from wavewright.engine.messages.models import PackageReport, ResearchPackage
+from wavewright.executor.store.job_records import JobId
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer import records
-from wavewright.reviewer.caps import OVERALL
+from wavewright.reviewer.review.caps import OVERALL
 from wavewright.reviewer.values import shorten
 
 _MAX_FAULTS: Final = 3

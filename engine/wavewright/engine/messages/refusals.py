@@ -3,11 +3,22 @@
 A message is *refused* where it is wrong in itself: nothing in it is repaired, guessed or read as something else. The
 *kind* is a word from a fixed list that programs may count by; the reason is a sentence for people that says where and
 what would mend it. Neither repeats a word of the message, so a refusal never carries a secret on.
+
+From a model's complaints to one refusal.
+
+The words of a refusal are the models' and ours: what a sender wrote is never repeated, not even the name of a field
+that nobody knows.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+import re
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+    from pydantic_core import ErrorDetails
+
 
 RejectionKind: TypeAlias = Literal[
     "bad_content_type",
@@ -40,3 +51,63 @@ class MessageRejected(Exception):
         self.kind: RejectionKind = kind
         self.reason = reason
         super().__init__(f"{kind}: {reason}")
+
+
+_MAX_FAULTS: Final = 4
+_SUBJECT: Final = re.compile(r"^[A-Z]\w+ should")
+"""How the models' own messages begin: `String should have at most 128 characters`."""
+_WRONG_TYPES: Final[dict[str, str]] = {
+    "bool_type": "must be true or false",
+    "dict_type": "must be an object",
+    "float_type": "must be a number",
+    "int_from_float": "must be a whole number",
+    "int_type": "must be a whole number",
+    "list_type": "must be a list",
+    "string_type": "must be a text",
+}
+
+
+def rejection_for(error: ValidationError, model: type[BaseModel], where: str) -> MessageRejected:
+    """Return the refusal of a value that its model does not take.
+
+    Where all faults are of one kind, so is the refusal; a value that is wrong in several ways is meant as something
+    else.
+    """
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    kinds: set[RejectionKind] = {_kind_of(fault) for fault in faults}
+    kind = kinds.pop() if len(kinds) == 1 else "bad_payload"
+    texts = dict.fromkeys(_text_of(fault, model, where) for fault in faults)
+    shown = "; ".join(list(texts)[:_MAX_FAULTS])
+    return MessageRejected(kind, shown if len(texts) <= _MAX_FAULTS else f"{shown}; and more")
+
+
+def rejection_of_unknown_fields(model: type[BaseModel], where: str) -> MessageRejected:
+    """Return the refusal of a value that has fields which its model does not know."""
+    return MessageRejected("unknown_field", _unknown_fields_text(model, where))
+
+
+def _unknown_fields_text(model: type[BaseModel], where: str) -> str:
+    return f"{where} has a field that is none of {', '.join(model.model_fields)}"
+
+
+def _kind_of(fault: ErrorDetails) -> RejectionKind:
+    if fault["type"] == "missing":
+        return "missing_field"
+    if fault["type"] == "extra_forbidden":
+        return "unknown_field"
+    if fault["loc"][:1] == ("timestamp",):
+        return "bad_timestamp"
+    return "wrong_type" if fault["type"] in _WRONG_TYPES else "bad_payload"
+
+
+def _text_of(fault: ErrorDetails, model: type[BaseModel], where: str) -> str:
+    if fault["type"] == "extra_forbidden":
+        return _unknown_fields_text(model, where)
+    # The model's own names and indexes of lists: an object's names are the sender's.
+    place = ".".join(
+        str(part) for part in fault["loc"][:2] if isinstance(part, int) or part in model.model_fields
+    )
+    if fault["type"] == "missing":
+        return f"{where} lacks {place}"
+    what = _WRONG_TYPES.get(fault["type"]) or fault["msg"].removeprefix("Value error, ")
+    return f"{where}.{place} {_SUBJECT.sub('must', what)}"

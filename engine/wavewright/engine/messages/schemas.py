@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wavewright.config.published import published_schema
-from wavewright.engine.messages.envelope import VERSION, Envelope
-from wavewright.engine.messages.reports import REPORTS
-from wavewright.engine.messages.requests import REQUESTS
+from wavewright.config.published_schemas import published_schema
+from wavewright.engine.messages.models import REPORTS, REQUESTS, VERSION, Envelope
 
 if TYPE_CHECKING:
-    from wavewright.engine.messages.fields import WireModel
+    from wavewright.engine.messages.models import WireModel
     from wavewright.planner.types import Json, JsonObject
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from wavewright.executor.events import (
+from wavewright.executor.events.types import (
     Event,
     GateRecord,
     ModelCalled,
@@ -21,7 +21,7 @@ from wavewright.executor.events import (
     RungTaken,
     StepFinished,
 )
-from wavewright.executor.job_store.records import JobState, Receipt
+from wavewright.executor.store.job_records import JobState, Receipt
 from wavewright.planner.types import StepId
 
 __all__ = ["CONTENT_TYPE_LATEST", "Metrics"]

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.config.settings import Settings
-from wavewright.engine.approvals import (
+from wavewright.engine.decisions.approvals import (
     APPROVAL_USED,
     APPROVAL_WANTED,
+    CallDescriptions,
     approval_binding,
     has_expired,
     matches_binding,
@@ -18,16 +19,15 @@ from wavewright.engine.approvals import (
     recorded_answer,
     with_nonce,
 )
-from wavewright.engine.context import ApprovalRequest, Ports, RunContext
-from wavewright.engine.phases.approval_text import CallDescriptions
-from wavewright.engine.pipeline import PhaseResult, branch, halt, proceed
-from wavewright.engine.recording import end_interrupted, record, record_note
-from wavewright.executor.events import Noted, RunFinished
-from wavewright.planner.models import Step
-from wavewright.planner.plan_diff import diff_plans
-from wavewright.planner.rendering import printable
+from wavewright.engine.pipeline.context import ApprovalRequest, Ports, RunContext
+from wavewright.engine.pipeline.pipeline import PhaseResult, branch, halt, proceed
+from wavewright.engine.pipeline.services import end_interrupted, record, record_note
+from wavewright.executor.events.types import Noted, RunFinished
+from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.language.plan import Step
+from wavewright.planner.plans.diff import diff_plans
 from wavewright.planner.types import JsonObject, StepId
-from wavewright.reviewer.assessment import run_instant
+from wavewright.reviewer.review.by_code import run_instant
 
 
 @dataclass(frozen=True, slots=True)

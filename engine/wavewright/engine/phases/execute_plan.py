@@ -1,24 +1,63 @@
-"""The work itself."""
+"""What a retry does anew: what the user names, what depends on that, and what reads with other code than before.
+
+The work itself.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from wavewright.engine.clean_tools import known_secrets_redactor
-from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.model_phases import ModelEventRecorder, open_recorder
-from wavewright.engine.pipeline import PhaseResult, halt, proceed
-from wavewright.engine.recording import STOPPED_REASON, end_interrupted
-from wavewright.engine.retrying import retry_donor
-from wavewright.executor.brake import DrainSignal
-from wavewright.executor.execution import execute
-from wavewright.executor.reuse import ReuseSource
-from wavewright.executor.state import RunState, fold
-from wavewright.planner.models import Plan
-from wavewright.reviewer.gates import make_verifier
-from wavewright.reviewer.judging import GateJudge
+from wavewright.engine.pipeline.context import Ports, RunContext
+from wavewright.engine.pipeline.pipeline import PhaseResult, halt, proceed
+from wavewright.engine.pipeline.services import (
+    STOPPED_REASON,
+    ModelEventRecorder,
+    end_interrupted,
+    open_recorder,
+)
+from wavewright.engine.project.tools import known_secrets_redactor
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import RetryOf
+from wavewright.executor.run.execution import execute
+from wavewright.executor.run.ports import DrainSignal
+from wavewright.executor.run.reuse import ReuseSource
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.types import StepId
+from wavewright.reviewer.gates.judge import GateJudge
+from wavewright.reviewer.gates.verifier import make_verifier
+from wavewright.tools.functions.tool import Tool
+
+
+def steps_to_repeat(donor: RunState, start: StepId | None) -> tuple[StepId, ...]:
+    """Return a step of the run's plan and all that depend on it, in the plan's order; none where none is named."""
+    if start is None or donor.plan is None:
+        return ()
+    plan = Plan.model_validate(donor.plan)
+    graph = PlanGraph.of(plan)
+    found = {start}
+    for wave in graph.waves:
+        found.update(step for step in wave if not found.isdisjoint(graph.dependencies[step]))
+    return tuple(step.id for step in plan.steps if step.id in found)
+
+
+def retry_donor(plan: Plan, tools: Mapping[str, Tool], state: RunState, retry: RetryOf) -> ReuseSource:
+    """Return what a retry takes over of a run: nothing of steps that read with code that has changed since.
+
+    A step that writes has taken effect: only its own name makes it happen again.
+    """
+    assert state.started is not None
+    known = state.started.tool_code
+    changed = {
+        name
+        for name, tool in tools.items()
+        if name in known and known[name] != tool.code and not tool.signature.writes
+    }
+    anew = {step.id for step in plan.steps if step.tool in changed}
+    return ReuseSource(state, retry.origin, frozenset({*retry.anew, *anew}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +130,8 @@ class ExecutePlan:
 
     def _judge(self, context: RunContext, recorder: ModelEventRecorder) -> GateJudge:
         """Return who answers judge gates."""
-        from wavewright.reviewer.calibration import Calibration, read_calibration
-        from wavewright.reviewer.judging import ModelJudge
+        from wavewright.reviewer.gates.calibration import Calibration, read_calibration
+        from wavewright.reviewer.gates.judge import ModelJudge
 
         services, goal = self.ports.services, context.goal
         assert services.models is not None

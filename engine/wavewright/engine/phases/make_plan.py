@@ -1,31 +1,47 @@
-"""A plan for the goal."""
+"""A plan for the goal.
+
+Nothing runs unchecked.
+
+The plan that the run follows from here on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wavewright.config.documents import Source
-from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.job_faults import no_plan_error
-from wavewright.engine.jobs import PlanDraft, PlanOrigin
-from wavewright.engine.model_phases import ModelEventRecorder, ModelPhaseResult, run_model_phase
-from wavewright.engine.pipeline import PhaseResult, halt, proceed
-from wavewright.engine.recording import (
+from wavewright.engine.dry_run.outlook import find_obstacles
+from wavewright.engine.jobs.errors import no_plan_error
+from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin
+from wavewright.engine.pipeline.context import Ports, RunContext, keep_tools
+from wavewright.engine.pipeline.pipeline import PhaseResult, branch, halt, proceed
+from wavewright.engine.pipeline.services import (
     STOPPED_REASON,
+    ModelEventRecorder,
+    ModelPhaseResult,
     diagnostics_json,
     draft_note,
     end_interrupted,
     record,
     record_note,
+    remaining_allowance,
+    run_model_phase,
 )
-from wavewright.engine.services import remaining_allowance
-from wavewright.executor.events import RunFinished
-from wavewright.executor.state import RunState
-from wavewright.planner.binding import bind_plan
-from wavewright.planner.diagnostics import PlanError
-from wavewright.planner.planning import AnsweredQuestion, PlanningResult, UserQuestion, make_plan
-from wavewright.planner.types import JsonObject
+from wavewright.engine.project.tools import signatures_to_check
+from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.executor.events.types import PlanAccepted, RunFinished
+from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.feasibility import check_readiness
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.language.hashing import plan_hash
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.planning.planner import AnsweredQuestion, PlanningResult, UserQuestion, make_plan
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.ports.budgets import Allowance
+from wavewright.planner.types import JsonObject, StepId
+from wavewright.reviewer.recovery.replanning import finished_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,3 +188,130 @@ def _given_answers(state: RunState) -> Sequence[AnsweredQuestion]:
         for noted in state.notes
         if noted.topic == "answer"
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPlan:
+    """Prove the plan sound, or stop with everything that is wrong with it."""
+
+    ports: Ports
+    name: str = "check_plan"
+
+    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
+        """Report an author's faults at their places; drop a patch that makes some, and end with what there is."""
+        assert context.goal is not None
+        assert context.candidate is not None
+        if context.draft is not None:
+            return await self._check_draft(context, context.candidate, context.draft)
+        found = check(
+            context.candidate,
+            context.goal,
+            context.signatures,
+            allowance=await _plan_allowance(self.ports, context, context.candidate),
+            finished=finished_steps(context.state),
+            items_done=_items_done(context.state),
+        )
+        if not _errors(found):
+            return proceed(replace(context, diagnostics=tuple(found)))
+        context = await record_note(
+            self.ports, context, "patch_refused", {"diagnostics": [*diagnostics_json(found)]}
+        )
+        context = replace(context, candidate=None, patch=None, side_effects=())
+        return branch(context, "build_package", f"the recovery patch makes {len(_errors(found))} faults")
+
+    async def _check_draft(
+        self, context: RunContext, candidate: Plan, draft: PlanDraft
+    ) -> PhaseResult[RunContext]:
+        assert context.goal is not None
+        tools = context.signatures
+        if not all(step.tool in tools for step in draft.plan.steps):
+            # It names tools that are not allowed: whether there are such is to be told.
+            tools = signatures_to_check(draft.plan, context.goal, self.ports.settings)
+        allowance = await _plan_allowance(self.ports, context, candidate)
+        found = draft.origin.place(
+            [
+                *check(candidate, context.goal, tools, allowance=allowance),
+                *self._readiness_errors(candidate, tools),
+            ]
+        )
+        if _errors(found):
+            context = await record_note(
+                self.ports, context, "plan_refused", {"diagnostics": [*diagnostics_json(found)]}
+            )
+            ended = RunFinished(self.ports.clock().timestamp(), "failed", "the plan is not sound")
+            await record(self.ports, context, ended)
+            raise PlanError(found, draft.origin.document.source)
+        return proceed(replace(context, diagnostics=tuple(found)))
+
+    def _readiness_errors(self, plan: Plan, tools: Mapping[str, ToolSignature]) -> Iterable[Diagnostic]:
+        """Return which steps cannot work here; tools that others stand in for need nothing."""
+        if self.ports.wrap_tools is not keep_tools:
+            return ()
+        return check_readiness(plan, find_obstacles(plan, tools, self.ports.settings), is_run=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RecheckPlan:
+    """Prove that the plan of a resumed run is still sound with the tools as they are now."""
+
+    ports: Ports
+    name: str = "recheck_plan"
+
+    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
+        """Stop before anything is called where a tool has changed under the run."""
+        assert context.plan is not None
+        found = check(
+            context.plan,
+            context.goal,
+            context.signatures,
+            allowance=await _plan_allowance(self.ports, context, context.plan),
+            finished=finished_steps(context.state),
+            items_done=_items_done(context.state),
+        )
+        if _errors(found):
+            raise PlanError(tuple(found), Source(f"the plan of run {context.run}", ""))
+        return proceed(context)
+
+
+async def _plan_allowance(ports: Ports, context: RunContext, plan: Plan) -> Allowance | None:
+    assert context.goal is not None
+    return await remaining_allowance(
+        ports.budget_store, ports.services, ports.settings, context.goal, run=context.run, plan=plan
+    )
+
+
+def _items_done(state: RunState) -> dict[StepId, int]:
+    """Return how many items have brought something, by step: a resumed run does not pay for them again."""
+    return {
+        step: sum(1 for item in items.values() if item.status in SUCCESSES)
+        for step, items in state.items.items()
+    }
+
+
+def _errors(found: list[Diagnostic] | tuple[Diagnostic, ...]) -> list[Diagnostic]:
+    return [diagnostic for diagnostic in found if diagnostic.severity == "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptPlan:
+    """Journal the plan, its hash and the rung that made it; the run follows it from here on."""
+
+    ports: Ports
+    name: str = "accept_plan"
+
+    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
+        """Make the candidate the run's plan."""
+        plan, patch = context.candidate, context.patch
+        assert plan is not None
+        first = context.draft.rung if context.draft is not None else "given"
+        accepted = PlanAccepted(
+            at=self.ports.clock().timestamp(),
+            plan=plan.model_dump(mode="json", by_alias=True, exclude_unset=True),
+            plan_hash=plan_hash(plan),
+            rung="patch" if patch is not None else first,
+            round=context.state.round + (1 if patch is not None else 0),
+            warnings=tuple(diagnostics_json(context.diagnostics)),
+            patch=patch.model_dump(mode="json") if patch is not None else None,
+        )
+        context = await record(self.ports, context, accepted)
+        return proceed(replace(context, plan=plan, candidate=None, patch=None, side_effects=(), draft=None))

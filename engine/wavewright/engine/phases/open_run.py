@@ -1,18 +1,124 @@
-"""A run of its own."""
+"""What is asked for.
+
+What may be called.
+
+A run of its own.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.pipeline import PhaseResult, proceed
-from wavewright.engine.recording import draft_note, record, record_resumed
-from wavewright.engine.version import __version__
-from wavewright.executor.events import RunStarted
-from wavewright.executor.journal_runs import new_run_id
+from wavewright.config.settings import Settings
+from wavewright.engine.jobs.inline import resolve_inline_job
+from wavewright.engine.jobs.resolving import resolve_job_file
+from wavewright.engine.phases.execute_plan import steps_to_repeat
+from wavewright.engine.pipeline.context import Ports, RetryRequest, RunContext, RunRequest, goal_with_feedback
+from wavewright.engine.pipeline.pipeline import PhaseResult, proceed
+from wavewright.engine.pipeline.services import draft_note, pending_draft, record, record_resumed
+from wavewright.engine.pipeline.version import __version__
+from wavewright.engine.project.tools import tools_of_goal, tools_with_redacted_outputs
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import RetryOf, RunStarted
+from wavewright.executor.store.journal import new_run_id
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import RunId
+
+
+@dataclass(frozen=True, slots=True)
+class ReadJob:
+    """Fold the job and its goal template into a goal; a resumed run has its own in the journal."""
+
+    ports: Ports
+    name: str = "read_job"
+
+    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
+        """Read the job of a new run, or the events of one that is resumed."""
+        request, settings = context.request, self.ports.settings
+        if request.run is not None:
+            # Opened before it is read: what another process still appends would be missing here.
+            await self.ports.journal.open_run(request.run)
+            if events := await self.ports.journal.load(request.run):
+                return proceed(await self._resumed(context, fold(events)))
+        if request.retry is not None:
+            return proceed(await self._retried(context, request.retry))
+        if request.resolved_job is not None:
+            order = request.resolved_job
+        elif request.job is not None:
+            order = resolve_inline_job(request.job, settings)
+        else:
+            assert request.job_file is not None
+            order = resolve_job_file(request.job_file, request.plan_file, settings, request.inputs)
+        goal = _as_requested(order.goal, request, settings)
+        with_targets = order if order.targets is not None else None
+        return proceed(replace(context, goal=goal, draft=order.draft, resolved_job=with_targets))
+
+    async def _retried(self, context: RunContext, request: RetryRequest) -> RunContext:
+        """Return the context of a new run that repeats another one."""
+        donor = fold(await self.ports.journal.load(request.run))
+        assert donor.started is not None
+        goal = Goal.model_validate(donor.started.goal)
+        goal = goal.model_copy(update={"inputs": {**goal.inputs, **request.inputs}})
+        draft = pending_draft(donor)
+        earlier = donor.started.retry
+        retry = RetryOf(
+            run=request.run,
+            origin=request.run if earlier is None else earlier.origin,
+            anew=steps_to_repeat(donor, request.start),
+        )
+        return replace(
+            context,
+            goal=_as_requested(goal, context.request, self.ports.settings),
+            # Whoever made the plan, it is this one that is tried again.
+            draft=replace(draft, is_saved=True) if draft is not None else None,
+            donor=donor,
+            retry=retry,
+        )
+
+    async def _resumed(self, context: RunContext, state: RunState) -> RunContext:
+        """Return the context of a run as its events tell it."""
+        assert state.started is not None
+        if (retry := state.started.retry) is not None:
+            donor = fold(await self.ports.journal.load(retry.run))
+            context = replace(context, donor=donor, retry=retry)
+        goal = goal_with_feedback(Goal.model_validate(state.started.goal), state)
+        goal = _as_requested(goal, context.request, self.ports.settings)
+        if state.plan is None:
+            return replace(context, state=state, goal=goal, draft=pending_draft(state))
+        return replace(context, state=state, goal=goal, plan=Plan.model_validate(state.plan))
+
+
+def _as_requested(goal: Goal, request: RunRequest, settings: Settings) -> Goal:
+    """Return the goal with what the command line, or else the settings, say in place of what the files say."""
+    limits = goal.limits
+    if concurrency := request.concurrency or settings.concurrency:
+        limits = limits.model_copy(update={"concurrency": concurrency})
+    return goal.model_copy(
+        update={
+            "limits": limits,
+            "schedule": request.schedule or settings.schedule or goal.schedule,
+            "as_of": request.as_of or goal.as_of,
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GatherTools:
+    """Find the tools that the goal allows, in the project and in the packs."""
+
+    ports: Ports
+    name: str = "gather_tools"
+
+    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
+        """Import what brings the tools; a tool that nobody brings is the checker's to report."""
+        assert context.goal is not None
+        services = self.ports.services.for_goal(context.goal)
+        tools = tools_of_goal(context.goal, self.ports.settings, services)
+        reached = self.ports.wrap_tools(tools)
+        return proceed(replace(context, tools=tools_with_redacted_outputs(reached, self.ports.settings)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,36 @@ from typing import Literal, cast
 
 import anyio
 
-from wavewright.engine.context import Ports, RunContext, RunRequest
-from wavewright.engine.feedback import Feedback, PackageVerdict, feedback_notes, goal_with_feedback
-from wavewright.engine.lasting_faults import PERMANENT_ERRORS, permanent_error_text
-from wavewright.engine.model_phases import single_exception
-from wavewright.engine.pipeline import PhaseResult, Pipeline, halt
-from wavewright.engine.recording import STOPPED_REASON, draft_note, end_interrupted, record, record_resumed
-from wavewright.engine.target_expansion import found_targets, require_valid_expansion
-from wavewright.engine.target_root import TargetRoot, job_of_target, tokens_used_by
-from wavewright.engine.target_waves import (
+from wavewright.engine.pipeline.context import (
+    PERMANENT_ERRORS,
+    Feedback,
+    PackageVerdict,
+    Ports,
+    RunContext,
+    RunRequest,
+    feedback_notes,
+    goal_with_feedback,
+    permanent_error_text,
+)
+from wavewright.engine.pipeline.pipeline import PhaseResult, Pipeline, halt
+from wavewright.engine.pipeline.services import (
+    STOPPED_REASON,
+    draft_note,
+    end_interrupted,
+    record,
+    record_resumed,
+    single_exception,
+)
+from wavewright.engine.pipeline.version import __version__
+from wavewright.engine.project.tools import signatures_to_check
+from wavewright.engine.targets.root_run import (
+    TargetRoot,
+    found_targets,
+    job_of_target,
+    require_valid_expansion,
+    tokens_used_by,
+)
+from wavewright.engine.targets.waves import (
     TARGET_COMPLETED,
     TARGET_FAILED,
     TARGET_INTERRUPTED,
@@ -32,16 +53,14 @@ from wavewright.engine.target_waves import (
     target_waves,
     targets_json,
 )
-from wavewright.engine.toolbox import signatures_to_check
-from wavewright.engine.version import __version__
-from wavewright.executor.events import Event, Noted, RunFinished, RunStarted
-from wavewright.executor.journal_errors import EventDamaged, EventUnwritable, JournalError
-from wavewright.executor.journal_runs import new_run_id
-from wavewright.executor.state import RunState, fold
-from wavewright.planner.goals import Goal
-from wavewright.planner.models import Plan
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Event, Noted, RunFinished, RunStarted
+from wavewright.executor.store.errors import EventDamaged, EventUnwritable, JournalError
+from wavewright.executor.store.journal import new_run_id
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import JsonObject, RunId
-from wavewright.reviewer.packaging import build_package
+from wavewright.reviewer.package.builder import build_package
 from wavewright.reviewer.records import Package, ReviewResult
 
 

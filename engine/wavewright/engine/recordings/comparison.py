@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from wavewright.engine.recordings.counterfactual import ComparedRun, ReplayResult
-from wavewright.executor.events import GateRecord
-from wavewright.planner.plan_diff import FieldChange, PlanDiff, diff_plans
+from wavewright.engine.recordings.replay import ComparedRun, ReplayResult
+from wavewright.executor.events.types import GateRecord
+from wavewright.planner.plans.diff import FieldChange, PlanDiff, diff_plans
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.cost_records import Cost
 from wavewright.reviewer.records import CapRecord, Confidence, StepReport

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from wavewright.config.redaction import Redactor
-from wavewright.executor.codec import from_json, to_json
-from wavewright.executor.events import (
+from wavewright.executor.events.codec import from_json, to_json
+from wavewright.executor.events.state import SUCCESSES, blocking_gate
+from wavewright.executor.events.types import (
     Event,
     ItemFinished,
     LoopToolCalled,
@@ -26,12 +27,10 @@ from wavewright.executor.events import (
     StepError,
     StepFinished,
 )
-from wavewright.executor.state import SUCCESSES, blocking_gate
-from wavewright.planner.expressions import ExpressionError
-from wavewright.planner.goals import Goal
-from wavewright.planner.graph import PlanGraph
-from wavewright.planner.models import Plan, Step
-from wavewright.planner.references import Renderer, compile_render
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.plans.expressions import ExpressionError, Renderer, compile_render
+from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, JsonObject, StepId, StepKey
 
 CallStatus: TypeAlias = Literal["ok", "empty", "failed", "reused", "cancelled"]

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from wavewright.config.redaction import Redactor
 from wavewright.engine.recordings.recorded_calls import CallStatus, EmittedEvent, RecordedCall, recorded_calls
-from wavewright.executor.codec import CodecError, from_json, to_json
-from wavewright.executor.events import (
+from wavewright.executor.events.codec import CodecError, from_json, to_json
+from wavewright.executor.events.types import (
     ErrorKind,
     Event,
     LoopToolCalled,
@@ -29,7 +29,7 @@ from wavewright.executor.events import (
     StepError,
 )
 from wavewright.planner.types import Json, JsonObject, StepId, StepKey
-from wavewright.reviewer.files import write_atomically
+from wavewright.reviewer.atomic_files import write_atomically
 
 FORMAT = "wavewright/recording/1"
 _EMITTED_EVENTS = (ModelCalled, RungTaken, OutputStreamed, LoopToolCalled)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, get_args
 
-from wavewright.config.model_settings import RoleName
+from wavewright.config.sections import RoleName
 from wavewright.config.settings import Settings
-from wavewright.planner.model_port import Role
+from wavewright.planner.ports.model_port import Role
 from wavewright.prompts import Prompts
-from wavewright.prompts.loading import SUFFIX
+from wavewright.prompts.templates import SUFFIX
 
 _ROLES: Final[tuple[RoleName, ...]] = get_args(RoleName)
 _WORKER_ROLES: Final[frozenset[Role]] = frozenset({"worker", "agent"})
@@ -109,8 +109,7 @@ def _check_model_name(option: str, model: str | None, settings: Settings) -> Non
     """Raise an error where a name stands for no model."""
     if model is None:
         return
-    from wavewright.tools.models.choosing import preference_words
-    from wavewright.tools.models.endpoints import ModelConfigError, split_model
+    from wavewright.tools.models.endpoints import ModelConfigError, preference_words, split_model
 
     if model in preference_words(settings):
         return

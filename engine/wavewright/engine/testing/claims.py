@@ -12,7 +12,7 @@ from typing import Self
 
 import pytest
 
-from wavewright.planner.suggestions import suggest_name
+from wavewright.planner.diagnostics.suggestions import suggest_name
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,8 +17,8 @@ from wavewright.engine.testing.redactions import (
 )
 
 if TYPE_CHECKING:
-    from wavewright.executor.events import Event
-    from wavewright.planner.models import Plan
+    from wavewright.executor.events.types import Event
+    from wavewright.planner.language.plan import Plan
     from wavewright.planner.types import Json, JsonObject
     from wavewright.reviewer.records import Package, ReviewResult
 
@@ -53,15 +53,15 @@ def _folder_of(value: object) -> tuple[Redaction, ...]:
 
 
 def _plan_form(value: object) -> JsonObject:
-    from wavewright.engine.cli.plan_text import plan_json
-    from wavewright.planner.graph import PlanGraph
+    from wavewright.engine.cli.planning.plan_report import plan_json
+    from wavewright.planner.plans.graph import PlanGraph
 
     plan = _plan_of(value, "plan")
     return {**_shape(PlanGraph.of(plan)), "plan": plan_json(plan)}
 
 
 def _dag_form(value: object) -> JsonObject:
-    from wavewright.planner.graph import PlanGraph
+    from wavewright.planner.plans.graph import PlanGraph
 
     plan = _plan_of(value, "dag")
     tools: JsonObject = {
@@ -78,7 +78,7 @@ def _shape(graph: Any) -> JsonObject:
 
 
 def _events_form(value: object) -> JsonObject:
-    from wavewright.executor.codec import to_json
+    from wavewright.executor.events.codec import to_json
 
     events = _events_of(value)
     # What is kept for whoever resumes the run, or looks for a fault, says nothing of what it did.
@@ -89,8 +89,8 @@ def _events_form(value: object) -> JsonObject:
 
 def _event(body: JsonObject) -> JsonObject:
     """Return an event without what another event or the plan says as well."""
-    from wavewright.engine.cli.plan_text import plan_json
-    from wavewright.planner.models import Plan
+    from wavewright.engine.cli.planning.plan_report import plan_json
+    from wavewright.planner.language.plan import Plan
     from wavewright.reviewer.records import ReviewResult
 
     match body:
@@ -108,7 +108,7 @@ def _event(body: JsonObject) -> JsonObject:
 
 def _in_order(events: Sequence[Event]) -> list[Event]:
     """Return the events in an order that does not depend on which of two parallel steps ended first."""
-    from wavewright.executor.events import PlanAccepted
+    from wavewright.executor.events.types import PlanAccepted
 
     ordered: list[Event] = []
     stretch: list[Event] = []
@@ -146,8 +146,8 @@ def _of_steps(event: Event) -> bool:
 
 
 def _step_positions(plan: JsonObject) -> dict[str, tuple[int, int]]:
-    from wavewright.planner.graph import PlanGraph
-    from wavewright.planner.models import Plan
+    from wavewright.planner.language.plan import Plan
+    from wavewright.planner.plans.graph import PlanGraph
 
     accepted = Plan.model_validate(plan, strict=False)
     waves = PlanGraph.of(accepted).wave_of()
@@ -180,9 +180,9 @@ def _package_form(value: object) -> JsonObject:
 
 
 def _plan_of(value: object, form: FormKind) -> Plan:
-    from wavewright.engine.testing.plan_view import PlanView
+    from wavewright.engine.testing.plans import PlanView
     from wavewright.engine.testing.run_view import RunView
-    from wavewright.planner.models import Plan
+    from wavewright.planner.language.plan import Plan
 
     match value:
         case Plan():
@@ -206,8 +206,7 @@ def _events_of(value: object) -> Sequence[Event]:
 
 
 def _review_of(value: object) -> ReviewResult:
-    from wavewright.engine.testing.result_views import ReviewView
-    from wavewright.engine.testing.run_view import RunView
+    from wavewright.engine.testing.run_view import ReviewView, RunView
     from wavewright.reviewer.records import ReviewResult
 
     match value:
@@ -222,8 +221,7 @@ def _review_of(value: object) -> ReviewResult:
 
 
 def _package_of(value: object) -> Package:
-    from wavewright.engine.testing.result_views import PackageView
-    from wavewright.engine.testing.run_view import RunView
+    from wavewright.engine.testing.run_view import PackageView, RunView
     from wavewright.reviewer.records import Package
 
     match value:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from syrupy.assertion import SnapshotAssertion
 
-    from wavewright.engine.testing.loading import DryRunLoader, PlanLoader
     from wavewright.engine.testing.normal_form import FormKind
+    from wavewright.engine.testing.plan_runner import PlanRunner
+    from wavewright.engine.testing.plans import DryRunLoader, PlanLoader
     from wavewright.engine.testing.project import ProjectUnderTest
-    from wavewright.engine.testing.recordings import RecordedRuns
+    from wavewright.engine.testing.recorded_runs import RecordedRuns
     from wavewright.engine.testing.redactions import Redaction
-    from wavewright.engine.testing.result_views import PackageView, ReviewView
-    from wavewright.engine.testing.running import PlanRunner
+    from wavewright.engine.testing.run_view import PackageView, ReviewView
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,7 +46,7 @@ def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Collect the tests of a wavewright project with requests to models off: modules do things on import."""
-    from wavewright.engine.testing.guard import is_in_wavewright_project, model_requests_off
+    from wavewright.engine.testing.model_guard import is_in_wavewright_project, model_requests_off
 
     with model_requests_off(unless=not is_in_wavewright_project(collector.path.parent)):
         return (yield)
@@ -55,7 +55,7 @@ def pytest_make_collect_report(
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Run a test of a wavewright project, its fixtures included, with requests to models off unless it is live."""
-    from wavewright.engine.testing.guard import is_in_wavewright_project, is_live, model_requests_off
+    from wavewright.engine.testing.model_guard import is_in_wavewright_project, is_live, model_requests_off
 
     with model_requests_off(unless=is_live(item) or not is_in_wavewright_project(item.path.parent)):
         return (yield)
@@ -74,7 +74,7 @@ def pytest_assertrepr_compare(left: object, right: object, op: str) -> list[str]
 @pytest.fixture
 def wavewright_project(request: pytest.FixtureRequest) -> Iterator[ProjectUnderTest]:
     """The project that the test's file lies in."""
-    from wavewright.engine.testing.guard import is_live, model_requests_off
+    from wavewright.engine.testing.model_guard import is_live, model_requests_off
     from wavewright.engine.testing.project import ProjectUnderTest
 
     live = is_live(request.node)
@@ -85,7 +85,7 @@ def wavewright_project(request: pytest.FixtureRequest) -> Iterator[ProjectUnderT
 @pytest.fixture
 def plan(wavewright_project: ProjectUnderTest) -> PlanLoader:
     """Load a plan by its file: read, bound to its goal and checked."""
-    from wavewright.engine.testing.loading import PlanLoader
+    from wavewright.engine.testing.plans import PlanLoader
 
     return PlanLoader(wavewright_project)
 
@@ -93,7 +93,7 @@ def plan(wavewright_project: ProjectUnderTest) -> PlanLoader:
 @pytest.fixture
 def dry_run(wavewright_project: ProjectUnderTest) -> DryRunLoader:
     """Work out what a run would do, without calling a tool."""
-    from wavewright.engine.testing.loading import DryRunLoader
+    from wavewright.engine.testing.plans import DryRunLoader
 
     return DryRunLoader(wavewright_project)
 
@@ -101,7 +101,7 @@ def dry_run(wavewright_project: ProjectUnderTest) -> DryRunLoader:
 @pytest.fixture
 def run_plan(wavewright_project: ProjectUnderTest, tmp_path_factory: pytest.TempPathFactory) -> PlanRunner:
     """Run a plan in a temporary folder, with stubs or with the real tools."""
-    from wavewright.engine.testing.running import PlanRunner
+    from wavewright.engine.testing.plan_runner import PlanRunner
 
     return PlanRunner(wavewright_project, lambda: tmp_path_factory.mktemp("wavewright"))
 
@@ -109,7 +109,7 @@ def run_plan(wavewright_project: ProjectUnderTest, tmp_path_factory: pytest.Temp
 @pytest.fixture
 def recorded_run(request: pytest.FixtureRequest) -> RecordedRuns:
     """Run a job for real once, with --wavewright-record, and from its recording ever after."""
-    from wavewright.engine.testing.recordings import recording_fixture
+    from wavewright.engine.testing.recorded_runs import recording_fixture
 
     return recording_fixture(request)
 
@@ -117,7 +117,7 @@ def recorded_run(request: pytest.FixtureRequest) -> RecordedRuns:
 @pytest.fixture
 def review(run_plan: PlanRunner) -> ReviewView:
     """The review of the latest run of the test."""
-    from wavewright.engine.testing.result_views import ReviewView
+    from wavewright.engine.testing.run_view import ReviewView
 
     return ReviewView(lambda: run_plan.latest().review.record)
 
@@ -125,7 +125,7 @@ def review(run_plan: PlanRunner) -> ReviewView:
 @pytest.fixture
 def package(run_plan: PlanRunner) -> PackageView:
     """The package of the latest run of the test."""
-    from wavewright.engine.testing.result_views import PackageView
+    from wavewright.engine.testing.run_view import PackageView
 
     return PackageView(lambda: run_plan.latest().package.record)
 

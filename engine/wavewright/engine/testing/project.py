@@ -1,4 +1,8 @@
-"""The project that a test belongs to: where it is, its settings, and its files by name.
+"""What is wrong with a project's documents, as the message of a failed test.
+
+No traceback is shown: the place and the mend are the project's own.
+
+The project that a test belongs to: where it is, its settings, and its files by name.
 
 The *project under test* is the folder with `wavewright.yaml` nearest above the test's own file, so that a test does the
 same from whichever folder pytest is started. What the tester's environment says of models, journals and folders does
@@ -10,15 +14,75 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavewright.config.documents import DocumentError
+from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.testing.claims import assertion_failure
-from wavewright.engine.testing.faults import errors_as_failures
+from wavewright.executor.store.errors import JournalError
+from wavewright.planner.diagnostics.diagnostic import PlanError, diagnostic_from_fault
+from wavewright.planner.diagnostics.rendering import render_text
+from wavewright.planner.ports.budgets import BudgetExceeded
+from wavewright.planner.ports.model_port import ModelError
+from wavewright.prompts import PromptError
+from wavewright.reviewer.atomic_files import FileNotWrittenError
+from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.models.cassette.errors import CassetteError
+from wavewright.tools.packs import PackError
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
+
+
+USER_ERRORS = (
+    CassetteError,
+    CommandError,
+    DocumentError,
+    FileNotWrittenError,
+    JournalError,
+    ModelError,
+    BudgetExceeded,
+    PackError,
+    PlanError,
+    PromptError,
+    ToolDefinitionError,
+)
+"""What the engine says to users."""
+
+
+@contextmanager
+def errors_as_failures() -> Generator[None]:
+    """Turn the engine's word to its users into the message of a failed test."""
+    __tracebackhide__ = True
+    try:
+        yield
+    except USER_ERRORS as error:
+        # From nothing: pytest would show what was caught, traceback and all, above the message.
+        raise assertion_failure(message_of(error)) from None
+
+
+def message_of(error: Exception) -> str:
+    """Return what a user is told of an error."""
+    match error:
+        case PlanError():
+            return "\n\n".join(render_text(one.diagnostics, one.source) for one in (error, *error.others))
+        case DocumentError():
+            found = (
+                ([diagnostic_from_fault(fault) for fault in one.faults], one.source)
+                for one in (error, *error.others)
+            )
+            return "\n\n".join(render_text(diagnostics, source) for diagnostics, source in found)
+        case _:
+            place, hint = getattr(error, "place", None), getattr(error, "hint", None)
+            lines = [
+                f"error: {getattr(error, 'message', error)}",
+                f"  --> {place}" if place else "",
+                f"  = help: {hint}" if hint else "",
+            ]
+            return "\n".join(line for line in lines if line)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,10 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
 
-from wavewright.executor.job_store.reception import FINAL_STATES
-from wavewright.executor.job_store.records import (
+from wavewright.executor.postgres.driver import Connection, storable_text, storable_value
+from wavewright.executor.postgres.outbox import PostgresOutboxTables
+from wavewright.executor.postgres.run_rows import LEASE_COLUMNS
+from wavewright.executor.store.job_records import (
     Decision,
     DecisionId,
     DecisionMade,
@@ -22,28 +24,23 @@ from wavewright.executor.job_store.records import (
     ReceivedMessage,
     VerdictGiven,
 )
-from wavewright.executor.job_store.rows import (
+from wavewright.executor.store.job_rows import (
+    DECISION_COLUMNS,
     SELECT_JOB,
     DeferredMessage,
-    WaitingJob,
-    mutable_columns,
-    read_deferred_message,
-    read_job,
-)
-from wavewright.executor.job_store.texts import (
-    DECISION_COLUMNS,
     DeferredRequest,
+    WaitingJob,
     deferred_text,
+    mutable_columns,
     read_decision,
     read_deferred,
+    read_deferred_message,
+    read_job,
     subject_of,
     to_json_text,
 )
-from wavewright.executor.lease import Lease, read_lease
-from wavewright.executor.postgres.connection import Connection
-from wavewright.executor.postgres.leases import LEASE_COLUMNS
-from wavewright.executor.postgres.outbox_tables import PostgresOutboxTables
-from wavewright.executor.postgres.texts import storable_text, storable_value
+from wavewright.executor.store.job_rules import FINAL_STATES
+from wavewright.executor.store.leases import Lease, read_lease
 from wavewright.planner.types import RunId
 
 # Nothing where some job or some run has the run's id.

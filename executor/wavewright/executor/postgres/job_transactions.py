@@ -12,9 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from wavewright.executor.job_store.port import ProjectJob
-from wavewright.executor.job_store.reception import receipt_for, receipt_for_answer, receipt_for_deferred
-from wavewright.executor.job_store.records import (
+from wavewright.executor.postgres.append import changed_job, require_job
+from wavewright.executor.postgres.driver import Connection
+from wavewright.executor.postgres.event_store import PostgresEventStore
+from wavewright.executor.postgres.job_tables import BegunJob, PostgresJobTables
+from wavewright.executor.store.errors import JournalError, RunBusy
+from wavewright.executor.store.job_records import (
     Decision,
     DecisionId,
     DecisionMade,
@@ -29,8 +32,8 @@ from wavewright.executor.job_store.records import (
     Request,
     VerdictGiven,
 )
-from wavewright.executor.job_store.rows import WaitingJob
-from wavewright.executor.job_store.rules import (
+from wavewright.executor.store.job_rows import WaitingJob, outgoing_row
+from wavewright.executor.store.job_rules import (
     TRUSTED_ATTEMPTS,
     apply_verdict,
     begin_attempt,
@@ -40,16 +43,13 @@ from wavewright.executor.job_store.rules import (
     has_exhausted_attempts,
     is_poison_candidate,
     new_job,
+    receipt_for,
+    receipt_for_answer,
+    receipt_for_deferred,
     resume_job,
 )
-from wavewright.executor.job_store.suspects import LeaseProbes
-from wavewright.executor.job_store.texts import outgoing_row
-from wavewright.executor.journal_errors import JournalError, RunBusy
-from wavewright.executor.lease import HeldLease, LeaseProbe, judge_lease
-from wavewright.executor.postgres.connection import Connection
-from wavewright.executor.postgres.job_beside import changed_job, require_job
-from wavewright.executor.postgres.job_tables import BegunJob, PostgresJobTables
-from wavewright.executor.postgres.store import PostgresEventStore
+from wavewright.executor.store.job_store import ProjectJob
+from wavewright.executor.store.leases import HeldLease, LeaseProbe, LeaseProbes, judge_lease
 from wavewright.planner.types import RunId
 
 

@@ -15,27 +15,26 @@ from typing import Self, TypeVar
 
 import anyio
 
-from wavewright.executor.events import Event
-from wavewright.executor.job_store.records import OutboxWrites
-from wavewright.executor.journal import StoredOutput
-from wavewright.executor.journal_errors import JournalError
-from wavewright.executor.journal_orders import AppendBatch, call_on_loop, resolve_batch
-from wavewright.executor.journal_rows import append_entry
-from wavewright.executor.journal_runs import RunRow
-from wavewright.executor.lease import LEASE_SECONDS
-from wavewright.executor.postgres import reader
-from wavewright.executor.postgres.connection import Connection
-from wavewright.executor.postgres.desk import WriterHandlers, WriterThread
+from wavewright.executor.events.types import Event
+from wavewright.executor.postgres import run_rows as reader
+from wavewright.executor.postgres.driver import Connection
+from wavewright.executor.postgres.event_store import PostgresEventStore
 from wavewright.executor.postgres.session import PATIENCE_SECONDS, TransactionWork
-from wavewright.executor.postgres.store import PostgresEventStore
-from wavewright.executor.postgres.wishes import (
+from wavewright.executor.postgres.writer import (
     ANY_ORDER,
     LockOrder,
     QueuedTransaction,
+    WriterHandlers,
+    WriterThread,
     execute_transactions,
     queued_transaction,
     reject,
 )
+from wavewright.executor.store.commands import AppendBatch, append_entry, call_on_loop, resolve_batch
+from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.job_records import OutboxWrites
+from wavewright.executor.store.journal import RunRow, StoredOutput
+from wavewright.executor.store.leases import LEASE_SECONDS
 from wavewright.planner.types import RunId, StepKey
 
 _T = TypeVar("_T")

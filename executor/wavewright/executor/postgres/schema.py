@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from wavewright.executor.journal_errors import JournalNotOpened
-from wavewright.executor.postgres.connection import Connection, PostgresTransaction
+from wavewright.executor.postgres.driver import Connection, PostgresTransaction
+from wavewright.executor.store.errors import JournalNotOpened
 
 FORMAT: Final = 3
 """Of the tables and of the events' bodies; in the table `format`."""

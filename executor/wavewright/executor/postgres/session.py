@@ -15,11 +15,10 @@ from typing import Final, TypeAlias, TypeVar
 import anyio
 import asyncpg
 
-from wavewright.executor.journal_errors import JournalError, JournalNotWritten
-from wavewright.executor.lease import LEASE_SECONDS, Owner
-from wavewright.executor.postgres.connection import Connection, PostgresTransaction
-from wavewright.executor.postgres.faults import (
+from wavewright.executor.postgres.driver import (
     DRIVER_ERRORS,
+    Connection,
+    PostgresTransaction,
     display_url,
     explain_opening,
     is_conflict,
@@ -27,6 +26,8 @@ from wavewright.executor.postgres.faults import (
     unreachable_error,
 )
 from wavewright.executor.postgres.schema import prepare_schema
+from wavewright.executor.store.errors import JournalError, JournalNotWritten
+from wavewright.executor.store.leases import LEASE_SECONDS, Owner
 
 _T = TypeVar("_T")
 TransactionWork: TypeAlias = Callable[[Connection, float], Awaitable[_T]]

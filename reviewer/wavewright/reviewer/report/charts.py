@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wavewright.reviewer.records import Chart, ChartSeries
-from wavewright.reviewer.report.scales import (
+from wavewright.reviewer.report.axes import (
     Scale,
     Tick,
     figure_text,
@@ -21,7 +21,7 @@ from wavewright.reviewer.report.scales import (
     scale,
     time_ticks,
 )
-from wavewright.reviewer.times import read_time
+from wavewright.reviewer.values import read_time
 
 COLOURS = 8
 """Colours there are; the next round of lines is dashed."""

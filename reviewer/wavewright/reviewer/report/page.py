@@ -25,19 +25,20 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from wavewright.planner.types import Json, StepId
-from wavewright.prompts.pages import page_environment
-from wavewright.reviewer.costs import money_text
-from wavewright.reviewer.failed_attempts import frame_line
-from wavewright.reviewer.files import write_atomically
+from wavewright.prompts.environments import page_environment
+from wavewright.reviewer.atomic_files import write_atomically
+from wavewright.reviewer.package.call_reports import frame_line, money_text
 from wavewright.reviewer.records import AttemptReport, Confidence, OutputDocument, Package, StepReport
+from wavewright.reviewer.report.axes import draw_gantt
 from wavewright.reviewer.report.charts import draw_chart
-from wavewright.reviewer.report.dag import StepNode, draw_plan, statuses
-from wavewright.reviewer.report.gantt import draw_gantt
-from wavewright.reviewer.report.gate_groups import failed_gate_steps, group_gates
-from wavewright.reviewer.report.markdown import markdown_to_html
-from wavewright.reviewer.report.model_costs import model_cost_section
-from wavewright.reviewer.times import duration_text
-from wavewright.reviewer.values import brief, shape, shorten, visible
+from wavewright.reviewer.report.plan_picture import StepNode, draw_plan, statuses
+from wavewright.reviewer.report.sections import (
+    failed_gate_steps,
+    group_gates,
+    markdown_to_html,
+    model_cost_section,
+)
+from wavewright.reviewer.values import brief, duration_text, shape, shorten, visible
 
 REPORT_NAME = "report.html"
 

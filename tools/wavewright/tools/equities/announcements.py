@@ -12,12 +12,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from wavewright.tools.calls import ToolError
-from wavewright.tools.equities.columns import parse_date
 from wavewright.tools.equities.documents import Announcement, AnnouncementsDocument, SourceNote
-from wavewright.tools.equities.page_text import Page, read_page
+from wavewright.tools.equities.html_text import Page, read_page
+from wavewright.tools.equities.prices import parse_date
 from wavewright.tools.equities.wording import counted, one_line
-from wavewright.tools.files import Folder, PathRefused
+from wavewright.tools.folder import Folder, PathRefused
+from wavewright.tools.functions.tool import ToolError
 
 MAX_FILES = 10_000
 MAX_FILE_BYTES = 2 * 2**20

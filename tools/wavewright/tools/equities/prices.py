@@ -2,19 +2,26 @@
 
 A *price source* knows codes and gives, for a code, a sorted series of closing prices. Nothing that is dated after
 the run's now ever leaves this module: `known_at` is the one place where a series is cut, so no tool can look ahead.
+
+From the rows of a price table to price series, whatever file the table came in.
+
+Columns are recognised by name without regard to case; rows are checked one by one, and the first that cannot be
+trusted ends the reading with its file, its line and the mend. Nothing is repaired silently: sorting is noted in
+the series' warnings.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import difflib
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from wavewright.tools.calls import ToolError
 from wavewright.tools.equities.documents import Point
+from wavewright.tools.functions.tool import ToolError
 
 _CODE = re.compile(r"[A-Z0-9^][A-Z0-9.^=_-]{0,19}")
 
@@ -119,3 +126,190 @@ def unknown_code(code: str, known: Iterable[str], place: str) -> ToolError:
         more = f" and {len(names) - 10} more" if len(names) > 10 else ""
         hint = f"name one that it has: {', '.join(names[:10])}{more}" if names else "it has no codes at all"
     return ToolError(f"{place} has no prices for {code!r}", hint=hint)
+
+
+_COLUMN_NAMES: dict[str, tuple[str, ...]] = {
+    "date": ("date", "day", "timestamp", "datetime"),
+    "close": ("close", "price", "last", "level"),
+    "adjusted": ("adj_close", "adj close", "adjclose", "adjusted_close", "adjusted close", "adjusted"),
+    "symbol": ("symbol", "code", "ticker"),
+}
+"""What a column may be called, by what it means; the first name that is there counts."""
+
+_DATE_FORMATS = ("%b %d %Y", "%b %d, %Y", "%d %b %Y", "%Y/%m/%d", "%Y%m%d")
+
+Cell = object
+"""A cell as its reader gives it: text from CSV, numbers and dates from Parquet."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceColumns:
+    """Positions of the columns in a row."""
+
+    date: int
+    close: int
+    adjusted: int | None
+    symbol: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One row of a table, with the place that an error names: `line 14`, `row 3`."""
+
+    place: str
+    cells: Sequence[Cell]
+
+
+def find_columns(header: Sequence[str], file: str) -> PriceColumns:
+    """Return where the columns stand.
+
+    Raises:
+        ToolError: there is no column of dates or of prices, or one name stands twice.
+    """
+    names = [name.strip().lstrip("\ufeff").lower() for name in header]
+    found = {meaning: _position(names, known, file) for meaning, known in _COLUMN_NAMES.items()}
+    close = found["adjusted"] if found["close"] is None else found["close"]
+    if found["date"] is None or close is None:
+        missing = "dates" if found["date"] is None else "prices"
+        wanted = (
+            _COLUMN_NAMES["date"] if found["date"] is None else (*_COLUMN_NAMES["close"][:2], "adj_close")
+        )
+        raise ToolError(
+            f"{file}: no column of {missing}; the header has {', '.join(map(repr, header)) or 'nothing'}",
+            hint=f"name one column {' or '.join(map(repr, wanted))}",
+        )
+    return PriceColumns(date=found["date"], close=close, adjusted=found["adjusted"], symbol=found["symbol"])
+
+
+def _position(names: Sequence[str], known: Sequence[str], file: str) -> int | None:
+    for name in known:
+        if names.count(name) > 1:
+            raise ToolError(f"{file}: the header has {name!r} twice", hint="keep one of the two columns")
+        if name in names:
+            return names.index(name)
+    return None
+
+
+def read_series(
+    code: str,
+    rows: Iterable[TableRow],
+    columns: PriceColumns,
+    *,
+    file: str,
+    source: str,
+    notes: tuple[str, ...] = (),
+) -> PriceSeries | None:
+    """Return the prices in the rows of one code, or nothing where there are no rows.
+
+    Raises:
+        ToolError: a row cannot be trusted.
+    """
+    prices: list[Price] = []
+    places: dict[dt.date, str] = {}
+    for row in rows:
+        price = _read_price(row, columns, file)
+        if price.date in places:
+            raise ToolError(
+                f"{file}, {row.place}: the date {price.date} stands already in {places[price.date]}",
+                hint="keep one row for each date"
+                + ("" if columns.symbol is not None else "; a file of several codes needs a 'symbol' column"),
+            )
+        places[price.date] = row.place
+        prices.append(price)
+    if not prices:
+        return None
+    ordered = sorted(prices, key=_price_date)
+    warnings = () if ordered == prices else (f"{file}: the dates were not in order; they have been sorted",)
+    return PriceSeries(
+        code=code, prices=tuple(ordered), source=source, location=file, warnings=(*notes, *warnings)
+    )
+
+
+def group_by_symbol(rows: Iterable[TableRow], columns: PriceColumns) -> dict[str, list[TableRow]]:
+    """Return the rows of each code of a table with a symbol column, so that each row is looked at once for all."""
+    groups: dict[str, list[TableRow]] = {}
+    if columns.symbol is None:
+        return groups
+    for row in rows:
+        symbol = _cell_text(row, columns.symbol).upper()
+        if symbol:
+            groups.setdefault(symbol, []).append(row)
+    return groups
+
+
+def parse_date(text: str) -> dt.date | None:
+    """Return a date from ISO 8601 text (a time is dropped) or from forms such as `Jan 1 2000`."""
+    shown = text.strip()
+    try:
+        if shown[4:5] == "-" and shown[10:11] in ("", "T", " "):
+            return dt.date.fromisoformat(shown[:10])
+        return _other_form(shown)
+    except ValueError:
+        return None
+
+
+def _other_form(text: str) -> dt.date | None:
+    for form in _DATE_FORMATS:
+        try:
+            return dt.datetime.strptime(text, form).replace(tzinfo=dt.UTC).date()
+        except ValueError:
+            continue
+    return None
+
+
+def _price_date(price: Price) -> dt.date:
+    return price.date
+
+
+def _read_price(row: TableRow, columns: PriceColumns, file: str) -> Price:
+    adjusted = None if columns.adjusted is None else _cell_number(row, columns.adjusted, file)
+    return Price(
+        date=_parse_cell_date(row, columns.date, file),
+        close=_cell_number(row, columns.close, file),
+        adjusted=adjusted,
+    )
+
+
+def _cell(row: TableRow, position: int) -> Cell:
+    return row.cells[position] if position < len(row.cells) else None
+
+
+def _cell_text(row: TableRow, position: int) -> str:
+    cell = _cell(row, position)
+    return "" if cell is None else str(cell).strip()
+
+
+def _parse_cell_date(row: TableRow, position: int, file: str) -> dt.date:
+    cell = _cell(row, position)
+    if isinstance(cell, dt.datetime):
+        return cell.date()
+    if isinstance(cell, dt.date):
+        return cell
+    text = _cell_text(row, position)
+    date = parse_date(text)
+    if date is None:
+        shown = f"the date {text[:40]!r} cannot be read" if text else "the date is empty"
+        raise ToolError(f"{file}, {row.place}: {shown}", hint="write dates as 2010-03-01 (or 'Mar 1 2010')")
+    return date
+
+
+def _cell_number(row: TableRow, position: int, file: str) -> float:
+    text = _cell_text(row, position)
+    try:
+        value = float(text.replace("_", "?")) if text else math.nan  # Python alone reads 1_000
+    except ValueError:
+        raise ToolError(
+            f"{file}, {row.place}: the price {text[:40]!r} is no number",
+            hint="write prices with a point and without a currency sign, such as 223.02",
+        ) from None
+    if math.isnan(value):
+        raise ToolError(
+            f"{file}, {row.place}: the price is {'missing' if not text else 'not a number'}",
+            hint="fill the price in, or remove the row",
+        )
+    if not 0 < value < math.inf:
+        raise ToolError(
+            f"{file}, {row.place}: the price {text[:40]} is not between zero and infinity",
+            hint="a price is greater than zero; mend or remove the row",
+        )
+    return value

@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from wavewright.config.durations import Seconds
-from wavewright.planner.models import DocumentModel
+from wavewright.config.value_types import Seconds
+from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject
-from wavewright.tools.equities.vega_prices import VEGA_DATASETS
+from wavewright.tools.equities.price_files import VEGA_DATASETS
 from wavewright.tools.packs import PackError
 
 

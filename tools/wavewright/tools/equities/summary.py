@@ -1,4 +1,8 @@
-"""The analysis of documents by code: what was computed, how sure that is, and from what.
+"""What the engine demands of a terminal summary: stocks, benchmarks kept apart, and a schema.
+
+Each demand that is not met is a failure that names what is missing, and the mend.
+
+The analysis of documents by code: what was computed, how sure that is, and from what.
 
 No model is asked, and the result says so (`method: computed`). A summary that lacks a required stock, takes a
 benchmark for a stock or breaks its output schema is a failure that names what is missing, never a shorter result.
@@ -11,11 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, cast, get_args
 
+import jsonschema_rs
 from pydantic import BaseModel, Field, ValidationError
 
-from wavewright.tools.calls import ToolError
-from wavewright.tools.equities.confidence import confidence_by_figure
-from wavewright.tools.equities.demands import refuse_benchmarks, require_schema, require_tickers
+from wavewright.planner.types import JsonObject, JsonSchema
 from wavewright.tools.equities.documents import (
     AnnouncementsDocument,
     BenchmarkComparison,
@@ -30,9 +33,51 @@ from wavewright.tools.equities.documents import (
     StockResult,
     SummaryDocument,
 )
-from wavewright.tools.equities.figures import compare
+from wavewright.tools.equities.figures import compare, confidence_by_figure
 from wavewright.tools.equities.series_documents import round_numbers
 from wavewright.tools.equities.wording import benchmark_text, news_list, stocks_table, stocks_text
+from wavewright.tools.functions.tool import ToolError
+
+
+def require_tickers(
+    stocks: list[StockResult], announcements: list[AnnouncementsDocument], required: Sequence[str]
+) -> None:
+    present = {stock.code for stock in stocks} | {document.code for document in announcements}
+    missing = [code for code in dict.fromkeys(required) if code.upper() not in present]
+    if missing:
+        raise ToolError(
+            f"the summary lacks {', '.join(map(repr, missing))}; it has {', '.join(sorted(present)) or 'no stock'}",
+            hint="fetch each of them and pass their documents",
+        )
+
+
+def refuse_benchmarks(stocks: list[StockResult], benchmarks: Sequence[str]) -> None:
+    wrong = sorted({stock.code for stock in stocks} & {code.upper() for code in benchmarks})
+    if wrong:
+        raise ToolError(
+            f"{', '.join(map(repr, wrong))} is a benchmark, for comparison only, and stands among the stocks",
+            hint="fetch it with fetch_index_data and pass it as benchmark",
+        )
+
+
+def require_schema(summary: JsonObject, schema: JsonSchema) -> None:
+    try:
+        validator = jsonschema_rs.validator_for(schema)
+    except ValueError as error:
+        raise ToolError(
+            f"the output schema is no JSON Schema: {error}", hint="mend 'output_schema'"
+        ) from error
+    faults = [
+        f"{'.'.join(str(part) for part in error.instance_path) or 'the summary'}: {error.message}"
+        for error in validator.iter_errors(summary)
+    ]
+    if faults:
+        more = f", and {len(faults) - 3} more" if len(faults) > 3 else ""
+        raise ToolError(
+            f"the summary does not satisfy the output schema: {'; '.join(faults[:3])}{more}",
+            hint="fetch what is missing, or ask for less in 'output_schema'",
+        )
+
 
 Known = TypeVar("Known", bound=BaseModel)
 

@@ -1,4 +1,6 @@
-"""The tools of the pack, bound to one job's settings.
+"""From settings to a price source.
+
+The tools of the pack, bound to one job's settings.
 
 Each is a plain typed function; what a tool fetches is one document. `now` is the run's instant: nothing dated
 after it is returned.
@@ -13,22 +15,55 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from wavewright.planner.models import Retry
+from wavewright.planner.language.plan import Retry
 from wavewright.planner.types import Effect
-from wavewright.tools.calls import Tool, ToolError
 from wavewright.tools.equities.documents import (
     AnnouncementsDocument,
     IndexDocument,
     SearchDocument,
     StockDocument,
 )
-from wavewright.tools.equities.indices import EQUAL_WEIGHT, equal_weight_basket
+from wavewright.tools.equities.price_files import VEGA_DATASETS, FilePrices, vega_prices
 from wavewright.tools.equities.prices import PriceSeries, PriceSource, checked_code, known_at
-from wavewright.tools.equities.series_documents import basket_document, index_document, stock_document
+from wavewright.tools.equities.series_documents import (
+    EQUAL_WEIGHT,
+    basket_document,
+    equal_weight_basket,
+    index_document,
+    stock_document,
+)
 from wavewright.tools.equities.settings import BasketSettings, EquitiesSettings, PriceServiceSettings
-from wavewright.tools.equities.sources import open_price_files, open_price_source
 from wavewright.tools.equities.summary import analyze_summary
-from wavewright.tools.registry import make_tool
+from wavewright.tools.functions.registry import make_tool
+from wavewright.tools.functions.tool import Tool, ToolError
+
+
+def open_price_source(settings: EquitiesSettings, root: Path) -> PriceSource:
+    """Return where prices come from.
+
+    Raises:
+        ToolError: nothing is configured, or what is configured is not installed.
+    """
+    where = settings.prices
+    if where is None:
+        raise ToolError(
+            "no prices are configured",
+            hint="set 'prices' for the pack 'equities': a folder of CSV files, "
+            f"{VEGA_DATASETS!r} (pip install 'wavewright[equities]'), or {{provider: eodhd, …}}",
+        )
+    if isinstance(where, PriceServiceSettings):
+        from wavewright.tools.equities.web_services import EodPrices
+
+        return EodPrices(where, settings.currency)
+    if where == VEGA_DATASETS:
+        return vega_prices()
+    return open_price_files(where, settings, root)
+
+
+def open_price_files(path: str, settings: EquitiesSettings, root: Path) -> FilePrices:
+    """Return a folder or file of prices as a source."""
+    return FilePrices(path=root / Path(path).expanduser(), shown=path.rstrip("/"), currency=settings.currency)
+
 
 Years = Annotated[float, Field(gt=0, le=200)]
 
@@ -140,7 +175,7 @@ class EquityTools:
             query: What to search for.
             limit: How many results to return at most.
         """
-        from wavewright.tools.equities.search import search
+        from wavewright.tools.equities.web_services import search
 
         return search(self._settings.search, query, limit=limit, now=now)
 

@@ -16,9 +16,8 @@ from typing import TypeGuard
 import anyio
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
-from wavewright.config.model_settings import PriceSettings
-from wavewright.planner.model_port import ModelCall, ModelOutcome, ModelUse, OnText
-from wavewright.planner.spending import (
+from wavewright.config.sections import PriceSettings
+from wavewright.planner.ports.budgets import (
     BudgetExceeded,
     BudgetScope,
     BudgetStore,
@@ -26,10 +25,10 @@ from wavewright.planner.spending import (
     Reservation,
     Spend,
 )
-from wavewright.tools.models.estimates import estimate_tokens
-from wavewright.tools.models.faults import ModelFault, RequestFailed, outcome_of
-from wavewright.tools.models.prices import price_of
-from wavewright.tools.models.structure import arguments_text
+from wavewright.planner.ports.model_port import ModelCall, ModelOutcome, ModelUse, OnText
+from wavewright.tools.models.errors import ModelFault, RequestFailed, outcome_of
+from wavewright.tools.models.pricing import estimate_tokens, price_of
+from wavewright.tools.models.responses import arguments_text
 
 _OVERHEAD_TOKENS = 20_000
 """Tokens that a provider may add to what was asked, or a model think beyond its ceiling, and still be believed."""

@@ -13,18 +13,23 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
-from wavewright.planner.memory import NULL_REPLAY_CACHE, ReplayCache
-from wavewright.planner.model_port import ModelClient
-from wavewright.planner.spending import BudgetStore
-from wavewright.tools.models.choosing import check_names, configured_models, thinking_level
-from wavewright.tools.models.circuit import ALWAYS_CLOSED, CircuitBreaker
-from wavewright.tools.models.endpoints import Endpoint, ModelConfigError, find_endpoint
+from wavewright.planner.ports.budgets import BudgetStore
+from wavewright.planner.ports.model_port import NULL_REPLAY_CACHE, ModelClient, ReplayCache
+from wavewright.tools.models.circuit_breaker import ALWAYS_CLOSED, CircuitBreaker
+from wavewright.tools.models.endpoints import (
+    Endpoint,
+    ModelConfigError,
+    check_names,
+    configured_models,
+    find_endpoint,
+    thinking_level,
+)
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from wavewright.config.redaction import Redactor
-    from wavewright.tools.models.cassette import Cassette
+    from wavewright.tools.models.cassette.model import Cassette
 
 REQUESTS_VARIABLE = "WAVEWRIGHT_MODEL_REQUESTS"
 """The variable that turns requests to models off, for this process and for those that it starts: tests set it."""
@@ -66,9 +71,8 @@ async def open_models(
     from pydantic_ai.exceptions import UsageExtractionFailedWarning
 
     from wavewright.config.redaction import Redactor, known_secrets
-    from wavewright.tools.models.asking import ProviderModels
-    from wavewright.tools.models.http_guard import guarded_client
-    from wavewright.tools.models.providers import build_model
+    from wavewright.tools.models.clients import build_model, guarded_client
+    from wavewright.tools.models.provider_models import ProviderModels
 
     # A count that cannot be believed is replaced by an estimate, and that is on record.
     warnings.simplefilter("ignore", UsageExtractionFailedWarning)
@@ -106,7 +110,7 @@ def _open_cassette(settings: Settings, redactor: Redactor) -> Cassette | None:
     """
     if settings.cassette is None:
         return None
-    from wavewright.tools.models.cassette import Cassette, CassetteError
+    from wavewright.tools.models.cassette.model import Cassette, CassetteError
 
     try:
         return Cassette.open(settings.cassette, settings.cassette_mode, redactor)
@@ -118,6 +122,6 @@ def _with_cassette(model: Model, cassette: Cassette | None) -> Model:
     """Return a model behind the cassette, where there is one."""
     if cassette is None:
         return model
-    from wavewright.tools.models.cassette import CassetteModel
+    from wavewright.tools.models.cassette.model import CassetteModel
 
     return CassetteModel(model, cassette)

@@ -21,7 +21,7 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     from wavewright.tools.packs import Pack, PackError
     from wavewright.tools.text.cross_reference import cross_referencer
     from wavewright.tools.text.extract_records import extractor
-    from wavewright.tools.workers.summarizing import summarizer
+    from wavewright.tools.workers.long_inputs import summarizer
 
     del root
     if settings:

@@ -1,4 +1,9 @@
-"""The worker `extract_records`: records of a wanted shape out of a text, each with quotes that prove it.
+"""Quotes held against the text that they are taken from.
+
+A quote is *literal* where its characters stand in the text in this order; only the white space between them may
+differ, because line breaks and indents are lost when a text is shown.
+
+The worker `extract_records`: records of a wanted shape out of a text, each with quotes that prove it.
 
 A model reads the text; code looks every quote up in it. A record none of whose quotes stands there is sent back, and
 in the end left out and listed as unsupported: nothing passes for found that nobody can find again. Without a model
@@ -7,16 +12,47 @@ what stands in the text as JSON, as a table or as lines of `key: value` is read 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from wavewright.planner.ladder import FallbackFailure
+from wavewright.planner.ports.fallback_ladder import FallbackFailure
+from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.planner.validators import InvalidSchemaError, validator_of
-from wavewright.tools.calls import ToolError
-from wavewright.tools.text.evidence import MIN_QUOTE, verify_quotes
+from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.text.plain_records import plain_records
-from wavewright.tools.workers.shortening import cut_text
+from wavewright.tools.workers.long_inputs import cut_text
 from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
+
+MIN_QUOTE = 3
+"""Characters of a quote that can be evidence of anything."""
+
+
+def find_quote(quote: str, text: str) -> tuple[int, int] | None:
+    """Return where a quote stands in a text, the first time, in characters; nothing where it does not."""
+    words = quote.split()
+    if len("".join(words)) < MIN_QUOTE:
+        return None
+    start = text.find(quote)
+    if start >= 0:
+        return start, start + len(quote)
+    found = re.search(r"\s+".join(map(re.escape, words)), text)
+    return None if found is None else found.span()
+
+
+def verify_quotes(quotes: list[str], text: str) -> tuple[list[Json], list[str]]:
+    """Return the quotes that stand in the text, as the text has them, with their places; and those that do not."""
+    found: list[Json] = []
+    missing: list[str] = []
+    for quote in dict.fromkeys(quotes):
+        place = find_quote(quote, text)
+        if place is None:
+            missing.append(quote)
+        else:
+            start, end = place
+            entry: JsonObject = {"quote": text[start:end], "start": start, "end": end}
+            found.append(entry)
+    return found, missing
+
 
 _RECORD_SCHEMA: JsonSchema = {
     "type": "object",

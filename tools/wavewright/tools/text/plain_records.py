@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from wavewright.config.documents import ReadLimits
 from wavewright.config.sources import Span
-from wavewright.planner.hashing import canonical_json
-from wavewright.planner.json_in_text import find_json
+from wavewright.planner.language.hashing import canonical_json
+from wavewright.planner.reading.json_extraction import find_json
+from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.planner.validators import validator_of
 from wavewright.tools.workers.specs import properties
 
 _LIMITS = ReadLimits(max_bytes=16 * 2**20, max_depth=32)

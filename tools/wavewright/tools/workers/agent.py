@@ -15,15 +15,14 @@ from typing import Annotated
 import anyio
 from pydantic import Field, ValidationError
 
-from wavewright.config.durations import Seconds
-from wavewright.planner.goals import AvailableTool, Goal
-from wavewright.planner.limits import Limits
-from wavewright.planner.models import DocumentModel
-from wavewright.planner.signatures import ToolSignature
+from wavewright.config.value_types import Seconds
+from wavewright.planner.language.goals import AvailableTool, Goal
+from wavewright.planner.language.plan import DocumentModel, Limits
+from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.tools.calls import Tool, ToolCall
-from wavewright.tools.functions import ToolDefinitionError
-from wavewright.tools.workers.making import declaration_version
+from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.tool import Tool, ToolCall
+from wavewright.tools.workers.factory import declaration_version
 from wavewright.tools.workers.services import AGENT, Services
 
 _TOKENS_PER_REQUEST = 2000
@@ -112,7 +111,7 @@ async def _run_agent(
     turns: AgentConcurrency,
     call: ToolCall,
 ) -> Json:
-    from wavewright.tools.workers.agent_work import AgentRun
+    from wavewright.tools.workers.agent_run import AgentRun
 
     return await AgentRun(services, tools, limits, said, call, turns).run()
 

@@ -24,7 +24,7 @@ def decisions(
 
     Questions of planners and approvals, of the daemon's jobs and of runs.
     """
-    from wavewright.engine.cli import decisions_command
+    from wavewright.engine.cli.runs import decisions_command
 
     raise typer.Exit(decisions_command.list_decisions(decision, output_format=format.value))
 
@@ -40,6 +40,6 @@ def answer(
 
     The first answer stands. A job of the daemon goes on by itself; a run goes on with `wavewright resume`.
     """
-    from wavewright.engine.cli import decisions_command
+    from wavewright.engine.cli.runs import decisions_command
 
     raise typer.Exit(decisions_command.give_answer(decision, choice))

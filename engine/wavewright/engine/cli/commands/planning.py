@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from wavewright.engine.cli import completion
 from wavewright.engine.cli.commands.options import (
     AnswerOption,
     AsOfOption,
@@ -18,6 +17,8 @@ from wavewright.engine.cli.commands.options import (
     ScheduleOption,
     SetOption,
     TextFormat,
+    run_ids,
+    template_names,
 )
 
 group = typer.Typer()
@@ -39,8 +40,8 @@ def plan(
 
     Prints the plan, which rung of the ladder made it, what the checker found and what models cost.
     """
-    from wavewright.engine.cli import plan_command
-    from wavewright.engine.cli.given_inputs import input_overrides
+    from wavewright.engine.cli.common.arguments import input_overrides
+    from wavewright.engine.cli.planning import plan_command
 
     options = plan_command.PlanOptions(
         job=job, as_of=as_of, out=out, answers=answer or (), inputs=input_overrides(set_, inputs)
@@ -59,7 +60,7 @@ def check(
         typer.Option(
             metavar="GOAL",
             help="Goal template (file or name) or job whose rules the plan must keep.",
-            autocompletion=completion.template_names,
+            autocompletion=template_names,
         ),
     ] = None,
     tools: Annotated[
@@ -79,9 +80,9 @@ def check(
     diff: Annotated[bool, typer.Option("--diff", help="Only show what --fix would change.")] = False,
 ) -> None:
     """Prove a plan sound, or say what is wrong and where."""
-    from wavewright.engine.cli import check_command
-    from wavewright.engine.cli.checking import CheckOptions
-    from wavewright.engine.cli.given_inputs import input_overrides
+    from wavewright.engine.cli.common.arguments import input_overrides
+    from wavewright.engine.cli.planning import check_command
+    from wavewright.engine.cli.planning.plan_check import CheckOptions
 
     changes = input_overrides(set_, inputs)
     options = [
@@ -126,7 +127,7 @@ def dry_run(
             "--run",
             metavar="RUN",
             help="A run that has begun: what is left of it.",
-            autocompletion=completion.run_ids,
+            autocompletion=run_ids,
         ),
     ] = None,
     patch: Annotated[
@@ -147,8 +148,9 @@ def dry_run(
     Waves, critical path, width, calls, side effects, approvals, gates and caps, as a tree or in another format.
     With --stubs the run itself, over outputs that are made up.
     """
-    from wavewright.engine.cli import dry_run_command, rehearse_command
-    from wavewright.engine.cli.given_inputs import input_overrides
+    from wavewright.engine.cli.common.arguments import input_overrides
+    from wavewright.engine.cli.planning import dry_run_command
+    from wavewright.engine.cli.planning import dry_run_command as rehearse_command
 
     changes = input_overrides(set_, inputs)
     if stubs:

@@ -26,7 +26,7 @@ def tools(
 
     With parameters and results; as JSON they are what `check --tools` reads.
     """
-    from wavewright.engine.cli import tools_command
+    from wavewright.engine.cli.project import tools_command
 
     raise typer.Exit(tools_command.list_tools(job, output_format=format.value))
 
@@ -44,7 +44,7 @@ def schema(
     ] = None,
 ) -> None:
     """Print the JSON Schema of a document, for editors."""
-    from wavewright.engine.cli import schema_command
+    from wavewright.engine.cli.project import init_command as schema_command
 
     raise typer.Exit(schema_command.print_schema(name.value if name else None, out))
 
@@ -59,7 +59,7 @@ def doctor(
     Where a language model is configured it is asked one short question, and a broker whether it lets the daemon in
     and lets it write.
     """
-    from wavewright.engine.cli import doctor_command
+    from wavewright.engine.cli.project import doctor_command
 
     raise typer.Exit(doctor_command.examine(output_format=format.value, is_offline=offline))
 
@@ -77,7 +77,7 @@ def init(
 
     Typed functions as tools, a plan, a job, a goal template and a test of them all.
     """
-    from wavewright.engine.cli import init_command
+    from wavewright.engine.cli.project import init_command
 
     raise typer.Exit(init_command.write_here(folder) if here else init_command.write_project(folder))
 
@@ -94,6 +94,6 @@ def fake_model(
 
     Speaks the APIs of OpenAI and Anthropic on loopback, to try a project out and to test it without a provider.
     """
-    from wavewright.engine.cli import fake_model_command
+    from wavewright.engine.cli.project import fake_model_command
 
     raise typer.Exit(fake_model_command.serve_script(script, port=port, quiet=quiet))

@@ -33,7 +33,7 @@ def runs(
     """List the runs in the journal, or remove old ones."""
     if context.invoked_subcommand is not None:
         return
-    from wavewright.engine.cli import journal_commands
+    from wavewright.engine.cli.runs import runs_command as journal_commands
 
     raise typer.Exit(
         journal_commands.list_runs(
@@ -63,7 +63,7 @@ def prune(
     Runs that have not ended, that wait for a person or that somebody works on are kept. A job and its targets, and a
     run and its retries, are removed together.
     """
-    from wavewright.engine.cli import prune_command
+    from wavewright.engine.cli.runs import runs_command as prune_command
 
     raise typer.Exit(prune_command.prune(keep, is_dry=dry_run))
 
@@ -83,10 +83,10 @@ def show(
 ) -> None:
     """Show a run, or one of its steps."""
     if step is not None:
-        from wavewright.engine.cli import show_step
+        from wavewright.engine.cli.runs import step_command as show_step
 
         raise typer.Exit(show_step.show_step(run, step, output_format=format.value))
-    from wavewright.engine.cli import journal_commands
+    from wavewright.engine.cli.runs import runs_command as journal_commands
 
     raise typer.Exit(journal_commands.show_run(run, output_format=format.value))
 
@@ -98,7 +98,7 @@ def logs(
     format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
 ) -> None:
     """Print what a run's tools printed, logged and raised."""
-    from wavewright.engine.cli import show_step
+    from wavewright.engine.cli.runs import step_command as show_step
 
     raise typer.Exit(show_step.show_logs(run, step=step, output_format=format.value))
 
@@ -117,6 +117,6 @@ def diff(
     Steps, edges, waves and gates; exits 1 where they differ. Of a run alone: what each round of its recovery changed in
     its plan, and why.
     """
-    from wavewright.engine.cli import diff_command
+    from wavewright.engine.cli.runs import diff_command
 
     raise typer.Exit(diff_command.diff(before, after, output_format=format.value))

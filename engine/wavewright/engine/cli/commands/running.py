@@ -45,8 +45,8 @@ def run(
     json: JsonLines = False,
 ) -> None:
     """Plan, check, execute, review, repair and package a job."""
-    from wavewright.engine.cli import run_command
-    from wavewright.engine.cli.given_inputs import input_overrides
+    from wavewright.engine.cli.common.arguments import input_overrides
+    from wavewright.engine.cli.runs import run_command
 
     request = run_command.run_request_of(
         job=job,
@@ -78,7 +78,7 @@ def resume(
 
     Nothing that is journaled is called again.
     """
-    from wavewright.engine.cli import run_command
+    from wavewright.engine.cli.runs import run_command
 
     request = run_command.resume_request(run, concurrency=concurrency, output=output)
     raise typer.Exit(
@@ -106,7 +106,8 @@ def retry(
 
     Calls that ended well and are still the same are not made again; tools run as their code is now.
     """
-    from wavewright.engine.cli import retry_command, run_command
+    from wavewright.engine.cli.runs import run_command
+    from wavewright.engine.cli.runs import run_command as retry_command
 
     request = retry_command.retry_request(
         run, start=start, inputs=set_ or (), concurrency=concurrency, output=output
@@ -138,7 +139,7 @@ def replay(
     Tools answer as recorded, and none is called; shows what is different. Exits 1 where the verdict is another one,
     or where a call was never recorded.
     """
-    from wavewright.engine.cli import replay_command
+    from wavewright.engine.cli.runs import replay_command
     from wavewright.engine.recordings.replay_settings import ReplayOptions
 
     wish = ReplayOptions(planner=planner, reviewer=reviewer, prompt_dir=prompt_dir, live=live)

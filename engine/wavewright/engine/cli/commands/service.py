@@ -29,7 +29,7 @@ def daemon(
 
     TERM or Ctrl-C ends it once what runs is written down; the next daemon goes on there. Twice ends it at once.
     """
-    from wavewright.engine.cli import daemon_command
+    from wavewright.engine.cli.service import daemon_command
 
     level = None if log_level is None else log_level.value
     raise typer.Exit(daemon_command.serve(slots=slots, health=health, log_level=level))
@@ -61,8 +61,8 @@ def submit(
 
     Paths in the job are taken along as paths in the project, which must be the daemon's too.
     """
-    from wavewright.engine.cli import submit_command
-    from wavewright.engine.cli.given_inputs import input_overrides
+    from wavewright.engine.cli.common.arguments import input_overrides
+    from wavewright.engine.cli.service import submit_command
 
     code = submit_command.submit(
         job,
@@ -86,7 +86,7 @@ def tail(
 
     Nobody misses a message because it is looked at here.
     """
-    from wavewright.engine.cli import tail_command
+    from wavewright.engine.cli.service import tail_command
 
     raise typer.Exit(tail_command.tail(job, packages=packages, as_json=as_json))
 
@@ -102,6 +102,6 @@ def topology(
 
     Passwords come from WAVEWRIGHT_BROKER_PASSWORD_USER variables and are written as salted hashes.
     """
-    from wavewright.engine.cli import topology_command
+    from wavewright.engine.cli.service import topology_command
 
     raise typer.Exit(topology_command.print_topology(out, vhost))

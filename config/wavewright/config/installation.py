@@ -1,0 +1,74 @@
+"""Optional features: the extra of the package that each one needs, and the command that adds it.
+
+Where state is kept between runs that belong to no project; shells ask for it too, so nothing heavy is imported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """An optional part of the installation."""
+
+    modules: tuple[str, ...]
+    """What it adds, by import name."""
+    purpose: str
+
+
+EXTRAS: Mapping[str, Extra] = {
+    "anthropic": Extra(("anthropic",), "models of Anthropic"),
+    "daemon": Extra(
+        ("aio_pika", "aiormq", "prometheus_client", "starlette", "structlog", "uvicorn"),
+        "the daemon, and the commands that talk to its broker",
+    ),
+    "equities": Extra(("vega_datasets",), "monthly prices of five stocks, for `prices: vega_datasets`"),
+    "google": Extra(("google.genai",), "models of Google"),
+    "otel": Extra(("opentelemetry.sdk", "opentelemetry.exporter"), "traces to a collector"),
+    "parquet": Extra(("pyarrow",), "Parquet price files"),
+    "postgres": Extra(("asyncpg",), "journal, jobs and budgets in PostgreSQL"),
+    "testing": Extra(
+        ("hypothesis", "pytest", "starlette", "syrupy", "uvicorn"),
+        "tests and snapshots of plans, outputs for --stubs, the fake model",
+    ),
+}
+
+
+def is_installed(extra: str) -> bool:
+    """Return whether all that an extra adds can be imported; imports none of it."""
+    return all(_is_found(module) for module in EXTRAS[extra].modules)
+
+
+def extra_of(module: str) -> str | None:
+    """Return the extra that adds a module, or nothing where none does."""
+    return next(
+        (
+            name
+            for name, extra in EXTRAS.items()
+            if any(module == known or module.startswith(f"{known}.") for known in extra.modules)
+        ),
+        None,
+    )
+
+
+def install_hint(extra: str) -> str:
+    """Return the command that adds an extra."""
+    return f"pip install 'wavewright[{extra}]'"
+
+
+def _is_found(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that it lies in
+        return False
+
+
+def user_state_dir(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder where a user's programs keep state between runs, by the XDG base directory specification."""
+    given = Path(environment.get("XDG_STATE_HOME", ""))
+    return (given if given.is_absolute() else Path.home() / ".local" / "state") / "wavewright"

@@ -1,0 +1,367 @@
+"""The shape of a document: a value read into a pydantic model, or every reason why it does not fit.
+
+What pydantic reports about types is said again here in the author's words: the nodes by their own names, the values
+as they were written, the fields that exist. One fault stands for one place, also where a field may be of several
+types, and faults come in the order of the text.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, TypeVar, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from wavewright.config.documents import Document
+from wavewright.config.sources import (
+    DocumentError,
+    DocumentFault,
+    describe_value,
+    join_alternatives,
+    pointer_token,
+    type_hint,
+)
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+M = TypeVar("M", bound=BaseModel)
+
+_TYPES = {
+    "string_type": "a string",
+    "int_type": "an integer",
+    "int_from_float": "an integer",
+    "int_parsing": "an integer",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "set_type": "a list",
+    "frozen_set_type": "a list",
+    "datetime_type": "a date or date-time",
+    "path_type": "a path",
+    "none_required": "null",
+}
+_BOUNDS = {
+    "greater_than": ("greater than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("less than", "lt"),
+    "less_than_equal": ("at most", "le"),
+}
+_LENGTHS = {
+    "string_too_short": ("at least", "min_length", "characters"),
+    "string_too_long": ("at most", "max_length", "characters"),
+    "too_short": ("at least", "min_length", "items"),
+    "too_long": ("at most", "max_length", "items"),
+}
+_PATTERNS = {
+    r"^[A-Za-z][A-Za-z0-9_]{0,62}$": (
+        "begin with a letter and hold letters, digits and underscores only (ASCII, 63 at most)"
+    ),
+}
+MAX_FAULTS = 100
+"""Faults that are told of one document: whoever has more has written something else."""
+_MAX_DETAILS = 4 * MAX_FAULTS
+_MAX_LABEL_LENGTH = 100
+"""Of a node that is called by its own name; what is longer is no name, and is called by its place."""
+
+_SIMILARITY = 0.6
+"""How like two names are, from 0 to 1, where one may be meant by the other."""
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """A fault, with what decides whether another one makes it superfluous."""
+
+    fault: DocumentFault
+    path: tuple[str | int, ...]
+    expected: str | None
+    """The type wanted, where the type is wrong."""
+    of_union: bool
+    """Whether the type is one of several that the field may have."""
+    missing: tuple[str | int, ...] | None = None
+    """The path of the field that is missing, where one is."""
+
+
+def read_as_model(document: Document, model: type[M]) -> M:
+    """Read a document's value into a model.
+
+    Raises:
+        DocumentError: with every reason why the value does not fit.
+    """
+    try:
+        return model.model_validate(document.value, by_alias=True, by_name=False)
+    except ValidationError as error:
+        faults = model_faults(error, document.value, model)
+        raise DocumentError(document.source, sort_by_position(document, faults)) from error
+
+
+def sort_by_position(document: Document, faults: Iterable[DocumentFault]) -> tuple[DocumentFault, ...]:
+    """Return the faults with their places, in the order of the text; the last one says if there are too many."""
+    placed = [locate_fault(document, fault) for fault in faults]
+    placed.sort(key=lambda fault: fault.span.start if fault.span is not None else 0)
+    if len(placed) <= MAX_FAULTS:
+        return tuple(placed)
+    last = placed[MAX_FAULTS - 1]
+    last = replace(last, message=f"{last.message} (and more faults after this one)")
+    return (*placed[: MAX_FAULTS - 1], last)
+
+
+def locate_fault(document: Document, fault: DocumentFault) -> DocumentFault:
+    """Return the fault with the place of its node; that of the nearest node around it where it has none."""
+    if fault.span is not None:
+        return fault
+    span = document.nearest_span(fault.pointer, key=fault.kind == "unknown_field")
+    return DocumentFault(fault.kind, fault.message, span, fault.pointer, fault.hint)
+
+
+def model_faults(error: ValidationError, value: JsonValue, model: type[BaseModel]) -> list[DocumentFault]:
+    """Say in the author's words what pydantic found."""
+    name = "the " + _WORDS.sub(" ", model.__name__).lower()
+    details = error.errors(include_url=False)[:_MAX_DETAILS]
+    findings = [_finding(detail, value, model, name) for detail in details]
+    misspelt = set(_misspelled_fields(findings))
+    return list(_merge_findings([one for one in findings if one.missing not in misspelt], value, name))
+
+
+def _misspelled_fields(findings: Sequence[_Finding]) -> Iterator[tuple[str | int, ...]]:
+    """Yield the paths of missing fields that an unknown field beside them is meant for: one mistake, one fault."""
+    missing: dict[tuple[str | int, ...], list[str]] = {}
+    for finding in findings:
+        if finding.missing is not None:
+            missing.setdefault(finding.missing[:-1], []).append(str(finding.missing[-1]))
+    for finding in findings if missing else ():
+        if finding.fault.kind == "unknown_field":
+            absent = missing.get(finding.path[:-1], [])
+            for near in difflib.get_close_matches(str(finding.path[-1]), absent, n=1, cutoff=_SIMILARITY):
+                yield (*finding.path[:-1], near)
+
+
+def _merge_findings(findings: Sequence[_Finding], value: JsonValue, name: str) -> Iterator[DocumentFault]:
+    """Leave out what follows from another finding: one place, one fault."""
+    by_path: dict[tuple[str | int, ...], list[_Finding]] = {}
+    for finding in findings:
+        by_path.setdefault(finding.path, []).append(finding)
+    inner = {path[:length] for path in by_path for length in range(len(path))}
+    for path, group in by_path.items():
+        others = [finding for finding in group if finding.expected is None or not finding.of_union]
+        if others:
+            yield from (finding.fault for finding in others)
+        elif path not in inner:
+            # Every type that the field may have was tried; the branch that came furthest speaks for itself.
+            expected = list(
+                dict.fromkeys(finding.expected for finding in group if finding.expected is not None)
+            )
+            yield _wrong_type(path, value, name, expected)
+
+
+def _finding(detail: ErrorDetails, value: JsonValue, model: type[BaseModel], name: str) -> _Finding:
+    path, node, of_union = _follow_location(detail["loc"], value, missing=detail["type"] == "missing")
+    expected = _TYPES.get(detail["type"])
+    if expected is not None:
+        fault = _wrong_type(path, value, name, [expected])
+    elif detail["type"] == "missing":
+        fault = _missing(path, value, name)
+    elif detail["type"] == "extra_forbidden":
+        fault = _unknown(path, value, model, name)
+    elif detail["type"] in {"union_tag_invalid", "union_tag_not_found"}:
+        fault, path = _bad_tag(detail, path, value, name)
+    else:
+        fault = _bad_value(detail, path, node, value, name)
+    missing = path if fault.kind == "missing_field" else None
+    return _Finding(fault, path, expected, of_union, missing)
+
+
+def _follow_location(
+    location: tuple[str | int, ...], value: JsonValue, *, missing: bool
+) -> tuple[tuple[str | int, ...], JsonValue, bool]:
+    """Follow pydantic's location through the value; what is no key there names a branch of a union."""
+    path: list[str | int] = []
+    node: JsonValue = value
+    of_union = False
+    for depth, key in enumerate(location):
+        if missing and depth == len(location) - 1:
+            path.append(key)
+        elif _has(node, key):
+            node = _child(node, key)
+            path.append(key)
+        else:
+            of_union = True
+    return tuple(path), node, of_union
+
+
+# --- the kinds of faults ------------------------------------------------------------------------------------
+
+
+def _wrong_type(
+    path: tuple[str | int, ...], value: JsonValue, name: str, expected: Sequence[str]
+) -> DocumentFault:
+    node = _node_at(value, path)
+    message = f"{node_name(path, value, name)} should be {join_alternatives(expected)}, and is {describe_value(node)}"
+    return DocumentFault("wrong_type", message, pointer=_pointer(path), hint=type_hint(node, expected))
+
+
+def _missing(path: tuple[str | int, ...], value: JsonValue, name: str) -> DocumentFault:
+    message = f"{node_name(path[:-1], value, name)} has no {str(path[-1])!r}, which is required"
+    return DocumentFault("missing_field", message, pointer=_pointer(path[:-1]), hint=f"add {str(path[-1])!r}")
+
+
+def _unknown(
+    path: tuple[str | int, ...], value: JsonValue, model: type[BaseModel], name: str
+) -> DocumentFault:
+    known = sorted(_fields_at(model, path[:-1]))
+    field = str(path[-1])
+    message = f"{field!r} is no field of {node_name(path[:-1], value, name)}"
+    return DocumentFault("unknown_field", message, pointer=_pointer(path), hint=suggest_nearest(field, known))
+
+
+def _bad_tag(
+    detail: ErrorDetails, path: tuple[str | int, ...], value: JsonValue, name: str
+) -> tuple[DocumentFault, tuple[str | int, ...]]:
+    context = detail.get("ctx", {})
+    field = str(context.get("discriminator", "")).strip("'")
+    if detail["type"] == "union_tag_not_found":
+        return _missing((*path, field), value, name), (*path, field)
+    expected = str(context.get("expected_tags", ""))
+    message = f"{node_name((*path, field), value, name)} should be one of {expected}"
+    hint = suggest_nearest(str(context.get("tag", "")), re.findall(r"'([^']*)'", expected))
+    return DocumentFault("bad_value", message, pointer=_pointer((*path, field)), hint=hint), (*path, field)
+
+
+def _bad_value(
+    detail: ErrorDetails, path: tuple[str | int, ...], node: JsonValue, value: JsonValue, name: str
+) -> DocumentFault:
+    kind, context = detail["type"], detail.get("ctx", {})
+    what = node_name(path, value, name)
+    hint: str | None = None
+    if kind in _BOUNDS:
+        words, bound = _BOUNDS[kind]
+        message = f"{what} should be {words} {_number(context.get(bound))}, and is {describe_value(node)}"
+    elif kind in _LENGTHS:
+        words, bound, unit = _LENGTHS[kind]
+        limit = context.get(bound)
+        count = len(node) if isinstance(node, (str, list)) else 0
+        wanted = (
+            "not be empty" if (limit, count) == (1, 0) else f"have {words} {limit} {unit}, and has {count}"
+        )
+        message = f"{what} should {wanted}"
+    elif kind == "string_pattern_mismatch":
+        pattern = str(context.get("pattern", ""))
+        message = f"{what} should {_PATTERNS.get(pattern, f'match {pattern}')}, and is {describe_value(node)}"
+    elif kind == "literal_error":
+        expected = str(context.get("expected", ""))
+        message = f"{what} should be {expected}, and is {describe_value(node)}"
+        hint = suggest_nearest(node, re.findall(r"'([^']*)'", expected)) if isinstance(node, str) else None
+    elif kind == "value_error":
+        message = str(context.get("error", detail["msg"]))
+        if path:
+            message = f"{what}: {message}"
+    else:
+        message = f"{what}: {detail['msg'][:1].lower()}{detail['msg'][1:]}"
+    return DocumentFault("bad_value", message, pointer=_pointer(path), hint=hint)
+
+
+def _number(bound: object) -> str:
+    return str(int(bound)) if isinstance(bound, float) and bound.is_integer() else str(bound)
+
+
+def suggest_nearest(name: str, known: Sequence[str]) -> str | None:
+    """Suggest the nearest of the names that exist, or list them."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=_SIMILARITY)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"there is {', '.join(repr(one) for one in known)}" if known else None
+
+
+# --- names --------------------------------------------------------------------------------------------------
+
+
+def node_name(path: Sequence[str | int], value: JsonValue, name: str) -> str:
+    """Name a node as its author would: `'retry.attempts' of step 'prices'`."""
+    node: JsonValue = value
+    owner, rest = name, list[str | int]()
+    for position, key in enumerate(path):
+        rest.append(key)
+        node = _child(node, key)
+        if isinstance(key, int) and isinstance(node, dict):
+            label = node.get("id", node.get("name"))
+            before = path[position - 1] if position else "items"
+            if isinstance(label, str) and len(label) <= _MAX_LABEL_LENGTH:
+                owner, rest = f"{str(before).removesuffix('s')} {label!r}", []
+            else:
+                owner, rest = f"{before}[{key}]", []
+    if not rest:
+        return owner
+    field = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in rest).removeprefix(".")
+    return f"{field!r} of {owner}" if owner != name else repr(field)
+
+
+def _has(node: JsonValue, key: str | int) -> bool:
+    if isinstance(key, str):
+        return isinstance(node, dict) and key in node
+    return isinstance(node, list) and key < len(node)
+
+
+def _child(node: JsonValue, key: str | int) -> JsonValue:
+    if isinstance(node, dict) and isinstance(key, str):
+        return node.get(key)
+    if isinstance(node, list) and isinstance(key, int) and key < len(node):
+        return node[key]
+    return None
+
+
+def _node_at(value: JsonValue, path: Iterable[str | int]) -> JsonValue:
+    for key in path:
+        value = _child(value, key)
+    return value
+
+
+def _pointer(path: Iterable[str | int]) -> str:
+    return "".join(pointer_token(key) for key in path)
+
+
+def _fields_at(model: type[BaseModel], path: Sequence[str | int]) -> set[str]:
+    """Return the names of the fields of whichever models may stand at a path."""
+    annotations: list[object] = [model]
+    for key in path:
+        annotations = [inner for annotation in annotations for inner in _inside(annotation, key)]
+    return {
+        field.alias or name
+        for annotation in annotations
+        for one in _branches(annotation)
+        if isinstance(one, type) and issubclass(one, BaseModel)
+        for name, field in one.model_fields.items()
+    }
+
+
+def _inside(annotation: object, key: str | int) -> Iterator[object]:
+    for one in _branches(annotation):
+        origin = get_origin(one)
+        if isinstance(one, type) and origin is None and issubclass(one, BaseModel):
+            yield from (f.annotation for name, f in one.model_fields.items() if key in {f.alias, name})
+        elif isinstance(origin, type) and issubclass(origin, Mapping):
+            yield get_args(one)[1]
+        elif isinstance(origin, type) and isinstance(key, int):
+            yield get_args(one)[0]
+
+
+def _branches(annotation: object) -> Iterator[object]:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _branches(get_args(annotation)[0])
+    elif origin is Union or isinstance(annotation, types.UnionType):
+        for one in get_args(annotation):
+            yield from _branches(cast("object", one))
+    else:
+        yield annotation

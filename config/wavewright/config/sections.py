@@ -1,0 +1,294 @@
+"""Settings of language models: which are asked, how patiently, and what they may cost.
+
+The key of a provider is never a setting: it comes from the environment (`WAVEWRIGHT_API_KEY`, or the provider's own
+variable) and is written nowhere.
+
+Settings of the daemon: which broker it is on, by which names, how much it does at once and whom it believes.
+
+What only its owner may see, the key of signatures, is never in the file; the broker's address may be, but belongs in
+`WAVEWRIGHT_AMQP_URL` where it holds a password. Every value is judged here, when the settings are read, so a daemon
+that has begun does not find out an hour later that its settings are wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from wavewright.config.value_types import AmqpUrl
+
+RoleName: TypeAlias = Literal["planner", "recovery", "reviewer", "judge", "agent", "worker"]
+ThinkingName: TypeAlias = Literal["minimal", "low", "medium", "high"]
+Schedule: TypeAlias = Literal["waves", "dataflow"]
+CassetteMode: TypeAlias = Literal["replay", "record"]
+
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
+
+
+class _ModelSettingsModel(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+
+
+class ModelProviderSettings(_ModelSettingsModel):
+    """What one provider lets us do."""
+
+    requests_per_minute: Annotated[int, Field(ge=1)] | None = None
+    """Requests begun in any minute; unlimited where absent."""
+    concurrency: Annotated[int, Field(ge=1)] | None = None
+    """Requests under way at once; unlimited where absent."""
+
+
+class PriceSettings(_ModelSettingsModel):
+    """Price of a model that the price list does not know, in US dollars per million tokens."""
+
+    input: Annotated[float, Field(ge=0, strict=False)]
+    """Of what a model reads."""
+    output: Annotated[float, Field(ge=0, strict=False)]
+    """Of what a model writes."""
+
+
+class ModelsSection(_ModelSettingsModel):
+    """The section `models` of `wavewright.yaml`."""
+
+    base_url: str | None = Field(default=None, min_length=1)
+    """Address of an OpenAI-compatible endpoint, for models named `openai-chat:NAME`."""
+    preferences: dict[str, str] = {}
+    """Goal's word (`flash`, `pro`, `sonnet`, …) → model name; before the shipped map."""
+    roles: dict[RoleName, str] = {}
+    """Role → preference or model name, where a role should not ask the default model."""
+    fallbacks: list[str] = []
+    """Models that are asked in turn where the first gives no answer."""
+    thinking: dict[ThinkingName, str] = {}
+    """Goal's thinking level → what the provider is told: minimal, low, medium, high, xhigh, max or off."""
+    attempt_seconds: _Positive = 60.0
+    """Of one HTTP attempt."""
+    request_seconds: _Positive = 180.0
+    """Of one model call, its retries and waits included."""
+    attempts: Annotated[int, Field(ge=1, le=10)] = 3
+    """HTTP attempts of one model call, the first included."""
+    providers: dict[str, ModelProviderSettings] = {}
+    """Provider → its limits."""
+    prices: dict[str, PriceSettings] = {}
+    """Model name without provider → price."""
+    max_output_tokens: Annotated[int, Field(ge=1)] = 16_000
+    """Ceiling of one answer."""
+    worker_tokens: Annotated[int, Field(ge=1)] = 50_000
+    """What workers share out: a worker's `token_share` of it is the ceiling of its answer."""
+    calibration: str | None = Field(default=None, min_length=1)
+    """File that says which judge gates may block; without it they only warn."""
+    cassette: str | None = Field(default=None, min_length=1)
+    """File of recorded answers."""
+    cassette_mode: CassetteMode = "replay"
+    """`replay` asks nobody; `record` asks and writes down what is missing."""
+
+    def call_seconds(self, clock: float | None) -> float:
+        """Return how long a call may take to which its ladder gives so much; None where no ladder has a say.
+
+        A `request_seconds` that was set holds beside the ladder's clock; its default gives way to it.
+        """
+        if clock is None:
+            return self.request_seconds
+        return min(clock, self.request_seconds) if "request_seconds" in self.model_fields_set else clock
+
+
+class BudgetSettings(_ModelSettingsModel):
+    """Upper bounds of what models may cost."""
+
+    tokens: Annotated[int, Field(ge=1)] | None = None
+    """Read and written, of all calls."""
+    usd: _Positive | None = None
+    """US dollars; every model that is asked needs a price."""
+    calls: Annotated[int, Field(ge=1)] | None = None
+    """Requests to models, repeated ones included."""
+    seconds: _Positive | None = None
+    """Time of model calls, added up."""
+
+
+class BudgetsSection(_ModelSettingsModel):
+    """The section `budgets` of `wavewright.yaml`."""
+
+    run: BudgetSettings = BudgetSettings.model_construct()
+    job: BudgetSettings = BudgetSettings.model_construct()
+    """Of all runs of one job (by its name)."""
+    day: BudgetSettings = BudgetSettings.model_construct()
+    """Of all runs together, from midnight to midnight UTC."""
+    recovery_share: Annotated[float, Field(ge=0, le=0.9, strict=False)] = 0.2
+    """Part of the run's budget that only review and recovery may spend."""
+
+
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+RequestType: TypeAlias = Literal["job_request", "validation_result", "user_decision_response"]
+"""What somebody may send to the daemon."""
+
+MIN_KEY_LENGTH: Final = 16
+"""Characters that a key of signatures has at least."""
+MAX_NAME_LENGTH: Final = 200
+"""Of an exchange or a queue; AMQP allows 255 bytes, and others are made of these."""
+
+DAY_SECONDS: Final = 86_400.0
+
+MAX_PORT: Final = 65_535
+
+_NAME = re.compile(r"[A-Za-z0-9_.:-]+")
+
+
+def valid_hmac_key(key: str) -> str:
+    """Return a key of signatures as it is.
+
+    Raises:
+        ValueError: it is so short that it can be guessed.
+    """
+    if len(key) < MIN_KEY_LENGTH:
+        msg = f"a key has at least {MIN_KEY_LENGTH} characters; `openssl rand -hex 32` makes one"
+        raise ValueError(msg)
+    return key
+
+
+def valid_host_port(place: str) -> str:
+    """Return `HOST:PORT` as it is.
+
+    Raises:
+        ValueError: it is no such place.
+    """
+    host, _, port = place.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > MAX_PORT:
+        msg = "a place is HOST:PORT, such as 127.0.0.1:9464; port 0 takes any that is free"
+        raise ValueError(msg)
+    return place
+
+
+def _valid_name(name: str) -> str:
+    if len(name) > MAX_NAME_LENGTH or not _NAME.fullmatch(name) or name.startswith("amq."):
+        msg = (
+            f"a name has 1 to {MAX_NAME_LENGTH} letters, digits and any of '.', '-', '_', ':', "
+            "and does not begin with 'amq.'"
+        )
+        raise ValueError(msg)
+    return name
+
+
+HmacKey: TypeAlias = Annotated[str, AfterValidator(valid_hmac_key)]
+Slots: TypeAlias = Annotated[int, Field(ge=1, le=1_000)]
+HealthAddress: TypeAlias = Annotated[str, AfterValidator(valid_host_port)]
+_BrokerName: TypeAlias = Annotated[str, AfterValidator(_valid_name)]
+_Seconds: TypeAlias = Annotated[float, Field(gt=0, le=31_536_000, allow_inf_nan=False, strict=False)]
+
+
+class _DaemonModel(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+
+
+class QueuesSection(_DaemonModel):
+    """Queues by what they are for; each has a routing key of its own name."""
+
+    intake: _BrokerName = "agent.world_lore_researcher"
+    """What the daemon takes in: jobs, verdicts, answers."""
+    packages: _BrokerName = "agent.world_lore_validator"
+    """Where packages go."""
+    decisions: _BrokerName = "user.decisions"
+    """Where questions to people go."""
+    status: _BrokerName = "job.status"
+    """Where it is told how jobs stand."""
+    dead: _BrokerName = "knowledge.dead"
+    """Where messages end that could not be taken in, and jobs that could not be done."""
+
+
+class ValidationSection(_DaemonModel):
+    """Who looks at packages, and how often a job may bring a better one."""
+
+    target_agent: str = Field(default="world_lore_validator", min_length=1, max_length=128)
+    """To whom packages are addressed."""
+    iterations: Annotated[int, Field(ge=0, le=10)] = 0
+    """Packages of one job, at most; with 0 a job is done when its package is out, and no verdict is waited for."""
+
+
+class MaxLimitsSection(_DaemonModel):
+    """What a job that was sent may raise the limits of its run to; goal templates of the project may go beyond."""
+
+    max_steps: Annotated[int, Field(ge=1, le=100_000)] = 1_000
+    """Steps of a plan."""
+    max_waves: Annotated[int, Field(ge=1, le=100_000)] = 100
+    """Waves of a plan, one after the other."""
+    max_items: Annotated[int, Field(ge=1, le=10_000_000)] = 10_000
+    """Items of one `for_each`."""
+    concurrency: Annotated[int, Field(ge=1, le=100_000)] = 256
+    """Calls that run at once."""
+
+
+class IdentitySettings(_DaemonModel):
+    """What one sender is known by and may send."""
+
+    user_id: str | None = Field(default=None, min_length=1, max_length=255)
+    """The broker's user that it must be, as the broker vouches for it; any where absent."""
+    may_send: list[RequestType] = Field(min_length=1)
+    """Types of its messages."""
+
+
+class DaemonSection(_DaemonModel):
+    """The section `daemon` of `wavewright.yaml`."""
+
+    amqp_url: AmqpUrl | None = Field(default=None, repr=False)
+    """Address of the broker."""
+    exchange: _BrokerName = "knowledge.topic"
+    """Topic exchange through which everything goes."""
+    dead_letter_exchange: _BrokerName = "knowledge.dlx"
+    """Exchange of what ends in the queue `dead`."""
+    queues: QueuesSection = QueuesSection.model_construct()
+    """Names of the queues."""
+    delivery_limit: Annotated[int, Field(ge=1, le=1_000)] = 5
+    """Deliveries of one message after which the broker gives it up."""
+    agent: str = Field(default="world_lore_researcher", min_length=1, max_length=128)
+    """Who the daemon is in its messages, and to whom messages for it are addressed."""
+    slots: Slots = 4
+    """Jobs that run at once."""
+    goal_template: str | None = Field(default=None, min_length=1)
+    """Goal template of jobs that bring a goal and no job document."""
+    validation: ValidationSection = ValidationSection.model_construct()
+    """Who looks at packages."""
+    identities: dict[str, IdentitySettings] = {}
+    """Sender → what it is known by and may send; where there are none, everybody may send everything."""
+    max_body: Annotated[int, Field(ge=1_024, le=64 * 2**20)] = 2**20
+    """Bytes of a message that is taken in, at most."""
+    max_sent: Annotated[int, Field(ge=2**16, le=512 * 2**20)] = 16 * 2**20
+    """Bytes of a message that is sent, at most: a job whose package is larger fails; no more than the broker takes."""
+    max_depth: Annotated[int, Field(ge=4, le=256)] = 32
+    """How deep the lists and objects of a message may be nested."""
+    max_limits: MaxLimitsSection = MaxLimitsSection.model_construct()
+    """What a job that was sent may raise the limits of its run to."""
+    max_age: _Seconds = 604_800.0
+    """Seconds after which a message is too old."""
+    skew: _Seconds = 300.0
+    """Seconds that a message may come from the future."""
+    remember: _Seconds | None = None
+    """Seconds for which the ids of messages are remembered; `max_age`, `skew` and a day where absent."""
+    stall_limit: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False, strict=False)] = 60.0
+    """Seconds for which a step may keep the event loop from everything else; the daemon ends then."""
+    health: HealthAddress | None = None
+    """`HOST:PORT` where it says over HTTP whether it lives and is ready, with its metrics; nowhere where absent."""
+    log_level: LogLevel = "info"
+    """What is worth a line in the log."""
+
+    @field_validator("remember")
+    @classmethod
+    def _long_enough(cls, seconds: float | None, about: ValidationInfo) -> float | None:
+        """Refuse to forget the id of a message that could still be taken in again."""
+        # Where one of them is at fault itself, that is what is told.
+        least = about.data.get("max_age", 0.0) + about.data.get("skew", 0.0)
+        if seconds is not None and seconds < least:
+            msg = f"an id is remembered for {least:g} seconds at least, max_age and skew together"
+            raise ValueError(msg)
+        return seconds
+
+    @property
+    def remembered_for(self) -> float:
+        """Seconds for which the ids of messages are remembered."""
+        return self.max_age + self.skew + DAY_SECONDS if self.remember is None else self.remember
+
+
+def with_daily_tokens(budgets: BudgetsSection, tokens: int | None) -> BudgetsSection:
+    """Return the budgets with another one of tokens a day, where one is given."""
+    if tokens is None:
+        return budgets
+    return budgets.model_copy(update={"day": budgets.day.model_copy(update={"tokens": tokens})})

@@ -1,0 +1,127 @@
+"""Durations, as plans, settings and the command line give them.
+
+A *duration* is written as seconds or as text with units (`90`, `"1h30m"`) and is kept as seconds.
+
+Addresses of servers, as settings give them.
+
+An *address* is a URL; everything else that names a place is a file. A faulty one is told as soon as it is read, in
+words that never repeat it, for it may hold a password.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
+DURATION_PATTERN = r"^(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h|d))+$"
+
+
+def parse_duration(value: object) -> object:
+    """Return seconds for duration text such as `"1h30m"`; anything else passes through unchanged.
+
+    Raises:
+        ValueError: the text is not a sequence of number and unit (ms, s, m, h, d).
+    """
+    if isinstance(value, bool):
+        msg = f'{"true" if value else "false"} is not a duration: write seconds (90) or units ("1h30m")'
+        raise ValueError(msg)  # noqa: TRY004 - pydantic reports a ValueError, not a TypeError
+    if not isinstance(value, str):
+        return value
+    if not re.fullmatch(DURATION_PATTERN, value):
+        msg = f'{value!r} is not a duration: write seconds (90) or units ("1h30m", "24h", "7d")'
+        raise ValueError(msg)
+    return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in _PART.findall(value))
+
+
+_SecondsInput = Annotated[float, Field(gt=0)] | Annotated[str, Field(pattern=DURATION_PATTERN)]
+Seconds = Annotated[
+    float,
+    BeforeValidator(parse_duration, json_schema_input_type=_SecondsInput),
+    Field(gt=0, allow_inf_nan=False, strict=False),
+]
+"""A duration in seconds, greater than zero; read from a number or from text with units."""
+
+
+_AMQP: Final = frozenset({"amqp", "amqps"})
+_POSTGRESQL: Final = frozenset({"postgresql", "postgres"})
+
+
+def is_url(place: str) -> bool:
+    """Whether a place is an address, not a file."""
+    return "://" in place
+
+
+def valid_amqp_url(url: str) -> str:
+    """Return the address of a broker as it is.
+
+    Raises:
+        ValueError: it is none, or names the user `guest` of a broker on another machine, whose password all know.
+    """
+    host, user = _host_and_user(url, _AMQP, "amqps://USER:PASSWORD@HOST/VHOST")
+    if user in {"", "guest"} and not is_loopback(host):
+        msg = (
+            "the user 'guest' is refused on another machine than this, for its password is known to all; "
+            "make a user for the daemon and write amqps://USER:PASSWORD@HOST/VHOST"
+        )
+        raise ValueError(msg)
+    return url
+
+
+def valid_pg_url(url: str) -> str:
+    """Return the address of a PostgreSQL database as it is.
+
+    Raises:
+        ValueError: it is none.
+    """
+    # Without a host it is the socket of this machine's server.
+    _host_and_user(url, _POSTGRESQL, "postgresql://USER:PASSWORD@HOST/DATABASE", needs_host=False)
+    return url
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host of an address is this machine and can be reached from nowhere else."""
+    if host == "localhost":
+        return True
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _host_and_user(
+    url: str, schemes: frozenset[str], form: str, *, needs_host: bool = True
+) -> tuple[str, str]:
+    """Return host and user of an address; the message of what is wrong never repeats it, for its password's sake."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        port, parts = 0, urlsplit("")
+    if "@" in f"{parts.path}{parts.query}{parts.fragment}":
+        # The name ended at the first of these, so the password's rest is taken for a path, and could be shown.
+        msg = f"in {form} a '/', '?', '#' or '@' of a part is written %2F, %3F, %23 or %40"
+        raise ValueError(msg)
+    is_given = is_url(url) and (parts.hostname or not needs_host)
+    if parts.scheme not in schemes or port == 0 or not is_given:
+        msg = f"this is no such address; write {form}"
+        raise ValueError(msg)
+    return parts.hostname or "", unquote(parts.username or "")
+
+
+AmqpUrl: TypeAlias = Annotated[str, AfterValidator(valid_amqp_url)]
+PgUrl: TypeAlias = Annotated[str, AfterValidator(valid_pg_url)]
+
+
+def _valid_journal_location(place: str) -> str:
+    return valid_pg_url(place) if is_url(place) else place
+
+
+JournalLocation: TypeAlias = Annotated[str, AfterValidator(_valid_journal_location)]
+"""A SQLite file, or the address of a PostgreSQL database."""

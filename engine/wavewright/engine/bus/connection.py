@@ -1,0 +1,219 @@
+"""A connection to the broker that is made anew whenever it ends.
+
+A *line* is what stays when connections come and go. Whoever needs one waits for it: `connection` returns as soon as
+there is one that lives. A line is given up when it is silent for three heartbeats, and a person's settings that
+cannot work end it only at the start, before anything was promised to anybody.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from dataclasses import dataclass
+from typing import Final
+
+import aio_pika
+import anyio
+from aio_pika.abc import AbstractConnection
+from aio_pika.exceptions import (
+    CONNECTION_EXCEPTIONS,
+    AuthenticationError,
+    InvalidFrameError,
+    ProbableAuthenticationError,
+)
+from aiormq.exceptions import ConnectionClosed, ConnectionNotAllowed
+
+from wavewright.engine.bus.address import BrokerAddress
+from wavewright.engine.bus.channels import CHANNEL_ERRORS, describe_error, translate_errors
+from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured
+from wavewright.engine.bus.health import BrokerEventHandler
+
+# Whoever sets up logging sees what the library says; nobody else finds its tracebacks among a command's output.
+for _library in ("aio_pika", "aiormq"):
+    logging.getLogger(_library).addHandler(logging.NullHandler())
+
+CONNECT_SECONDS: Final = 10.0
+CLOSE_SECONDS: Final = 3.0
+FIRST_PAUSE: Final = 0.05
+"""Seconds before the first attempt to connect again; a broker that is there is met at once."""
+LONGEST_PAUSE: Final = 1.0
+REPORT_SECONDS: Final = 60.0
+"""How often it is told for the same reason that a broker is still away."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LiveConnection:
+    """One connection, and word of its end."""
+
+    connection: AbstractConnection
+    ended: anyio.Event
+
+
+class BrokerConnection:
+    """One connection at a time; `keep` sees to it that there is one."""
+
+    def __init__(self, address: BrokerAddress, name: str, notice: BrokerEventHandler) -> None:
+        self._address = address
+        self._name = name
+        self._notice = notice
+        self._session: _LiveConnection | None = None
+        self._changed = anyio.Event()
+
+    @property
+    def place(self) -> str:
+        """The broker's address, without the password."""
+        return self._address.shown
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a connection now that has not ended."""
+        return self._session is not None and not self._session.ended.is_set()
+
+    async def wait_connected(self) -> AbstractConnection:
+        """Return the connection, waiting for one where there is none."""
+        while (session := self._session) is None:
+            await self._changed.wait()
+        return session.connection
+
+    async def open(self) -> None:
+        """Connect for the first time, or again where that connection has ended before it is kept.
+
+        Raises:
+            BusMisconfigured: it will never work like this.
+            BusDown: no broker answers.
+        """
+        if self._session is not None:
+            await self._detach(self._session)
+        await self._attach(await self._connect())
+
+    async def keep_connected(self) -> None:
+        """Connect again whenever the connection ends, for as long as this is not cancelled."""
+        while True:
+            session = self._session
+            assert session is not None, "a line is opened before it is kept"
+            await session.ended.wait()
+            await self._detach(session)
+            await self._reconnect()
+
+    async def drop(self, connection: AbstractConnection) -> None:
+        """Give up a connection that does not answer any more; the next one is made at once."""
+        session = self._session
+        if session is not None and session.connection is connection:
+            session.ended.set()
+
+    async def close(self) -> None:
+        """End the connection there is; the line must not be kept any more."""
+        if self._session is not None:
+            await self._detach(self._session, is_lost=False)
+
+    async def _reconnect(self) -> None:
+        pause, told, due = FIRST_PAUSE, "", 0.0
+        while True:
+            await anyio.sleep(pause)
+            try:
+                await self._attach(await self._connect())
+            except BusError as error:
+                if error.message != told or anyio.current_time() >= due:
+                    self._notice("broker_away", self._fields() | {"error": error.message})
+                    told, due = error.message, anyio.current_time() + REPORT_SECONDS
+                pause = min(pause * 2, LONGEST_PAUSE)
+            else:
+                return
+
+    async def _connect(self) -> AbstractConnection:
+        connection: AbstractConnection | None = None
+        try:
+            with anyio.fail_after(CONNECT_SECONDS):
+                connection = await translate_errors(
+                    aio_pika.connect(self._address.url, client_properties={"connection_name": self._name}),
+                    place=self.place,
+                )
+        except TimeoutError as error:
+            raise BusDown(
+                f"the broker did not answer within {CONNECT_SECONDS:g} s",
+                place=self.place,
+                mend=_UNREACHABLE_HINT,
+            ) from error
+        except BusDown as error:
+            raise _classify_failure(error, self._address) from error
+        return connection
+
+    async def _attach(self, connection: AbstractConnection) -> None:
+        ended = anyio.Event()
+
+        def end(*_: object) -> None:
+            ended.set()
+
+        connection.close_callbacks.add(end)
+        transport = connection.transport
+        if transport is None or transport.connection.is_closed:
+            ended.set()
+        self._session = _LiveConnection(connection, ended)
+        self._wake_waiters()
+        self._notice("broker_connected", self._fields())
+
+    async def _detach(self, session: _LiveConnection, *, is_lost: bool = True) -> None:
+        self._session = None
+        self._wake_waiters()
+        if is_lost:
+            self._notice("broker_lost", self._fields() | {"error": "the connection ended"})
+        with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+            try:
+                await translate_errors(session.connection.close(), place=self.place)
+            except CHANNEL_ERRORS:
+                # It is gone already: nothing is left to be closed.
+                return
+
+    def _wake_waiters(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def _fields(self) -> dict[str, str]:
+        return {"broker": self.place, "connection": self._name}
+
+
+_WRONG_HOSTNAME_CODES: Final = frozenset({62, 64})
+"""OpenSSL's codes of a certificate that is sound and another host's: by its name, by its address."""
+_UNREACHABLE_HINT: Final = "is the broker running, and is this its address? it is set by WAVEWRIGHT_AMQP_URL"
+
+
+def _classify_failure(error: BusDown, address: BrokerAddress) -> BusError:
+    """Tell an address that will never work from a broker that is away."""
+    cause = error.__cause__
+    place = address.shown
+    root = cause.__cause__ if cause is not None and cause.__cause__ is not None else cause
+    if isinstance(cause, ProbableAuthenticationError | AuthenticationError):
+        return BusMisconfigured(
+            f"the broker refuses the user {address.user!r} or its password",
+            place=place,
+            mend="look at the address in WAVEWRIGHT_AMQP_URL, and at rabbitmqctl authenticate_user",
+        )
+    if isinstance(cause, ConnectionNotAllowed | ConnectionClosed | InvalidFrameError) and _is_of_vhost(cause):
+        return BusMisconfigured(
+            f"the broker does not let {address.user!r} into the virtual host of this address",
+            place=place,
+            mend="rabbitmqctl add_vhost makes one, rabbitmqctl set_permissions lets a user in",
+        )
+    if isinstance(root, ssl.SSLCertVerificationError):
+        return BusMisconfigured(
+            f"the broker's certificate is not trusted: {root.verify_message}",
+            place=place,
+            mend="name the broker in the address as its certificate does"
+            if root.verify_code in _WRONG_HOSTNAME_CODES
+            else "name the authority that signed it: amqps://…?cafile=ca.pem",
+        )
+    if isinstance(root, ssl.SSLError):
+        return BusMisconfigured(
+            f"no encrypted line to the broker: {root.reason or root}",
+            place=place,
+            mend="is this the port for amqps? it is 5671 unless the broker was told otherwise",
+        )
+    if isinstance(root, CONNECTION_EXCEPTIONS):
+        return BusDown(f"no broker answers: {describe_error(root)}", place=place, mend=_UNREACHABLE_HINT)
+    return error
+
+
+def _is_of_vhost(cause: BaseException) -> bool:
+    # The library does not pass on what the broker says when it is asked to open a virtual host and closes instead;
+    # https://github.com/mosquito/aiormq, Connection._rpc: it is an unexpected frame in place of `OpenOk`.
+    return "vhost" in str(cause) or "Connection.OpenOk" in str(cause)

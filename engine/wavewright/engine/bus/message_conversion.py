@@ -1,0 +1,168 @@
+"""From the broker's messages to deliveries, and from what must go out to the broker's messages.
+
+Nothing is understood here, only renamed. A count of deliveries is believed only where the broker itself has written
+it, and a message that is laid aside keeps its bytes but not what would send it on.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final, cast
+
+from aio_pika import Message
+from aio_pika.abc import AbstractIncomingMessage, DeliveryMode
+from pamqp.common import FieldValue
+from pamqp.encode import encode_table_value
+
+from wavewright.engine.bus.channels import CHANNEL_ERRORS, translate_errors
+from wavewright.engine.bus.topology import KIND_HEADER, QUEUE_HEADER, REASON_HEADER, SENDER_HEADER
+from wavewright.engine.messages.delivery import Delivery
+from wavewright.executor.store.job_records import OutgoingMessage
+
+COUNT_HEADER: Final = "x-delivery-count"
+APP_ID: Final = "wavewright"
+
+_ROUTING_HEADERS: Final = frozenset({"cc", "bcc"})
+"""With these a sender has the broker deliver copies elsewhere: a dead letter must not do that in our name."""
+_MAX_REASON_LENGTH: Final = 500
+_MAX_DEPTH: Final = 8
+_HEADER_BYTES: Final = 32 * 1024
+"""All properties of a message are one frame, and the broker breaks the connection over one that is too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettlement:
+    """Settles one message on the channel that it came by."""
+
+    message: AbstractIncomingMessage
+
+    async def ack(self) -> None:
+        try:
+            await translate_errors(self.message.ack())
+        except CHANNEL_ERRORS:
+            # The channel is gone, and with it the right to settle: the broker delivers the message again.
+            return
+
+    async def requeue(self) -> None:
+        try:
+            await translate_errors(self.message.nack(requeue=True))
+        except CHANNEL_ERRORS:
+            return
+
+
+def delivery_of(message: AbstractIncomingMessage) -> Delivery:
+    """Return what was delivered."""
+    headers = cast("Mapping[str, object]", message.headers)
+    return Delivery(
+        body=message.body,
+        routing_key=message.routing_key or "",
+        exchange=message.exchange or "",
+        message_id=message.message_id,
+        correlation_id=message.correlation_id,
+        content_type=message.content_type,
+        content_encoding=message.content_encoding,
+        kind=message.type,
+        timestamp=message.timestamp.timestamp() if message.timestamp else None,
+        expiration=None if message.expiration is None else str(message.expiration),
+        reply_to=message.reply_to,
+        app_id=message.app_id,
+        user_id=message.user_id,
+        headers=headers,
+        delivery_count=_delivery_count(headers) if message.redelivered else 0,
+        settlement=BrokerSettlement(message),
+    )
+
+
+def _delivery_count(headers: Mapping[str, object]) -> int:
+    """Return how often the broker delivered a message before; of a first delivery the header is a sender's word."""
+    count = headers.get(COUNT_HEADER)
+    return count if isinstance(count, int) and not isinstance(count, bool) else 0
+
+
+def message_of(outgoing: OutgoingMessage, user: str) -> Message:
+    """Return the message that carries an outgoing one: the same bytes and the same id each time."""
+    return Message(
+        outgoing.body,
+        headers=cast("dict[str, FieldValue]", dict(outgoing.headers)),
+        content_type="application/json",
+        content_encoding="utf-8",
+        delivery_mode=DeliveryMode.PERSISTENT,
+        message_id=outgoing.message,
+        timestamp=datetime.fromtimestamp(int(outgoing.at), tz=UTC),
+        type=outgoing.kind,
+        app_id=APP_ID,
+        # The broker refuses a message that names another user than the one who sends it: who reads this, knows.
+        user_id=user,
+    )
+
+
+def dead_letter_of(delivery: Delivery, kind: str, reason: str, queue: str, user: str) -> Message:
+    """Return the message that lays a delivery aside: its bytes, its properties, and why."""
+    headers = _safe_headers(delivery.headers) | {
+        KIND_HEADER: kind,
+        REASON_HEADER: f"{kind}: {reason}"[:_MAX_REASON_LENGTH],
+        QUEUE_HEADER: queue,
+        SENDER_HEADER: delivery.user_id,
+    }
+    return Message(
+        delivery.body,
+        headers=headers,
+        content_type=delivery.content_type,
+        content_encoding=delivery.content_encoding,
+        delivery_mode=DeliveryMode.PERSISTENT,
+        correlation_id=delivery.correlation_id,
+        reply_to=delivery.reply_to,
+        message_id=delivery.message_id,
+        timestamp=_date(delivery.timestamp),
+        type=delivery.kind,
+        app_id=delivery.app_id,
+        user_id=user,
+    )
+
+
+def _date(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(max(0, int(seconds)), tz=UTC)
+
+
+def _safe_headers(headers: Mapping[str, object]) -> dict[str, FieldValue]:
+    """Return headers that can be sent again and route nothing, as many as fit beside the reason."""
+    kept = dict[str, FieldValue]()
+    room = _HEADER_BYTES
+    for name, value in headers.items():
+        if name.lower() in _ROUTING_HEADERS:
+            continue
+        field = _sendable_value(value)
+        size = len(name.encode()) + len(encode_table_value(field))
+        if size <= room:
+            kept[name] = field
+            room -= size
+    return kept
+
+
+def _sendable_value(value: object) -> FieldValue:
+    """Return a header's value as it is, or as text where it could be received and cannot be sent."""
+    field = _field_value(value, _MAX_DEPTH)
+    try:
+        encode_table_value(field)
+    except (TypeError, ValueError, OverflowError, struct.error):
+        return repr(value)[:_MAX_REASON_LENGTH]
+    return field
+
+
+def _field_value(value: object, depth: int) -> FieldValue:
+    match value:
+        case bytes() | bytearray():
+            return bytearray(value)
+        case None | bool() | int() | float() | str() | datetime() | Decimal():
+            return value
+        case Mapping() if depth:
+            table = cast("Mapping[str, object]", value)
+            return {str(name): _field_value(inner, depth - 1) for name, inner in table.items()}
+        case Sequence() if depth:
+            return [_field_value(inner, depth - 1) for inner in cast("Sequence[object]", value)]
+        case _:
+            return repr(value)[:_MAX_REASON_LENGTH]

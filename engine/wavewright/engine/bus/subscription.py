@@ -1,0 +1,108 @@
+"""Looking on at messages that are meant for others.
+
+A *watcher* has a queue of its own beside those of the topology: it gets a copy of each message under the routing keys
+that it names, and takes none away from anybody. What passes while its connection is being made anew, it misses.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final, Self
+
+import anyio
+from aio_pika.abc import AbstractChannel
+from aio_pika.exceptions import AMQPChannelError
+
+from wavewright.engine.bus.channels import close_channel, describe_error, open_channel, translate_errors
+from wavewright.engine.bus.connection import BrokerConnection
+from wavewright.engine.bus.consumers import Consumer
+from wavewright.engine.bus.errors import BusDown, BusMisconfigured
+from wavewright.engine.bus.message_conversion import delivery_of
+from wavewright.engine.bus.topology import Topology
+from wavewright.engine.messages.delivery import Delivery
+
+MAX_QUEUE_LENGTH: Final = 10_000
+"""Copies that wait for a watcher that is slow; then the oldest go."""
+PREFETCH: Final = 200
+RECONNECT_SECONDS: Final = 0.5
+
+
+class Subscription:
+    """Copies of messages, as they pass: `async for delivery in watcher`."""
+
+    def __init__(
+        self,
+        line: BrokerConnection,
+        topology: Topology,
+        routing_keys: tuple[str, ...],
+        *,
+        sees_dead: bool = False,
+    ) -> None:
+        self._broker = line
+        self._topology = topology
+        self._bindings = [(topology.exchange, key) for key in routing_keys]
+        if sees_dead:
+            self._bindings.append((topology.dead_exchange, topology.intake))
+        self._channel: AbstractChannel | None = None
+        self._consumer: Consumer | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Delivery:
+        while True:
+            try:
+                if self._consumer is None:
+                    await self.open()
+                return await self._next()
+            except BusDown:
+                await self.close()
+                await anyio.sleep(RECONNECT_SECONDS)
+
+    async def open(self) -> None:
+        """Have copies made from now on.
+
+        Raises:
+            BusMisconfigured: this user may not have a queue of its own here.
+            BusDown: the connection is gone.
+        """
+        place = self._broker.place
+        self._channel = await open_channel(await self._broker.wait_connected(), place)
+        try:
+            queue = await translate_errors(
+                self._channel.declare_queue(
+                    subscription_queue_name(self._topology.exchange),
+                    exclusive=True,
+                    arguments={"x-max-length": MAX_QUEUE_LENGTH},
+                ),
+                place=place,
+            )
+            for exchange, key in self._bindings:
+                await translate_errors(queue.bind(exchange, key), place=place)
+        except AMQPChannelError as error:
+            raise BusMisconfigured(
+                f"nothing can be watched: {describe_error(error)}",
+                place=place,
+                mend="let the user have queues that begin with the name of the exchange: rabbitmqctl set_permissions",
+            ) from error
+        self._consumer = Consumer(self._channel, queue, place, most=PREFETCH)
+        await self._consumer.start()
+
+    async def close(self) -> None:
+        """Have no more copies made."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await consumer.stop()
+        if self._channel is not None:
+            await close_channel(self._channel, self._broker.place)
+
+    async def _next(self) -> Delivery:
+        assert self._consumer is not None
+        delivery = delivery_of(await self._consumer.next())
+        await delivery.ack()
+        return delivery
+
+
+def subscription_queue_name(exchange: str) -> str:
+    """Return a name for a watcher's queue that nobody else has."""
+    return f"{exchange}.watch.{uuid.uuid4().hex}"

@@ -1,0 +1,1 @@
+"""What several commands share: arguments, errors, exit codes, the terminal, progress and the broker."""

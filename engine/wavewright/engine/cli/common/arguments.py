@@ -1,0 +1,159 @@
+"""The project that a command works in: its settings and its journal.
+
+It is the project around the working directory; where that lies in none, the project around the job that the command
+names. Tools run in the project's root. Without any project they run in the working directory, and runs are kept in the
+user's state folder, so that no command leaves anything in a folder that is no project.
+
+Instants as the command line takes them: ISO 8601, in UTC where no zone is named, or how long ago they were.
+
+Inputs that the command line gives: `--set NAME=VALUE` and `--inputs FILE`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavewright.config.installation import user_state_dir
+from wavewright.config.settings import find_settings_file, load_settings
+from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.jobs.input_overrides import InputOverrides
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+    from wavewright.executor.postgres.journal import PostgresJournal
+    from wavewright.executor.sqlite.journal import SqliteJournal
+
+
+def project_settings(job: Path | None = None) -> Settings:
+    """Return the settings of the project that a command works in; `job` is the file that it names.
+
+    Raises:
+        DocumentError: the settings file or the environment is wrong.
+    """
+    near = None if job is None else job.parent.resolve()
+    return load_settings(Path.cwd(), near=near, default_state=user_state_dir())
+
+
+def project_notes(settings: Settings, job: Path | None = None) -> list[str]:
+    """Return what a person should know of the project of a run: that there is none, or that it is not the expected."""
+    here = Path.cwd()
+    if settings.file is None:
+        kept = settings.journal_url is None and f", and runs are kept in {settings.state_dir}"
+        return [f"no project: no wavewright.yaml in {here} or above; tools run there{kept or ''}"]
+    if job is None:
+        return []
+    if not here.is_relative_to(settings.root):
+        return [f"project {settings.root}, found from the job: {here} lies in no project"]
+    return foreign_job_notes(job)
+
+
+def foreign_job_notes(job: Path) -> list[str]:
+    """Return a warning where a job lies in another project than the one whose settings and tools are used."""
+    own, other = find_settings_file(Path.cwd()), find_settings_file(job.parent.resolve())
+    if own is None or other is None or own.samefile(other):
+        return []
+    message = f"{str(job)!r} lies in the project {other.parent}, but settings and tools are of {own.parent}"
+    return [f"warning: {message}; `wavewright -C {other.parent} ...` uses those of the job"]
+
+
+def warn_of_foreign_job(job: Path) -> None:
+    """Print the warning of `foreign_job_notes` to standard error."""
+    for line in foreign_job_notes(job):
+        sys.stderr.write(f"{line}\n")
+
+
+def from_root(path: Path | None, settings: Settings) -> Path | None:
+    """Return a path of the command line so that it means the same in the project's root, where tools run."""
+    return path if path is None or Path.cwd() == settings.root else path.absolute()
+
+
+def has_journal(settings: Settings) -> bool:
+    """Whether anything may have run here; whoever only reads asks first, and so creates no empty journal."""
+    return settings.journal_url is not None or settings.journal.exists()
+
+
+def no_journal(settings: Settings) -> CommandError:
+    """Return the error of a command that wants a run where nothing has run yet, to be raised."""
+    return CommandError(
+        "there are no runs yet", hint="`wavewright run JOB` makes one", place=str(settings.journal)
+    )
+
+
+def open_journal(settings: Settings) -> SqliteJournal | PostgresJournal:
+    """Return the project's journal, to be entered; it is made where there is none."""
+    from wavewright.executor.stores import journal_of
+
+    return journal_of(settings)
+
+
+def parse_instant(text: str | None, name: str = "--as-of") -> dt.datetime | None:
+    """Return the instant that an option names.
+
+    Raises:
+        CommandError: it is no date.
+    """
+    if text is None:
+        return None
+    try:
+        instant = dt.datetime.fromisoformat(text)
+        return instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant.astimezone(dt.UTC)
+    except (ValueError, OverflowError) as error:
+        msg = f"{name} {text!r} is no date"
+        raise CommandError(msg, hint="write it as 2010-03-01 or 2010-03-01T12:00:00+00:00") from error
+
+
+def parse_seconds(text: str, name: str) -> float:
+    """Return the duration that an option gives (`90`, `2h`, `30d`), in seconds.
+
+    Raises:
+        CommandError: it is none.
+    """
+    from wavewright.config.value_types import parse_duration
+
+    try:
+        found = parse_duration(float(text) if text.isdecimal() else text)
+    except ValueError as error:
+        raise CommandError(f"{name} {text!r} is no duration", hint="write it as 12h or 30d") from error
+    assert isinstance(found, float | int)
+    return float(found)
+
+
+def parse_past_instant(text: str, name: str, now: float) -> float:
+    """Return the instant that an option names as a date or as the time since then, in seconds since the epoch.
+
+    Raises:
+        CommandError: it is neither.
+    """
+    try:
+        return now - parse_seconds(text, name)
+    except CommandError:
+        pass
+    try:
+        instant = parse_instant(text, name)
+    except CommandError as error:
+        msg = f"{name} {text!r} is neither a date nor a duration"
+        raise CommandError(msg, hint="write it as 2010-03-01, or as 12h or 7d") from error
+    assert instant is not None
+    return instant.timestamp()
+
+
+def input_overrides(single: Sequence[str] | None, file: Path | None) -> InputOverrides:
+    """Return what `--set` and `--inputs` say; values are typed once the job is read.
+
+    Raises:
+        CommandError: the file holds no mapping.
+        DocumentError: the file cannot be read.
+    """
+    if file is None:
+        return InputOverrides(assignments=tuple(single or ()))
+    from wavewright.engine.jobs.resolving import read_file
+
+    given = read_file(file).value
+    if not isinstance(given, dict):
+        message = "inputs are a mapping of names to values"
+        raise CommandError(message, place=str(file), hint="write one 'name: value' a line")
+    return InputOverrides(given, tuple(single or ()))

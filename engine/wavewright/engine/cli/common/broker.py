@@ -1,0 +1,82 @@
+"""The broker, as commands meet it: connected to with little patience, and told of in a command's words."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from typing import Final
+
+import anyio
+from aio_pika.abc import AbstractConnection
+from pydantic import JsonValue
+
+from wavewright.config.sections import DaemonSection
+from wavewright.engine.bus.address import read_address
+from wavewright.engine.bus.bus import Bus, open_bus
+from wavewright.engine.bus.connection import BrokerConnection
+from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured
+from wavewright.engine.bus.health import BrokerEvent, BrokerEventHandler, ignore_event
+from wavewright.engine.cli.common import exit_codes
+from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.daemon.daemon import bus_settings, daemon_bus_settings
+
+CONNECT_SECONDS: Final = 10.0
+"""Seconds for a broker to answer somebody who sits and waits; a daemon waits longer."""
+
+
+def open_command_bus(section: DaemonSection, name: str) -> AbstractAsyncContextManager[Bus]:
+    """Return the bus of the settings, to be entered; whoever waits for the broker is told so.
+
+    Raises:
+        BusError: when it is entered, as `open_bus` says.
+    """
+    return open_bus(replace(bus_settings(section, name), connect_seconds=CONNECT_SECONDS), _report_waiting())
+
+
+def open_daemon_bus(section: DaemonSection) -> AbstractAsyncContextManager[Bus]:
+    """Return the bus as a daemon has it, to be entered: its user must be able to write.
+
+    Raises:
+        BusError: when it is entered, as `open_bus` says.
+    """
+    return open_bus(replace(daemon_bus_settings(section), connect_seconds=CONNECT_SECONDS), _report_waiting())
+
+
+def _report_waiting() -> BrokerEventHandler:
+    told = set[str]()
+
+    def notice(name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
+        if name == "broker_connected":
+            told.clear()
+        elif name in ("broker_away", "broker_lost") and (error := str(fields["error"])) not in told:
+            told.add(error)
+            sys.stderr.write(f"{fields['broker']}: {error}; trying again\n")
+            sys.stderr.flush()
+
+    return notice
+
+
+@asynccontextmanager
+async def open_connection(url: str) -> AsyncGenerator[AbstractConnection]:
+    """Be connected with the broker while the block runs, and make nothing there.
+
+    Raises:
+        BusError: it cannot be reached, or will have none of it.
+    """
+    line = BrokerConnection(read_address(url), "wavewright doctor", ignore_event)
+    try:
+        with anyio.move_on_after(CONNECT_SECONDS) as patience:
+            await line.open()
+        if patience.cancelled_caught:
+            raise BusDown(f"no broker answered within {CONNECT_SECONDS:g} s", place=line.place)
+        yield await line.wait_connected()
+    finally:
+        await line.close()
+
+
+def command_error_of_bus(error: BusError) -> CommandError:
+    """Return an error of the bus as a command ends with it: with exit code 2 where waiting is no use, with 3 else."""
+    code = exit_codes.MISUSE if isinstance(error, BusMisconfigured) else exit_codes.ENVIRONMENT
+    return CommandError(error.message, hint=error.hint, place=error.place, code=code)

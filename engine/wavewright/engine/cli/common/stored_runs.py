@@ -1,0 +1,56 @@
+"""Finding the run that a command means: by its id, by a unique prefix of it, or the newest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wavewright.engine.cli.common.arguments import has_journal, no_journal, open_journal
+from wavewright.engine.targets.waves import target_runs
+from wavewright.executor.events.state import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wavewright.config.settings import Settings
+    from wavewright.executor.events.types import Event
+    from wavewright.executor.store.journal import Journal, RunRow
+    from wavewright.planner.types import RunId
+
+
+async def find_run(journal: Journal, prefix: str | None) -> RunId:
+    """Return the run whose id, or whose tail after the last `-`, starts with `prefix`; the newest run for None.
+
+    The newest run of a job with several targets is the job's, not that of its last target.
+
+    Raises:
+        RunNotFound: no run starts so, several do (they are named), or there is none at all.
+    """
+    if prefix is None:
+        rows = await journal.list_runs()
+        return await _root_of_newest(journal, rows) if rows else await journal.find_run("")
+    return await journal.find_run(prefix)
+
+
+async def _root_of_newest(journal: Journal, rows: Sequence[RunRow]) -> RunId:
+    """Return the newest run, or the run of the job that it is a target of."""
+    newest = rows[0]
+    for row in rows[1:]:
+        # The run of a target is named after its job's, which lists it.
+        is_named = newest.job.startswith(f"{row.job}: ")
+        if is_named and newest.run in target_runs(fold(await journal.load(row.run))):
+            return row.run
+    return newest.run
+
+
+async def load_run(settings: Settings, prefix: str | None) -> tuple[RunId, list[Event]]:
+    """Return a run of the project's journal, found as by `find_run`, and its events.
+
+    Raises:
+        CommandError: nothing has run here yet.
+        RunNotFound: there is no such run.
+    """
+    if not has_journal(settings):
+        raise no_journal(settings)
+    async with open_journal(settings) as journal:
+        run = await find_run(journal, prefix)
+        return run, await journal.load(run)

@@ -1,0 +1,1 @@
+"""The commands `plan`, `check` and `dry-run`."""

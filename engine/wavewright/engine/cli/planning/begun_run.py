@@ -1,0 +1,167 @@
+"""What `wavewright dry-run --run` looks at: a run that has begun, as it goes on or as a patch makes it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from wavewright.config.documents import Source
+from wavewright.engine.cli.common import exit_codes
+from wavewright.engine.cli.common.arguments import has_journal, no_journal, open_journal
+from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.dry_run.kept_results import BegunRunForecast, rerun_statuses
+from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin, ResolvedJob, read_file
+from wavewright.engine.pipeline.context import goal_with_feedback
+from wavewright.engine.project.tools import signatures_to_check
+from wavewright.engine.targets.waves import no_plan_reason
+from wavewright.executor.events.state import RunState, fold
+from wavewright.planner.diagnostics.diagnostic import PlanError, locate_diagnostics
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan, PlanPatch
+from wavewright.planner.plans.patches import PatchCheck, check_patch
+from wavewright.planner.reading.reader import read_model
+from wavewright.reviewer.recovery.replanning import finished_steps
+
+if TYPE_CHECKING:
+    from wavewright.config.documents import Document
+    from wavewright.config.settings import Settings
+    from wavewright.executor.events.types import Event
+    from wavewright.planner.language.signatures import ToolSignature
+    from wavewright.planner.types import RunId
+
+
+@dataclass(frozen=True, slots=True)
+class BegunRun:
+    """A run that has begun, with the plan that it would follow from here on."""
+
+    resolved_job: ResolvedJob
+    tools: Mapping[str, ToolSignature]
+    rerun: BegunRunForecast
+    now: dt.datetime
+    """What the run takes for now."""
+
+
+def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> BegunRun:
+    """Return a run of the journal, with the patch applied where there is one.
+
+    Raises:
+        CommandError: there is no journal, or nothing of the run is left to do.
+        RunNotFound: no run, or more than one, starts so.
+        PlanError: the patch cannot be applied.
+    """
+    state = _load_state(prefix, settings)
+    assert state.started is not None
+    assert state.run is not None
+    if state.plan is None:
+        message = no_plan_reason(state, f"run {state.run!r} ended before it had a plan")
+        raise CommandError(message, hint="look at its job: `wavewright dry-run JOB`")
+    goal = goal_with_feedback(Goal.model_validate(state.started.goal), state)
+    plan = Plan.model_validate(state.plan)
+    source = Source(f"the plan of run {state.run}", "")
+    approvals: tuple[str, ...] = ()
+    reason: str | None = None
+    if patch is not None:
+        document = read_file(patch)
+        wanted = read_model(document, PlanPatch)
+        tools = signatures_to_check(plan, goal, settings)
+        checked = _patched(plan, wanted, goal, tools, state, document)
+        assert checked.plan is not None
+        approvals, reason = _approvals(checked, plan, goal, tools), wanted.reason
+        plan = checked.plan
+    elif state.finished is not None and not state.is_interrupted:
+        ended = state.finished.status.replace("_", " ")
+        message = f"run {state.run!r} has ended ({ended}); nothing of it would run again"
+        raise CommandError(message, hint="--patch FILE shows what would run after a patch")
+    tools = signatures_to_check(plan, goal, settings)
+    standings = rerun_statuses(plan, state, tools)
+    outputs = {
+        step: state.steps[step].output
+        for step, standing in standings.items()
+        if standing.kind == "kept" and state.is_present(step)
+    }
+    draft = PlanDraft(
+        plan, PlanOrigin.with_plan_value(plan, None), "patch" if patch else state.rung or "given"
+    )
+    return BegunRun(
+        ResolvedJob(goal, draft, source),
+        tools,
+        BegunRunForecast(state.run, reason, standings, outputs, approvals),
+        dt.datetime.fromtimestamp(state.started.now, dt.UTC),
+    )
+
+
+def _load_state(prefix: str, settings: Settings) -> RunState:
+    if not has_journal(settings):
+        raise no_journal(settings)
+    run, events = _load_from_file(prefix, settings)
+    state = fold(events)
+    if state.started is None:
+        message = f"run {run!r} has not begun"
+        raise CommandError(message, code=exit_codes.MISUSE)
+    return state
+
+
+def _load_from_file(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
+    """Return a run and its events, and leave the journal as it is."""
+    if settings.journal_url is not None:
+        return anyio.run(_load_from_database, prefix, settings)
+    from wavewright.executor.sqlite.reader import JournalReader
+
+    with JournalReader.open(settings.journal) as reader:
+        run = reader.find_run(prefix)
+        return run, reader.load(run)
+
+
+async def _load_from_database(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
+    async with open_journal(settings) as journal:
+        run = await journal.find_run(prefix)
+        return run, await journal.load(run)
+
+
+def _patched(
+    plan: Plan,
+    patch: PlanPatch,
+    goal: Goal,
+    tools: Mapping[str, ToolSignature],
+    state: RunState,
+    document: Document,
+) -> PatchCheck:
+    red = [gate.gate for gate in state.gates if gate.has_failed]
+    checked = check_patch(
+        plan,
+        patch,
+        finished=finished_steps(state),
+        goal=goal,
+        tools=tools,
+        round_number=state.round + 1,
+        red_gates=red,
+    )
+    if checked.plan is None:
+        raise PlanError(tuple(locate_diagnostics(checked.diagnostics, document)), document.source)
+    return checked
+
+
+def _approvals(
+    checked: PatchCheck, before: Plan, goal: Goal, tools: Mapping[str, ToolSignature]
+) -> tuple[str, ...]:
+    """Return what a person is asked of the patch: new effects, and tools that need approval."""
+    assert checked.plan is not None
+    known = {step.id for step in before.steps}
+    asked: list[str] = []
+    for step in checked.plan.steps:
+        tool = tools.get(step.tool)
+        if tool is None:
+            continue
+        if step.id not in known and tool.needs_approval:
+            asked.append(f"step {step.id!r} calls {step.tool!r}, which needs approval")
+        elif step.id in checked.needs_approval:
+            effects = ", ".join(sorted(tool.effects - {"read"}))
+            asked.append(f"the patch brings step {step.id!r}, which calls {step.tool!r} ({effects})")
+    if not asked and not goal.auto_approve:
+        return ("the goal lets no patch apply without a person's word",)
+    return tuple(asked)

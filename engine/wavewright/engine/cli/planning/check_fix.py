@@ -1,0 +1,141 @@
+"""`wavewright check --fix`: mend what is safe to mend, show the difference, and write it back."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.planning.plan_check import CheckBasis, CheckedDocument, CheckOptions, check_plan
+from wavewright.engine.fixing.edits import FileChanged, replace_text
+from wavewright.engine.fixing.fixes import Fix
+from wavewright.engine.fixing.plan_fixer import (
+    CheckedPlan,
+    FixedDocument,
+    PlanChecker,
+    UnfixedWarning,
+    fix_plan,
+)
+from wavewright.engine.jobs.resolving import PlanOrigin
+from wavewright.planner.diagnostics.diagnostic import locate_diagnostics
+from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.reading.reader import PlanText
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFixReport:
+    """What was mended in one document, or would be."""
+
+    fixes: tuple[Fix, ...] = ()
+    left: tuple[UnfixedWarning, ...] = ()
+    difference: str = ""
+    """Of the text, as a unified diff; empty where nothing is mended."""
+    is_written: bool = False
+
+    def as_text(self) -> str:
+        """Return the difference and one line for each warning that is mended or left."""
+        word = "mended" if self.is_written else "would mend"
+        lines = [
+            *(printable(line) for line in self.difference.splitlines()),
+            *(printable(f"{word} {mend.warning.code}: {mend.message}") for mend in self.fixes),
+            *(
+                printable(f"left {left.warning.code}: {left.warning.message}: {left.why}")
+                for left in self.left
+            ),
+        ]
+        return "".join(f"{line}\n" for line in lines)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the same for programs."""
+        return {
+            "is_written": self.is_written,
+            "difference": self.difference,
+            "mends": [{"code": mend.warning.code, "told": mend.message} for mend in self.fixes],
+            "left": [
+                {"code": left.warning.code, "message": left.warning.message, "why": left.why}
+                for left in self.left
+            ],
+        }
+
+
+def fix_document(options: CheckOptions, *, writes: bool) -> tuple[CheckedDocument, PlanFixReport]:
+    """Check a plan and mend it; return the document as it is checked afterwards, and what was done.
+
+    Raises:
+        CommandError: the file cannot be mended: it is no file of JSON or YAML, or has changed meanwhile.
+        OSError: the file cannot be written.
+    """
+    _refuse_unwritable(options)
+    checked = check_plan(options)
+    basis = checked.basis
+    if basis is None or basis.document is None or checked.errors:
+        return checked, PlanFixReport()
+    _refuse_toml(basis.document.source.name)
+    fixed = fix_plan(basis.plan, PlanOrigin(basis.document, basis.pointer), basis.tools, _plan_checker(basis))
+    if fixed.fixes:
+        _refuse_elsewhere(basis, options)
+    before, after = basis.document.source, fixed.origin.document.source
+    if writes and fixed.fixes:
+        _write(Path(before.name), before.text, after.text)
+    name = printable(before.name)
+    lines = difflib.unified_diff(
+        before.text.splitlines(keepends=True), after.text.splitlines(keepends=True), name, f"{name} (mended)"
+    )
+    difference = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+    is_written = writes and bool(fixed.fixes)
+    return _checked_again(checked, basis, fixed), PlanFixReport(
+        fixed.fixes, fixed.unfixed, difference, is_written
+    )
+
+
+def _refuse_unwritable(options: CheckOptions) -> None:
+    if str(options.file) == "-" or options.from_model:
+        msg = "only a file can be mended"
+        raise CommandError(msg, hint="name a plan's or a job's file, or leave out --fix and --diff")
+
+
+def _refuse_toml(name: str) -> None:
+    if name.lower().endswith(".toml"):
+        msg = f"{name!r} is TOML, and only JSON and YAML are mended"
+        raise CommandError(msg, hint="leave out --fix; the warnings say what to change", place=name)
+
+
+def _refuse_elsewhere(basis: CheckBasis, options: CheckOptions) -> None:
+    """Raise where the plan stands in a text that is not this command's to change."""
+    assert basis.document is not None
+    name = basis.document.source.name
+    if basis.rung == "template" and name != str(options.file):
+        msg = f"the plan of {str(options.file)!r} stands in a goal template, which other jobs may use as well"
+        raise CommandError(msg, hint=f"mend it there: wavewright check {name} --fix", place=name)
+
+
+def _plan_checker(basis: CheckBasis) -> PlanChecker:
+    def judge(plan: Plan) -> CheckedPlan:
+        return CheckedPlan(*basis.check(plan))
+
+    return judge
+
+
+def _write(path: Path, before: str, after: str) -> None:
+    try:
+        replace_text(path, before=before, after=after)
+    except FileChanged as error:
+        msg = f"{str(path)!r} has changed since it was read, and was left as it is"
+        raise CommandError(msg, hint="run the command again", place=str(path)) from error
+
+
+def _checked_again(checked: CheckedDocument, basis: CheckBasis, fixed: FixedDocument) -> CheckedDocument:
+    """Return the mended document as checked: the plan's diagnostics anew, and those of what stands around it."""
+    if not fixed.fixes:
+        return checked
+    document = fixed.origin.document
+    around = [
+        replace(found, span=None)
+        for found in checked.diagnostics
+        if not found.pointer.startswith(f"{basis.pointer}/")
+    ]
+    found = locate_diagnostics([*around, *fixed.origin.place(fixed.checked.diagnostics)], document)
+    text = PlanText(fixed.plan, document.source, document)
+    return replace(checked, text=text, plan=fixed.checked.bound, diagnostics=tuple(found))

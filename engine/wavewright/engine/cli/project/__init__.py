@@ -1,0 +1,1 @@
+"""The commands `tools`, `schema`, `init`, `doctor` and `fake-model`."""

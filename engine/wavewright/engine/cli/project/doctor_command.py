@@ -1,0 +1,162 @@
+"""`wavewright doctor`: what works here, what does not, and what would mend it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+
+import anyio
+
+from wavewright.config.documents import DocumentError
+from wavewright.config.installation import EXTRAS, install_hint, is_installed
+from wavewright.config.settings import Settings
+from wavewright.engine.cli.common import exit_codes
+from wavewright.engine.cli.common.arguments import has_journal, open_journal, project_settings
+from wavewright.engine.cli.common.errors import without_secrets
+from wavewright.engine.cli.project.doctor_models import model_findings
+from wavewright.engine.cli.project.project_checks import (
+    DoctorFinding,
+    broker_findings,
+    calibration_findings,
+    finding_of_faulty_file,
+    ladder_findings,
+    prompt_findings,
+)
+from wavewright.engine.jobs.resolving import read_file
+from wavewright.engine.pipeline.version import __version__
+from wavewright.engine.project.templates import template_names
+from wavewright.engine.project.tools import all_tools
+from wavewright.executor.store.errors import JournalError
+from wavewright.executor.stores import place_of_journal
+from wavewright.planner.diagnostics.diagnostic import PlanError
+from wavewright.planner.diagnostics.rendering import printable_json
+from wavewright.planner.language.goals import GoalTemplate
+from wavewright.planner.reading.reader import read_model
+from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.packs import PackError, pack_names
+
+
+def examine(*, output_format: str, is_offline: bool) -> int:
+    """Print the findings; exits 1 where something is at fault.
+
+    Unless `is_offline`, each language model that would be used is asked one short question, and the daemon's broker
+    whether it lets the daemon in and lets it write.
+    """
+    findings = [_redacted(found) for found in _findings(is_offline=is_offline)]
+    if output_format == "json":
+        sys.stdout.write(printable_json([asdict(found) for found in findings], indent=2) + "\n")
+    else:
+        for found in findings:
+            mend = f"\n{'':<18}= help: {found.mend}" if found.mend else ""
+            sys.stdout.write(f"{found.state:<6}{found.subject:<12}{found.detail}{mend}\n")
+    return exit_codes.NEGATIVE if any(found.state == "fault" for found in findings) else exit_codes.OK
+
+
+def _redacted(found: DoctorFinding) -> DoctorFinding:
+    """Return a finding as it may be seen: settings and providers' words are quoted, keys in them are not."""
+    return replace(found, detail=without_secrets(found.detail), mend=without_secrets(found.mend))
+
+
+def _findings(*, is_offline: bool) -> Iterator[DoctorFinding]:
+    yield DoctorFinding("version", "ok", f"wavewright {__version__}, Python {platform.python_version()}")
+    try:
+        settings = project_settings()
+    except (DocumentError, PlanError) as error:
+        yield finding_of_faulty_file(
+            "settings", error, "mend the file; `wavewright schema settings` says what it may hold"
+        )
+        return
+    origin = (
+        str(settings.file) if settings.file is not None else "defaults (no wavewright.yaml here or above)"
+    )
+    yield DoctorFinding("settings", "ok", origin)
+    if settings.journal_url is not None and not is_installed("postgres"):
+        yield DoctorFinding(
+            "journal", "fault", "the extra 'postgres' is not installed", install_hint("postgres")
+        )
+        return
+    yield _journal(settings)
+    yield _tools(settings)
+    yield DoctorFinding("packs", "ok", ", ".join(pack_names()) or "none")
+    yield from _templates(settings)
+    yield from _extras()
+    yield from prompt_findings(settings)
+    yield from ladder_findings(settings)
+    yield from calibration_findings(settings)
+    yield from broker_findings(settings, is_offline=is_offline)
+    yield from model_findings(settings, is_offline=is_offline)
+
+
+def _journal(settings: Settings) -> DoctorFinding:
+    if not has_journal(settings):
+        return _place_of_journal(settings)
+    try:
+        count = anyio.run(_count_runs, settings)
+    except JournalError as error:
+        place = error.place or place_of_journal(settings)
+        return DoctorFinding("journal", "fault", f"{place}: {error.message}", error.hint)
+    runs = f"{count} run{'' if count == 1 else 's'}"
+    return DoctorFinding("journal", "ok", f"{place_of_journal(settings)} ({runs})")
+
+
+def _place_of_journal(settings: Settings) -> DoctorFinding:
+    """Look at where the first run will put its journal."""
+    existing = next(place for place in settings.journal.parents if place.exists())
+    if not existing.is_dir():
+        return DoctorFinding(
+            "journal",
+            "fault",
+            f"{settings.journal} cannot be written: {existing} is no folder",
+            "set 'state_dir' in wavewright.yaml, or WAVEWRIGHT_STATE, to a folder",
+        )
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return DoctorFinding(
+            "journal",
+            "fault",
+            f"{settings.journal} cannot be written: {existing} is read-only",
+            "set 'state_dir' in wavewright.yaml, or WAVEWRIGHT_STATE, to a folder that can be written to",
+        )
+    return DoctorFinding("journal", "ok", f"{settings.journal} (none yet; the first run makes it)")
+
+
+async def _count_runs(settings: Settings) -> int:
+    async with open_journal(settings) as journal:
+        return len(await journal.list_runs())
+
+
+def _tools(settings: Settings) -> DoctorFinding:
+    try:
+        registry = all_tools(settings)
+    except (ToolDefinitionError, PackError) as error:
+        return DoctorFinding("tools", "fault", str(error), error.hint or "")
+    return DoctorFinding("tools", "ok", ", ".join(sorted(registry)) or "none")
+
+
+def _templates(settings: Settings) -> Iterator[DoctorFinding]:
+    """Read every goal template of the project, for a faulty one fails only the jobs that name it."""
+    faulty: set[str] = set()
+    for path in sorted(
+        path for folder in settings.templates if folder.is_dir() for path in folder.glob("*.yaml")
+    ):
+        try:
+            read_model(read_file(path), GoalTemplate)
+        except (DocumentError, PlanError) as error:
+            faulty.add(path.stem)
+            yield finding_of_faulty_file(
+                "templates", error, "mend the file; `wavewright schema goal` says what it may hold"
+            )
+    if sound := [name for name in template_names(settings) if name not in faulty]:
+        yield DoctorFinding("templates", "ok", ", ".join(sound))
+
+
+def _extras() -> Iterator[DoctorFinding]:
+    for name, extra in EXTRAS.items():
+        if is_installed(name):
+            yield DoctorFinding("extra", "ok", f"{name}: {extra.purpose}")
+        else:
+            yield DoctorFinding(
+                "extra", "note", f"{name} is not installed: {extra.purpose}", install_hint(name)
+            )

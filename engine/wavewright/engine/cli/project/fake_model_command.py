@@ -1,0 +1,54 @@
+"""`wavewright fake-model`: serve a script in place of a language model."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NoReturn
+
+from wavewright.config.installation import install_hint, is_installed
+from wavewright.engine.cli.common import exit_codes
+from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.fake_model.script import add_script, describe_exchange
+from wavewright.engine.fake_model.server import FakeModelServer
+
+
+def serve_script(script: Path, *, port: int, quiet: bool) -> int:
+    """Serve the rules of a file on loopback until Ctrl-C; print a line about each request unless `quiet`.
+
+    Raises:
+        DocumentError: the file cannot be read, or is no script; the faults name their lines.
+        CommandError: the port is taken, or the extra `testing` is not installed.
+    """
+    if not is_installed("testing"):
+        raise CommandError("the extra 'testing' is not installed", hint=install_hint("testing"))
+    server = FakeModelServer(port)
+    add_script(server, script)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(server)
+        except OSError as error:
+            msg = f"port {port} of 127.0.0.1 cannot be used: {error.strerror}"
+            raise CommandError(msg, hint="name another with --port; 0 takes any that is free") from error
+        _print_line(f"a fake model, whose answers are the rules of {script}, listens on {server.openai_url}")
+        try:
+            _print_requests(server, quiet=quiet)
+        except KeyboardInterrupt:
+            return exit_codes.OK
+
+
+def _print_requests(server: FakeModelServer, *, quiet: bool) -> NoReturn:
+    shown = 0
+    while True:
+        server.wait_for_requests(shown + 1, timeout=threading.TIMEOUT_MAX)
+        for exchange in server.ledger[shown:]:
+            shown += 1
+            if not quiet:
+                _print_line(describe_exchange(exchange))
+
+
+def _print_line(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

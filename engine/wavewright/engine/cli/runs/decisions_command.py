@@ -1,0 +1,143 @@
+"""`wavewright decisions` and `wavewright answer`: what waits for a person, and the person's word."""
+
+from __future__ import annotations
+
+import datetime as dt
+import getpass
+import socket
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import anyio
+
+from wavewright.engine.cli.common import exit_codes
+from wavewright.engine.cli.common.arguments import has_journal, no_journal, project_settings
+from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.terminal import chosen_option
+from wavewright.engine.decisions.questions import (
+    AnswerRejected,
+    OpenQuestion,
+    answer_question,
+    find_question,
+    list_questions,
+)
+from wavewright.executor.stores import open_stores
+from wavewright.planner.diagnostics.rendering import printable, printable_json
+from wavewright.planner.planning.planner import UserQuestion
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+
+_SHORT_ID = 8
+"""Characters of a decision's id that people type."""
+
+
+def list_decisions(wanted: str | None, *, output_format: str) -> int:
+    """Print the questions that wait for a person, or one of them with all that is to be known.
+
+    Raises:
+        CommandError: the one that is wanted is not open.
+    """
+    settings = project_settings()
+    if not has_journal(settings):
+        if wanted is not None:
+            raise no_journal(settings)
+        found: list[OpenQuestion] = []
+    else:
+        found = anyio.run(_find_questions, settings, wanted)
+    if output_format == "json":
+        sys.stdout.write(printable_json([_as_json(question) for question in found], indent=2) + "\n")
+    elif not found:
+        sys.stdout.write("nothing waits for an answer\n")
+    else:
+        texts = ["\n".join(_lines(question, is_whole=wanted is not None)) for question in found]
+        sys.stdout.write("\n\n".join(texts) + "\n")
+    return exit_codes.OK
+
+
+def give_answer(wanted: str, choice: str) -> int:
+    """Answer a question and say what happens now.
+
+    Raises:
+        CommandError: there is no such question, or the answer is none that it takes.
+    """
+    settings = project_settings()
+    if not has_journal(settings):
+        raise no_journal(settings)
+    question, taken = anyio.run(_answer, settings, wanted, choice)
+    then = (
+        f"job {question.job} goes on as soon as a daemon has a slot for it"
+        if question.is_of_job
+        else f"go on with: wavewright resume {question.resume or question.run}"
+    )
+    sys.stdout.write(f"answered {printable(taken)!r}; {then}\n")
+    return exit_codes.OK
+
+
+async def _find_questions(settings: Settings, wanted: str | None) -> list[OpenQuestion]:
+    async with open_stores(settings) as stores:
+        if wanted is None:
+            return await list_questions(stores.journal, stores.jobs, time.time())
+        try:
+            found = await find_question(stores.journal, stores.jobs, wanted, time.time())
+        except AnswerRejected as fault:
+            raise _command_error(fault) from fault
+    if isinstance(found, OpenQuestion):
+        return [found]
+    raise CommandError(f"decision {found.id} was answered by {found.by}: {found.choice}")
+
+
+async def _answer(settings: Settings, wanted: str, choice: str) -> tuple[OpenQuestion, str]:
+    async with open_stores(settings) as stores:
+        try:
+            found = await find_question(stores.journal, stores.jobs, wanted, time.time())
+            if not isinstance(found, OpenQuestion):
+                msg = f"decision {found.id} was answered before, by {found.by}: {found.choice}"
+                raise CommandError(msg, hint="that answer stands", code=exit_codes.NEGATIVE)
+            taken = chosen_option(UserQuestion(found.question, found.options), choice)
+            await answer_question(
+                stores.journal, stores.jobs, found, taken, by=_local_user(), now=time.time()
+            )
+        except AnswerRejected as fault:
+            raise _command_error(fault) from fault
+    return found, taken
+
+
+def _command_error(fault: AnswerRejected) -> CommandError:
+    return CommandError(fault.message, hint=fault.hint, code=exit_codes.NEGATIVE)
+
+
+def _local_user() -> str:
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def _lines(question: OpenQuestion, *, is_whole: bool) -> list[str]:
+    name = question.id[:_SHORT_ID] if question.is_of_job else question.id
+    what = "question" if question.subject == "question" else f"approval of a {question.subject}"
+    until = "" if question.expires is None else f", until {_instant_text(question.expires)}"
+    whose = f"job {question.about} {question.job}" if question.is_of_job else f"run of {question.job}"
+    lines = [f"{name}  {what}, {printable(whose)}, asked {_instant_text(question.asked)}{until}"]
+    lines.append(f"  {printable(question.question)}")
+    lines += [f"  {number}. {printable(option)}" for number, option in enumerate(question.options, start=1)]
+    if is_whole and question.context:
+        lines += ["", *(f"  {printable(line)}" for line in question.context.splitlines())]
+    elif question.context:
+        lines.append(f"  {printable(question.context.splitlines()[0])}")
+        lines.append(f"  all of it: wavewright decisions {name}")
+    option = question.options[0] if question.options else "TEXT"
+    return [*lines, f"  answer with: wavewright answer {name} {printable(option)}"]
+
+
+def _as_json(question: OpenQuestion) -> dict[str, object]:
+    expires = None if question.expires is None else _iso_instant(question.expires)
+    return {**asdict(question), "asked": _iso_instant(question.asked), "expires": expires}
+
+
+def _instant_text(seconds: float) -> str:
+    return _iso_instant(seconds)[:16].replace("T", " ")
+
+
+def _iso_instant(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat()

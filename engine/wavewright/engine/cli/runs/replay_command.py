@@ -1,0 +1,206 @@
+"""A replay as people read it, and as programs do.
+
+`wavewright replay`: a recorded run under another planner, other prompts or another reviewer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import anyio
+
+from wavewright.engine.cli.common import exit_codes
+from wavewright.engine.cli.common.arguments import from_root, project_settings
+from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.stored_runs import load_run
+from wavewright.engine.recordings.comparison import FORMAT, RoleCostChange, RunComparison
+from wavewright.engine.recordings.replay import ComparedRun, ReplayResult
+from wavewright.planner.diagnostics.rendering import printable, printable_json
+from wavewright.planner.ports.model_port import ModelUse
+from wavewright.planner.types import JsonObject
+from wavewright.reviewer.cost_records import Cost
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+    from wavewright.engine.recordings.replay_settings import ReplayOptions
+
+
+_MAX_LINES = 40
+"""Of one section."""
+
+
+def replay_text(replayed: ReplayResult, found: RunComparison) -> str:
+    """Return what a replay came to beside the recorded run: the verdict first, then what is different."""
+    return "".join(f"{printable(line).rstrip()}\n" for line in _lines(replayed, found))
+
+
+def replay_json(replayed: ReplayResult, found: RunComparison) -> JsonObject:
+    """Return the same for programs."""
+    wish = replayed.replay_options
+    return {
+        "format": FORMAT,
+        "run": replayed.before.state.run,
+        "planner": wish.planner,
+        "reviewer": wish.reviewer,
+        "prompt_dir": None if wish.prompt_dir is None else str(wish.prompt_dir),
+        "before": _run_json(replayed.before),
+        "after": _run_json(replayed.after),
+        "is_same_verdict": replayed.is_same_verdict,
+        "changes": found.to_json(),
+        "misses": [miss.to_json() for miss in replayed.misses],
+        "unanswered": [*replayed.unanswered],
+        "silent": [
+            {"role": use.role, "model": use.model, "outcome": use.outcome, "message": use.message}
+            for use in replayed.silent_models
+        ],
+        "live": [
+            {"step": call.step, "index": call.index, "tool": call.tool, "params": call.params}
+            for call in replayed.live_calls
+        ],
+        "asked": [
+            {"role": use.role, "name": use.name, "model": use.model, "tokens": use.tokens, "usd": use.usd}
+            for use in replayed.live_uses
+        ],
+        "warnings": [*replayed.changed_tools],
+    }
+
+
+def _lines(replayed: ReplayResult, found: RunComparison) -> Iterator[str]:
+    wish = ", ".join(replayed.replay_options.description())
+    yield f"Replay of {replayed.before.state.run}" + (f" with {wish}" if wish else "")
+    yield f"  verdict     {_arrow(_outcome_text(replayed.before), _outcome_text(replayed.after))}"
+    yield f"  confidence  {_arrow(_confidence(replayed.before), _confidence(replayed.after))}"
+    yield from _section(
+        "Gave no answer, so that the replay did without", map(_unanswered_line, replayed.silent_models)
+    )
+    for title, lines in (
+        ("Plan", found.plan),
+        ("Steps", found.steps),
+        ("Gates", found.gates),
+        ("Confidence", found.confidence),
+        ("Review", found.review),
+    ):
+        yield from _section(title, lines)
+    if found.is_empty:
+        yield ""
+        yield "Nothing is different."
+    yield from _costs(found.costs, replayed)
+    yield from _section("Never recorded", map(str, replayed.misses))
+    yield from _section("Never asked", replayed.unanswered)
+    yield from _section("Called for real", map(str, replayed.live_calls))
+    yield from _section("Changed since", replayed.changed_tools)
+
+
+def _unanswered_line(use: ModelUse) -> str:
+    return f"{use.role}: {use.message or use.model}"
+
+
+def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
+    known = list(lines)
+    if not known:
+        return
+    yield ""
+    yield title
+    for line in known[:_MAX_LINES]:
+        yield from (f"  {part}" for part in line.split("\n"))
+    if len(known) > _MAX_LINES:
+        yield f"  … and {len(known) - _MAX_LINES} more; --format json has them all"
+
+
+def _costs(costs: tuple[RoleCostChange, ...], replayed: ReplayResult) -> Iterator[str]:
+    if not costs:
+        return
+    yield ""
+    yield f"{'Models':<14}{'recorded':<32}{'replayed'}"
+    for cost in costs:
+        yield f"  {cost.role:<12}{_cost(cost.before):<32}{_cost(cost.after)}"
+    asked = replayed.live_uses
+    usd = [use.usd for use in asked if use.usd is not None]
+    spent = Cost(
+        calls=len(asked),
+        input_tokens=sum(use.input_tokens for use in asked),
+        output_tokens=sum(use.output_tokens for use in asked),
+        usd=sum(usd) if usd else None,
+    )
+    yield f"  asked anew for this replay: {_cost(spent)}"
+
+
+def _cost(cost: Cost) -> str:
+    if not cost.calls:
+        return "nothing"
+    calls = f"{cost.calls} call{'' if cost.calls == 1 else 's'}"
+    money = "" if cost.usd is None else f", ${cost.usd:.4f}"
+    return f"{calls}, {cost.tokens:,} tokens{money}"
+
+
+def _arrow(before: str, after: str) -> str:
+    return f"{before}, as recorded" if before == after else f"{before} → {after}"
+
+
+def _outcome_text(side: ComparedRun) -> str:
+    return side.status.replace("_", " ")
+
+
+def _confidence(side: ComparedRun) -> str:
+    review = None if side.package is None else side.package.review
+    return "none" if review is None else f"{review.confidence:.2f}"
+
+
+def _run_json(side: ComparedRun) -> JsonObject:
+    review = None if side.package is None else side.package.review
+    return {
+        "verdict": side.status,
+        "confidence": None if review is None else review.confidence,
+        "summary": "" if review is None else review.summary,
+        "rounds": side.state.round,
+        "plan_hash": side.state.plan_hash,
+        "rung": side.state.rung,
+        "ending": side.ending,
+    }
+
+
+def replay(run: str | None, wish: ReplayOptions, *, output_format: str) -> int:
+    """Replay a run, print what is different, and return the exit code.
+
+    Raises:
+        CommandError: the run cannot be replayed as wished.
+        JournalError: there is no such run, or it cannot be read.
+    """
+    from wavewright.engine.recordings.comparison import compare
+    from wavewright.engine.recordings.replay_settings import ReplayRejected
+
+    settings = project_settings()
+    try:
+        wish = replace(wish, prompt_dir=from_root(wish.prompt_dir, settings))
+        with contextlib.chdir(settings.root):  # where tools run
+            replayed = anyio.run(_replay, run, settings, wish)
+    except ReplayRejected as refused:
+        raise CommandError(str(refused), hint=refused.hint) from refused
+    found = compare(replayed)
+    if output_format == "json":
+        sys.stdout.write(printable_json(replay_json(replayed, found), indent=2) + "\n")
+    else:
+        sys.stdout.write(replay_text(replayed, found))
+    if any(use.outcome != "over_budget" for use in replayed.silent_models):
+        return exit_codes.ENVIRONMENT
+    is_yes = replayed.is_same_verdict and replayed.is_whole and not replayed.silent_models
+    return exit_codes.OK if is_yes else exit_codes.NEGATIVE
+
+
+async def _replay(run: str | None, settings: Settings, wish: ReplayOptions) -> ReplayResult:
+    from wavewright.engine.recordings.replay import replay_run
+
+    name, events = await load_run(settings, run)
+    return await replay_run(name, events, settings, wish, on_use=_print_model_use)
+
+
+def _print_model_use(use: ModelUse) -> None:
+    """Tell of a question that a model was asked, as soon as it has answered."""
+    from wavewright.engine.cli.common.run_text import use_line
+
+    sys.stderr.write(f"{use_line(use)}\n")
+    sys.stderr.flush()

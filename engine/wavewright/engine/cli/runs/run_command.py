@@ -1,0 +1,313 @@
+"""`wavewright run` and `wavewright resume`.
+
+`wavewright retry`: which run is repeated, and what of it is done anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from wavewright.engine.cli.common import exit_codes
+from wavewright.engine.cli.common.arguments import (
+    from_root,
+    has_journal,
+    no_journal,
+    open_journal,
+    parse_instant,
+    project_notes,
+    project_settings,
+)
+from wavewright.engine.cli.common.errors import CommandError, print_error
+from wavewright.engine.cli.common.progress import Progress, progress_for
+from wavewright.engine.cli.common.run_text import model_lookup
+from wavewright.engine.cli.common.stored_runs import find_run, load_run
+from wavewright.engine.cli.common.terminal import InterruptHandler, approver_for, asker_for
+from wavewright.engine.decisions.approvals import APPROVAL_WANTED
+from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.pipeline.context import RetryRequest, RunContext, RunRequest
+from wavewright.engine.pipeline.pipeline import PipelineRun
+from wavewright.engine.session import run_request
+from wavewright.engine.targets.waves import (
+    TARGET_COMPLETED,
+    TARGET_FAILED,
+    TARGET_STARTED,
+    job_of_run,
+    target_waves,
+)
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Event, Noted, RunFinished
+from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.types import RunId, StepId
+from wavewright.reviewer.atomic_files import FileNotWrittenError
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+    from wavewright.engine.pipeline.context import Approver, Asker
+    from wavewright.planner.types import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Respondents:
+    """Whoever answers for the user in a run."""
+
+    approver: Approver
+    asker: Asker
+
+
+def run_request_of(
+    *,
+    job: Path,
+    plan: Path | None,
+    schedule: Schedule | None,
+    concurrency: int | None,
+    as_of: str | None,
+    output: Path | None,
+    inputs: InputOverrides,
+) -> RunRequest:
+    """Return the request that the options of `run` make.
+
+    Raises:
+        CommandError: the date of `--as-of` is none.
+    """
+    return RunRequest(
+        job_file=job,
+        plan_file=plan,
+        schedule=schedule,
+        concurrency=concurrency,
+        as_of=parse_instant(as_of),
+        output_dir=output,
+        inputs=inputs,
+    )
+
+
+def resume_request(run: str | None, *, concurrency: int | None, output: Path | None) -> RunRequest:
+    """Return the request that the options of `resume` make; `run` is found as by `find_run`.
+
+    Raises:
+        CommandError: nothing has run here yet, or the run belongs to a job of a daemon.
+        RunNotFound: there is no such run.
+    """
+    settings = project_settings()
+    if not has_journal(settings):
+        raise no_journal(settings)
+    found = anyio.run(_find_resumable_run, run, settings)
+    return RunRequest(run=found, concurrency=concurrency, output_dir=output)
+
+
+def execute_request(
+    request: RunRequest, *, approve: str, answers: Sequence[str], as_json: bool, is_quiet: bool = False
+) -> int:
+    """Run or resume, show what happens, and return the exit code.
+
+    `answers` are for the planner's questions, in their order.
+
+    Raises:
+        CommandError: the folder for the package cannot be used, or the run to resume has ended.
+    """
+    settings = project_settings(request.job_file)
+    request = replace(
+        request,
+        job_file=from_root(request.job_file, settings),
+        plan_file=from_root(request.plan_file, settings),
+        output_dir=from_root(request.output_dir, settings),
+    )
+    notes = project_notes(settings, request.job_file)
+    progress = progress_for(as_json=as_json, is_quiet=is_quiet, at_work=model_lookup(settings))
+    interruption = InterruptHandler(progress.print_line)
+    try:
+        with progress, contextlib.chdir(settings.root):  # where tools run
+            for line in notes:
+                progress.print_line(line)
+            people = Respondents(
+                approver_for(approve, progress, interruption), asker_for(answers, progress, interruption)
+            )
+            outcome = anyio.run(_run, request, settings, progress, interruption, people)
+            if outcome.context.package is not None:
+                progress.print_result(outcome.context.package, outcome.context.files)
+    except KeyboardInterrupt:
+        return _report_interrupted(interruption.run)
+    except FileNotWrittenError as error:
+        hint = (
+            f"every result is journaled; go on with: wavewright resume {error.path.parent.name} --output DIR"
+        )
+        raise CommandError(str(error), hint=hint, code=exit_codes.ENVIRONMENT) from error
+    return _exit_code(outcome)
+
+
+async def _run(
+    request: RunRequest,
+    settings: Settings,
+    progress: Progress,
+    interruption: InterruptHandler,
+    people: Respondents,
+) -> PipelineRun[RunContext]:
+    def on_event(event: Event) -> None:
+        interruption.observe(event)
+        progress.show(event)
+        if (line := _target_line(event)) is not None:
+            progress.print_line(line)
+
+    async with open_journal(settings) as journal:
+        _check_output_folder(request.output_dir or settings.output_dir)
+        if request.run is not None:
+            events = await journal.load(request.run)
+            _check_started(request.run, events)
+            _check_unfinished(request.run, events)
+            progress.replay(events)
+            interruption.run = request.run
+        with interruption.handle_signals():
+            return await run_request(
+                request,
+                settings=settings,
+                journal=journal,
+                approver=people.approver,
+                asker=people.asker,
+                on_event=on_event,
+                stopper=interruption.cancellation,
+            )
+
+
+def _check_started(run_id: RunId, events: Sequence[Event]) -> None:
+    if not events:
+        msg = f"run {run_id!r} has not begun; it belongs to a job that waits for a daemon"
+        raise CommandError(msg, hint="`wavewright daemon` takes it up")
+
+
+async def _find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
+    """Return a run that belongs to no daemon's job: such a job would not learn that its run goes on."""
+    from wavewright.executor.stores import open_stores
+
+    async with open_stores(settings) as stores:
+        run = await find_run(stores.journal, prefix)
+        job = await job_of_run(stores.journal, stores.jobs, run)
+    if job is not None:
+        msg = f"run {run!r} belongs to a job of a daemon, {job.job}, which is {job.state}"
+        is_parked = job.state == "parked"
+        hint = "`wavewright decisions` lists what it waits for" if is_parked else "a daemon goes on with it"
+        raise CommandError(msg, hint=hint, code=exit_codes.NEGATIVE)
+    return run
+
+
+def _check_unfinished(run_id: RunId, events: Sequence[Event]) -> None:
+    last = events[-1] if events else None
+    if isinstance(last, RunFinished) and last.status != "interrupted":
+        msg = f"run {run_id!r} has ended ({last.status.replace('_', ' ')}); there is nothing to resume"
+        raise CommandError(msg, hint=f"`wavewright retry {run_id}` repeats what failed, as a new run")
+
+
+def _check_output_folder(folder: Path) -> None:
+    """Raise an error where the folder cannot come to be, before anything is called for it."""
+    existing = next((place for place in (folder, *folder.absolute().parents) if place.exists()), folder)
+    if not existing.is_dir():
+        msg = f"the package cannot be written to {str(folder)!r}: {str(existing)!r} is no folder"
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        msg = f"the package cannot be written to {str(folder)!r}: {str(existing)!r} is read-only"
+    else:
+        return
+    raise CommandError(msg, hint="name another folder with --output", code=exit_codes.ENVIRONMENT)
+
+
+def _exit_code(outcome: PipelineRun[RunContext]) -> int:
+    context = outcome.context
+    if context.state.is_interrupted:
+        last = context.state.notes[-1] if context.state.notes else None
+        if last is not None and last.topic == "question":
+            return _report_unanswered(context.run)
+        if last is not None and last.topic == APPROVAL_WANTED:
+            return _report_unapproved(context.run)
+        return _report_interrupted(context.run)
+    finished = context.state.finished
+    if finished is not None and context.package is None and finished.status == "achieved":
+        return exit_codes.OK
+    if outcome.halted is not None:
+        print_error(outcome.halted)
+        return exit_codes.NEGATIVE
+    assert context.package is not None
+    return exit_codes.OK if context.package.status == "achieved" else exit_codes.NEGATIVE
+
+
+def _target_line(event: Event) -> str | None:
+    """Return what is said of one of several targets."""
+    if not isinstance(event, Noted) or event.topic not in {TARGET_STARTED, TARGET_COMPLETED, TARGET_FAILED}:
+        return None
+    target, run = printable(str(event.body["target"])), str(event.body["run"])
+    match event.topic:
+        case "target_started":
+            return f"target {target}: run {run} begins"
+        case "target_completed":
+            said = printable(str(event.body.get("reason", "")))
+            status = str(event.body["status"]).replace("_", " ")
+            return f"target {target}: {status} (run {run})" + (f"; {said}" if said else "")
+        case _:
+            return f"target {target}: failed: {printable(str(event.body.get('reason', '')))}"
+
+
+def _report_interrupted(run: RunId | None) -> int:
+    if run is None:
+        print_error("interrupted before the run began")
+    else:
+        print_error(f"run {run} was interrupted", f"go on with: wavewright resume {run}")
+    return exit_codes.INTERRUPTED
+
+
+def _report_unanswered(run: RunId) -> int:
+    hint = f"go on with: wavewright resume {run} --answer TEXT"
+    print_error(f"run {run} waits for the answer to its planner's question", hint)
+    return exit_codes.INTERRUPTED
+
+
+def _report_unapproved(run: RunId) -> int:
+    hint = f"`wavewright decisions {run}` shows it; then: wavewright answer {run} approve; wavewright resume {run}"
+    print_error(f"run {run} waits for a person's word", hint)
+    return exit_codes.INTERRUPTED
+
+
+def retry_request(
+    run: str | None,
+    *,
+    start: str | None,
+    inputs: Sequence[str],
+    concurrency: int | None,
+    output: Path | None,
+) -> RunRequest:
+    """Return the request that the options of `retry` make; `run` is found as by `find_run`.
+
+    Raises:
+        CommandError: the run has not ended, it has several targets, or it has no step of that name.
+        RunNotFound: there is no such run.
+        DocumentError: an input has another type, or there is no place for it.
+    """
+    found, events = anyio.run(load_run, project_settings(), run)
+    state = fold(events)
+    if state.started is None or not isinstance(events[-1], RunFinished) or state.is_interrupted:
+        raise CommandError(f"run {found!r} has not ended", hint=f"go on with: wavewright resume {found}")
+    if target_waves(state) is not None:
+        raise CommandError(
+            f"run {found!r} has several targets",
+            hint=f"`wavewright show {found}` lists their runs: retry one of them",
+        )
+    _check_retryable(found, state, start)
+    goal = Goal.model_validate(state.started.goal)
+    given = (
+        InputOverrides(assignments=tuple(inputs)).applied(goal.inputs, goal.inputs_schema) if inputs else {}
+    )
+    retry = RetryRequest(found, None if start is None else StepId(start), given)
+    return RunRequest(retry=retry, concurrency=concurrency, output_dir=output)
+
+
+def _check_retryable(run: RunId, state: RunState, start: str | None) -> None:
+    steps = state.plan.get("steps") if state.plan is not None else None
+    names = [str(step["id"]) for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+    if start is not None and start not in names:
+        raise CommandError(
+            f"run {run!r} has no step {start!r}", hint=suggest_name(start, names, what="its steps")
+        )

@@ -1,0 +1,244 @@
+"""`wavewright show RUN STEP` and `wavewright logs RUN`: what the journal holds of a step's calls."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from wavewright.config.settings import Settings
+from wavewright.engine.cli.common import exit_codes
+from wavewright.engine.cli.common.arguments import project_settings
+from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.run_text import use_line
+from wavewright.engine.cli.common.stored_runs import load_run
+from wavewright.engine.project.tools import known_secrets_redactor
+from wavewright.executor.events.codec import to_json
+from wavewright.executor.events.state import SUCCESSES, RunState, fold
+from wavewright.executor.events.types import (
+    AnswerKept,
+    AttemptLogged,
+    Event,
+    ItemFinished,
+    ModelCalled,
+    StepFinished,
+)
+from wavewright.executor.run.recording import redacted_events
+from wavewright.planner.diagnostics.rendering import cut_middle, printable, printable_json
+from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.ports.model_port import ModelQuestion
+from wavewright.planner.types import Json, JsonObject, RunId
+from wavewright.reviewer.package.call_reports import frame_line, params_of_call
+from wavewright.reviewer.review.by_code import run_instant
+from wavewright.reviewer.values import duration_text, iso_of_epoch
+
+_MAX_ITEMS = 20
+_MAX_CHARS = 8_000
+"""Characters of one value, prompt or answer that are printed; with `--format json` all of it is."""
+_LOG_STREAMS = {
+    "traceback": "traceback",
+    "stdout": "standard output",
+    "stderr": "standard error",
+    "log": "log",
+}
+
+
+@dataclass(slots=True)
+class _StepView:
+    """All that the journal holds of one step."""
+
+    step: Step
+    ending: StepFinished | None
+    calls: list[tuple[int | None, JsonObject | None, StepFinished | ItemFinished]]
+    """Each call: its item, its resolved parameters, how it ended."""
+    attempts: list[AttemptLogged] = field(default_factory=list[AttemptLogged])
+    uses: list[ModelCalled] = field(default_factory=list[ModelCalled])
+    asked: list[tuple[ModelQuestion, str]] = field(default_factory=list[tuple[ModelQuestion, str]])
+    """What models were asked, and what they answered."""
+
+
+def show_step(run: str | None, step: str, *, output_format: str) -> int:
+    """Print one step of a run: parameters, output, attempts with what they printed and raised, model calls.
+
+    Raises:
+        CommandError: the run has no such step, or a step cannot be shown in that format.
+    """
+    if output_format not in ("text", "json"):
+        raise CommandError(f"a step cannot be shown as {output_format}", hint="give --format text or json")
+    settings = project_settings()
+    found, journaled = anyio.run(load_run, settings, run)
+    events = redacted_events(journaled)
+    state = fold(events)
+    plan = _plan_of(state)
+    view = _step_view(plan, _step_of(plan, step, found), state, events)
+    if output_format == "json":
+        body = known_secrets_redactor(settings).redact_json(_step_json(found, view))
+        sys.stdout.write(printable_json(body, indent=2) + "\n")
+    else:
+        _write(_step_lines(view, settings))
+    return exit_codes.OK
+
+
+def show_logs(run: str | None, *, step: str | None, output_format: str) -> int:
+    """Print what the calls of a run printed, logged and raised, attempt by attempt.
+
+    Raises:
+        CommandError: the run has no such step.
+    """
+    found, events = anyio.run(load_run, project_settings(), run)
+    told = redacted_events(events)
+    if step is not None:
+        _step_of(_plan_of(fold(told)), step, found)
+    logged = [event for event in told if isinstance(event, AttemptLogged) and step in (None, event.step)]
+    if output_format == "json":
+        sys.stdout.write("".join(f"{printable_json(to_json(one))}\n" for one in logged))
+    elif logged:
+        _write(line for event in logged for line in _attempt_lines(event))
+    else:
+        of = f" of step {step!r}" if step is not None else ""
+        sys.stdout.write(f"no call{of} of run {found} printed, logged or raised anything\n")
+    return exit_codes.OK
+
+
+def _plan_of(state: RunState) -> Plan:
+    return Plan.model_validate(state.plan) if state.plan is not None else Plan.model_construct(steps=())
+
+
+def _step_of(plan: Plan, step: str, run: RunId) -> Step:
+    """Return a step of a run's plan.
+
+    Raises:
+        CommandError: it has no such step.
+    """
+    for one in plan.steps:
+        if one.id == step:
+            return one
+    hint = suggest_name(step, [one.id for one in plan.steps], what="its steps")
+    raise CommandError(f"run {run!r} has no step {step!r}", hint=hint)
+
+
+def _step_view(plan: Plan, step: Step, state: RunState, events: Sequence[Event]) -> _StepView:
+    ending = state.steps.get(step.id)
+    now = run_instant(state)
+    items = state.items.get(step.id)
+    ended: list[StepFinished | ItemFinished] = [items[index] for index in sorted(items)] if items else []
+    if not ended and ending is not None:
+        ended = [ending]
+    view = _StepView(step, ending, [])
+    for one in ended:
+        index = one.index if isinstance(one, ItemFinished) else None
+        view.calls.append((index, params_of_call(plan, state, step, index, now), one))
+    for event in events:
+        match event:
+            case AttemptLogged() if event.step == step.id:
+                view.attempts.append(event)
+            case ModelCalled() if event.use.step == step.id:
+                view.uses.append(event)
+            case AnswerKept(question=ModelQuestion() as question) if question.step == step.id:
+                view.asked.append((question, _answer_text(event.answer)))
+            case _:
+                pass
+    return view
+
+
+def _answer_text(answer: JsonObject) -> str:
+    """Return what a model said: its words, and the tools that it called."""
+    if isinstance(text := answer.get("text"), str) and text:
+        return text
+    parts = answer.get("parts") or answer.get("calls") or answer
+    return printable_json(parts, indent=2)
+
+
+def _step_json(run: RunId, view: _StepView) -> JsonObject:
+    calls: list[Json] = [
+        {"index": index, "params": params, "ending": to_json(ending)} for index, params, ending in view.calls
+    ]
+    asked: list[Json] = [
+        {
+            "role": question.role,
+            "name": question.name,
+            "index": question.index,
+            "prompt": question.text,
+            "answer": answer,
+        }
+        for question, answer in view.asked
+    ]
+    return {
+        "run": run,
+        "step": view.step.id,
+        "tool": view.step.tool,
+        "ending": to_json(view.ending) if view.ending is not None else None,
+        "calls": calls,
+        "attempts": [to_json(attempt) for attempt in view.attempts],
+        "model_calls": [to_json(use) for use in view.uses],
+        "asked": asked,
+    }
+
+
+def _step_lines(view: _StepView, settings: Settings) -> Iterator[str]:
+    ending = view.ending
+    yield f"step {view.step.id}  tool {view.step.tool}  {_status(ending)}"
+    if ending is not None and ending.started is not None:
+        yield f"started {iso_of_epoch(ending.started)}, took {duration_text(ending.seconds)}"
+    if ending is not None and ending.reason:
+        yield f"reason: {ending.reason}"
+    if ending is not None and ending.error is not None:
+        yield f"error ({ending.error.kind}): {ending.error.message}"
+        yield from (f"  at {frame_line(frame)}" for frame in ending.error.frames)
+        yield from [f"  = help: {ending.error.hint}"] if ending.error.hint else []
+    redact = known_secrets_redactor(settings).redact_json
+    for index, params, call in view.calls[:_MAX_ITEMS]:
+        item = "" if index is None else f" of item {index} ({call.status})"
+        yield from ["", f"Parameters{item}"]
+        yield from _value_lines(redact(params)) if params is not None else ["  (they can no longer be made)"]
+        if call.status in SUCCESSES:
+            yield from ["", f"Output{item}"]
+            yield from _value_lines(redact(call.output))
+        elif index is not None and call.error is not None:
+            yield f"  error ({call.error.kind}): {call.error.message}"
+    if len(view.calls) > _MAX_ITEMS:
+        yield f"… and {len(view.calls) - _MAX_ITEMS} items more; `--format json` has them"
+    for attempt in view.attempts:
+        yield ""
+        yield from _attempt_lines(attempt)
+    for use in view.uses:
+        yield from ["", use_line(use.use)]
+    for question, answer in view.asked:
+        yield from ["", f"Asked of a model ({question.role} {question.name})", *_indented(question.text)]
+        yield from ["", "Answer", *_indented(answer)]
+
+
+def _status(ending: StepFinished | None) -> str:
+    if ending is None:
+        return "not run"
+    items = f" {ending.items[0]}/{ending.items[1]}" if ending.items else ""
+    repeated = ending.attempts > (ending.items[1] if ending.items else 1)
+    attempts = f", {ending.attempts} attempts" if repeated else ""
+    return f"{ending.status}{items}{attempts}"
+
+
+def _attempt_lines(event: AttemptLogged) -> Iterator[str]:
+    item = "" if event.index is None else f"[{event.index}]"
+    yield f"{event.step}{item}, attempt {event.attempt}"
+    for name, title in _LOG_STREAMS.items():
+        if text := getattr(event, name):
+            yield f"  {title}"
+            yield from (f"    {line}" for line in text.rstrip("\n").splitlines())
+
+
+def _value_lines(value: Json) -> Iterator[str]:
+    """Yield a value's lines: a text as it is, anything else as JSON."""
+    text = value if isinstance(value, str) else printable_json(value, indent=2)
+    yield from _indented(text)
+
+
+def _indented(text: str) -> Iterator[str]:
+    yield from (f"  {line}" for line in cut_middle(text, _MAX_CHARS).splitlines() or [""])
+
+
+def _write(lines: Iterator[str]) -> None:
+    """Write lines in which nothing that a tool or a model wrote can steer a terminal."""
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))

@@ -1,0 +1,1 @@
+"""The commands `daemon`, `submit`, `tail` and `topology`."""

@@ -1,0 +1,148 @@
+"""Messages are taken in, one by one.
+
+A message is the broker's until its effect is committed, and acknowledged at once after that: what the daemon does
+about it is then the store's to remember. What is wrong in itself is laid aside with the reason; nothing is repaired,
+and nothing goes round for ever.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import anyio
+
+from wavewright.engine.bus.errors import BusError
+from wavewright.engine.daemon.dispatcher import Dispatcher
+from wavewright.engine.daemon.job_runner import JobRunner
+from wavewright.engine.jobs.job_requests import request_name
+from wavewright.engine.messages.decoding import decode
+from wavewright.engine.messages.delivery import Delivery
+from wavewright.engine.messages.refusals import MessageRejected
+from wavewright.engine.messages.rules import AcceptanceRules
+from wavewright.engine.operations.job_logs import log_received
+from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.job_records import (
+    DecisionMade,
+    JobRequested,
+    Receipt,
+    ReceivedMessage,
+    VerdictGiven,
+)
+
+MAX_IN_FLIGHT: Final = 32
+"""Messages that are on their way in at the same time; each is waited for with a slot of its own in view."""
+FIRST_PAUSE: Final = 0.5
+MAX_PAUSE: Final = 30.0
+
+
+class MessageSource(Protocol):
+    """The bus, as far as messages come in by it."""
+
+    async def take(self) -> Delivery:
+        """Return the next message, waiting for it."""
+        ...
+
+    async def dead_letter(self, delivery: Delivery, kind: str, reason: str) -> None:
+        """Lay a message aside as a dead letter with the reason.
+
+        Raises:
+            BusError: the dead letter was not confirmed; the delivery is not settled.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MessageHandler:
+    """Takes messages in."""
+
+    source: MessageSource
+    runner: JobRunner
+    rules: AcceptanceRules
+    dispatcher: Dispatcher
+
+    async def run(self) -> None:
+        """Take messages in, several at once, until this is cancelled."""
+        async with anyio.create_task_group() as taking:
+            for _ in range(MAX_IN_FLIGHT):
+                taking.start_soon(self._take_loop)
+
+    async def _take_loop(self) -> None:
+        while True:
+            async with self.dispatcher.reserve_slot():
+                await self.handle(await self.source.take())
+
+    async def handle(self, delivery: Delivery) -> None:
+        """Bring one message to its end: its effect, or its place among the dead letters."""
+        metrics = self.runner.watch.metrics
+        try:
+            received = decode(delivery, self.rules, self.runner.clock())
+        except MessageRejected as refusal:
+            metrics.count_received("unknown", Receipt("dead_letter", refusal.kind))
+            return await self._dead_letter(delivery, refusal.kind, refusal.reason)
+        receipt = await self._receive(received, delivery)
+        metrics.count_received(received.kind, receipt)
+        if receipt.action == "dead_letter":
+            return await self._dead_letter(delivery, receipt.kind or "bad_payload", receipt.reason)
+        await delivery.ack()
+        if receipt.action == "accept":
+            self.runner.wake_relay()
+            if isinstance(received.request, JobRequested):
+                self.dispatcher.add_waiting_job()
+            else:
+                self.dispatcher.wake()
+            await self._log_received(received)
+        else:
+            self.runner.watch.log.write(
+                "message_without_effect",
+                "debug",
+                message_id=received.message,
+                action=receipt.action,
+                kind=receipt.kind,
+            )
+        return None
+
+    async def _log_received(self, received: ReceivedMessage) -> None:
+        """Tell of a message that had its effect; what its job is about stands with the job."""
+        log, jobs = self.runner.watch.log, self.runner.jobs
+        match received.request:
+            case JobRequested(job=job, request=request):
+                log_received(log, received, job, request_name(request, job))
+            case VerdictGiven(job=job):
+                with suppress(JournalError):
+                    known = await jobs.find_job(job)
+                    log_received(log, received, job, request_name(known.request if known else {}, job))
+            case DecisionMade(decision=decision):
+                with suppress(JournalError):
+                    asked = await jobs.find_decision(decision)
+                    log_received(log, received, asked.job if asked else None)
+
+    async def _receive(self, received: ReceivedMessage, delivery: Delivery) -> Receipt:
+        """Take the effect of a message; where the store cannot be written, wait for it with the message in hand.
+
+        Giving it back would burn one of its few deliveries each time, and nothing else is taken in meanwhile.
+        """
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                receipt = await self.runner.jobs.receive(received, self.runner.reporter.state_reports)
+            except JournalError as fault:
+                self.runner.note_store_state(fault)
+                try:
+                    await anyio.sleep(pause)
+                except anyio.get_cancelled_exc_class():
+                    with anyio.CancelScope(shield=True):
+                        await delivery.requeue()
+                    raise
+                pause = min(2 * pause, MAX_PAUSE)
+            else:
+                self.runner.note_store_state(None, wrote=True)
+                return receipt
+
+    async def _dead_letter(self, delivery: Delivery, kind: str, reason: str) -> None:
+        try:
+            await self.source.dead_letter(delivery, kind, reason)
+        except BusError:
+            # It comes again, and is laid aside then.
+            await delivery.requeue()

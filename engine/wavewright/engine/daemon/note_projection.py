@@ -1,0 +1,191 @@
+"""What a run that waits for a person asks, as a decision.
+
+A run is *parked* when it has asked and nobody has answered: it holds no slot and no message, and waits without a time
+limit. The decision's id is made of the job and of all that the answer would be for, so the same question is one
+decision however often it is asked, and an answer fits no other.
+
+What is told of a job with several targets: how each begins and ends, its package, and how many there are by then.
+
+In a job that came as a goal about a zone its targets are told of as zones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from wavewright.engine.daemon.reports import Reporter, shorten_reason, zone_of
+from wavewright.engine.decisions.approvals import APPROVAL_SECONDS, APPROVE, REFUSE, approval_question
+from wavewright.engine.messages.ids import decision_id, package_id
+from wavewright.engine.messages.models import JobStatus
+from wavewright.engine.targets.waves import (
+    TARGET_COMPLETED,
+    TARGET_FAILED,
+    TARGET_PACKAGE_JUDGED,
+    TARGET_PACKAGE_SENT,
+    TARGET_STARTED,
+    TargetWaves,
+)
+from wavewright.executor.events.types import Noted, RunFinished, RunStarted
+from wavewright.executor.store.job_records import Decision, DecisionId, JobRow, OutgoingMessage, SentPackage
+from wavewright.planner.language.hashing import content_hash
+from wavewright.planner.types import Json, JsonObject
+from wavewright.reviewer.records import Package
+
+MAX_QUESTION_LENGTH: Final = 4_000
+
+
+def requested_decision(job: JobRow, asked: Noted, target: str | None = None) -> Decision:
+    """Return the decision that a run's note asks for: a planner's question, or an approval.
+
+    `target` is the one whose run asks, where the job has several.
+    """
+    decision = _question_decision(job, asked) if asked.topic == "question" else _approval_decision(job, asked)
+    if target is None:
+        return decision
+    about = f"about the target {target}"
+    return replace(decision, context=f"{about}\n{decision.context}" if decision.context else about)
+
+
+def answered_decision(wanted: Decision | None, answer: Noted) -> DecisionId | None:
+    """Return the decision that a run's note has taken the answer of; none where it was answered otherwise."""
+    if wanted is None:
+        return None
+    is_question = wanted.subject == "question"
+    return wanted.id if is_question == (answer.topic == "answer") else None
+
+
+def _question_decision(job: JobRow, asked: Noted) -> Decision:
+    question = str(asked.body["question"])
+    options = asked.body.get("options")
+    return Decision(
+        id=decision_id(job.job, "question", job.run, question, repr(asked.at)),
+        job=job.job,
+        run=job.run,
+        subject="question",
+        question=question[:MAX_QUESTION_LENGTH],
+        options=tuple(map(str, options)) if isinstance(options, list) else (),
+        asked=asked.at,
+    )
+
+
+def _approval_decision(job: JobRow, asked: Noted) -> Decision:
+    body = asked.body
+    subject, question = approval_question(asked)
+    given = body.get("binding")
+    binding: JsonObject = given if isinstance(given, dict) else {}
+    return Decision(
+        id=decision_id(job.job, "approval", content_hash(binding), repr(asked.at)),
+        job=job.job,
+        run=job.run,
+        subject=subject,
+        question=question[:MAX_QUESTION_LENGTH],
+        options=(APPROVE, REFUSE),
+        context=str(body.get("text", "")),
+        binding=binding,
+        asked=asked.at,
+        expires=asked.at + APPROVAL_SECONDS,
+    )
+
+
+TARGET_TOPICS: Final = frozenset(
+    {TARGET_STARTED, TARGET_PACKAGE_SENT, TARGET_PACKAGE_JUDGED, TARGET_COMPLETED, TARGET_FAILED}
+)
+_STATUSES: Final[dict[str, tuple[JobStatus, JobStatus]]] = {
+    TARGET_PACKAGE_SENT: ("PACKAGE_SENT", "PACKAGE_SENT"),
+    TARGET_PACKAGE_JUDGED: ("VALIDATION_RECEIVED", "VALIDATION_RECEIVED"),
+    TARGET_STARTED: ("TARGET_STARTED", "ZONE_STARTED"),
+    TARGET_COMPLETED: ("TARGET_COMPLETED", "ZONE_COMPLETED"),
+    TARGET_FAILED: ("TARGET_FAILED", "ZONE_FAILED"),
+}
+"""By topic of the note: of a target, and of a zone."""
+_ENDS: Final[dict[str, JobStatus]] = {
+    "achieved": "JOB_COMPLETED",
+    "not_achieved": "JOB_PARTIALLY_COMPLETED",
+    "failed": "JOB_FAILED",
+}
+
+
+def project_target(
+    job: JobRow, waves: TargetWaves, noted: Noted, reporter: Reporter, packages: Mapping[str, Package]
+) -> list[OutgoingMessage]:
+    """Return what is told of one target.
+
+    Args:
+        job: The job.
+        waves: How far it is after the note.
+        noted: What has happened to the target.
+        reporter: Makes the messages.
+        packages: What came out, by run.
+    """
+    target, is_zone = str(noted.body["target"]), zone_of(job) is not None
+    fields: JsonObject = {**target_field(job, target), **_target_counts(waves, is_zone=is_zone)}
+    if isinstance(reason := noted.body.get("reason"), str) and reason:
+        fields["reason"] = reason
+    sent = waves.packages.get(target)
+    iteration = 1 if sent is None else sent.iteration
+    told: list[OutgoingMessage] = []
+    # One that somebody has looked at went out before it was completed.
+    if noted.topic == TARGET_PACKAGE_SENT or (noted.topic == TARGET_COMPLETED and sent is None):
+        package = packages[str(noted.body["run"])]
+        told.append(reporter.target_package(job, target, package, noted.at, iteration))
+    if sent is not None:
+        fields |= {"iteration": iteration, "package_id": package_id(job.job, iteration, target)}
+    status = _STATUSES[noted.topic][is_zone]
+    told.append(reporter.status(job, status, noted.at, target, iteration, **fields))
+    return told
+
+
+def target_field(job: JobRow, target: str) -> dict[str, Json]:
+    """Return the field of a status that names a target."""
+    return {"zone_name" if zone_of(job) is not None else "target": target}
+
+
+def packages_sent_by(job: JobRow, waves: TargetWaves, noted: Noted) -> tuple[SentPackage, ...]:
+    """Return the package that goes out with a note, to await its verdict."""
+    if noted.topic != TARGET_PACKAGE_SENT:
+        return ()
+    target = str(noted.body["target"])
+    iteration = waves.packages[target].iteration
+    return (SentPackage(package_id(job.job, iteration, target), iteration),)
+
+
+def project_start(
+    job: JobRow, waves: TargetWaves | None, started: RunStarted, reporter: Reporter
+) -> Sequence[OutgoingMessage]:
+    """Return what is told of a job whose run begins: its targets begin later, one by one."""
+    if waves is None:
+        return reporter.started(job, started.at)
+    return (reporter.status(job, "JOB_STARTED", started.at),)
+
+
+def project_failure(
+    job: JobRow, waves: TargetWaves | None, ended: RunFinished, reporter: Reporter
+) -> Sequence[OutgoingMessage]:
+    """Return what is told of a job whose run has failed."""
+    return (
+        reporter.failed(job, ended.at)
+        if waves is None
+        else (project_completion(job, waves, ended, reporter),)
+    )
+
+
+def project_completion(
+    job: JobRow, waves: TargetWaves, ended: RunFinished, reporter: Reporter
+) -> OutgoingMessage:
+    """Return what is told of a job all of whose targets have ended."""
+    is_zone = zone_of(job) is not None
+    fields = _target_counts(waves, is_zone=is_zone)
+    name = "zone_name" if is_zone else "target"
+    failed: list[Json] = [
+        {name: target, "error": shorten_reason(waves.ends[target].reason)} for target in waves.failed
+    ]
+    if failed:
+        fields["zones_failed" if is_zone else "targets_failed"] = failed
+    return reporter.status(job, _ENDS[ended.status], ended.at, reason=ended.reason, **fields)
+
+
+def _target_counts(waves: TargetWaves, *, is_zone: bool) -> JsonObject:
+    what = "zones" if is_zone else "targets"
+    return {f"{what}_completed": waves.completed, f"{what}_total": len(waves.known())}

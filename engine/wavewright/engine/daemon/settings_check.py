@@ -1,0 +1,95 @@
+"""What keeps a daemon with these settings from working, all of it at once, before anything is opened.
+
+Whoever starts a daemon mends its settings once. Nothing here asks the broker, the store or a model: what can be known
+without them is told without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wavewright.config.documents import DocumentError, DocumentFault, Source
+from wavewright.config.settings import Settings
+from wavewright.config.sources import combine_errors
+from wavewright.engine.bus.address import read_address
+from wavewright.engine.bus.errors import BusMisconfigured
+from wavewright.engine.jobs.resolving import read_file
+from wavewright.engine.project.templates import named_template
+from wavewright.planner.diagnostics.diagnostic import PlanError
+from wavewright.planner.language.goals import GoalTemplate
+from wavewright.planner.ports.model_port import ModelError
+from wavewright.planner.reading.reader import read_model
+from wavewright.tools.models import check_models, model_configured
+
+
+def check_daemon_settings(settings: Settings, *, is_address_told: bool = False) -> None:
+    """Return where a daemon can be started with these settings.
+
+    Args:
+        settings: What is sound of them.
+        is_address_told: Whether the broker's address is missing because it was refused already.
+
+    Raises:
+        DocumentError: with everything that is wrong.
+    """
+    of_section = () if is_address_told else _section_errors(settings)
+    if found := [*of_section, *_template_errors(settings), *_model_errors(settings)]:
+        raise combine_errors(found)
+
+
+def check_broker_configured(settings: Settings) -> None:
+    """Return where the settings say how to reach the broker.
+
+    Raises:
+        DocumentError: they do not.
+    """
+    if found := [*_section_errors(settings)]:
+        raise combine_errors(found)
+
+
+def _section_errors(settings: Settings) -> Iterator[DocumentError]:
+    url = settings.daemon.amqp_url
+    if url is None:
+        hint = "set WAVEWRIGHT_AMQP_URL=amqps://USER:PASSWORD@HOST/VHOST"
+        yield _settings_error(settings, "there is no address of a broker", hint, "/daemon")
+        return
+    try:
+        read_address(url)
+    except BusMisconfigured as error:
+        yield _settings_error(settings, f"{error.message} ({error.place})", error.hint, "/daemon/amqp_url")
+
+
+def _template_errors(settings: Settings) -> Iterator[DocumentError]:
+    name = settings.daemon.goal_template
+    if name is None:
+        return
+    try:
+        path = named_template(name, settings) or settings.root / name
+        read_model(read_file(path), GoalTemplate)
+    except DocumentError as error:
+        yield error
+    except PlanError as error:
+        faults = (
+            DocumentFault("bad_value", one.message, one.span, one.pointer, one.hint)
+            for one in error.diagnostics
+        )
+        yield DocumentError(error.source, tuple(faults))
+
+
+def _model_errors(settings: Settings) -> Iterator[DocumentError]:
+    if not model_configured(settings):
+        return
+    try:
+        check_models(settings)
+    except ModelError as error:
+        yield _settings_error(settings, str(error), error.hint, "/model")
+
+
+def _settings_error(settings: Settings, message: str, hint: str | None, pointer: str) -> DocumentError:
+    document = settings.document
+    if document is None:
+        return DocumentError(Source("<settings>", ""), (DocumentFault("bad_value", message, hint=hint),))
+    # The excerpt is left out: the address may hold a password.
+    return DocumentError(
+        Source(document.source.name, ""), (DocumentFault("bad_value", message, pointer=pointer, hint=hint),)
+    )

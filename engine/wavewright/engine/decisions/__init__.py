@@ -1,0 +1,1 @@
+"""What waits for a person: approvals and questions, and how they are answered."""

@@ -1,0 +1,196 @@
+"""Approvals: what a person's word is for, how long it may be given, and how often it counts.
+
+An approval is *bound*: to its run, the hash of the whole plan, each step that is asked for with the hash of its
+parameters, and a *nonce* that was made when it was asked. A word that was given for anything else, that comes too late
+or that was taken before is no word, and the run asks again.
+
+What a person who is asked for approval is shown: each call with its arguments as they are known now.
+
+An argument is *known* as far as it reads inputs, `now()`, the outputs of finished steps, or the items of a `for_each`
+that reads nothing else. What depends on a step that has not finished is shown as written, with the step's name.
+Secrets are redacted, and no argument is shown at more than 4,000 characters.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import secrets
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from wavewright.config.redaction import Redactor
+from wavewright.executor.events.state import RunState
+from wavewright.executor.events.types import Noted
+from wavewright.planner.language.hashing import content_hash, plan_hash
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.plans.expressions import ExpressionError, evaluate, reads, render
+from wavewright.planner.types import Json, JsonObject, RunId, StepId
+from wavewright.reviewer.review.evidence import plan_scope, superseded_steps
+
+APPROVE: Final = "approve"
+REFUSE: Final = "refuse"
+APPROVAL_SECONDS: Final = 86_400.0
+"""How long a question for an approval may be answered; it is asked anew after that."""
+
+APPROVAL_WANTED: Final = "approval_wanted"
+"""Topic of the note that a run waits for a person's word."""
+APPROVAL_GIVEN: Final = "approval_given"
+"""Topic of the note that a person has given it, for a run that no daemon works on."""
+APPROVAL_USED: Final = "approval"
+"""Topic of the note that a run acts on a word."""
+
+_NONCE_FIELD: Final = "nonce"
+
+
+def approval_question(wanted: Noted) -> tuple[Literal["plan", "patch"], str]:
+    """Return what a person's word is wanted for, and the question that asks for it."""
+    needs = wanted.body.get("needs")
+    reasons = "; ".join(map(str, needs)) if isinstance(needs, list) else ""
+    subject: Literal["plan", "patch"] = "patch" if wanted.body.get("subject") == "patch" else "plan"
+    return subject, f"May this {subject} go ahead? {reasons}".rstrip()
+
+
+def approval_binding(run: RunId, plan: Plan, asked: Collection[StepId]) -> JsonObject:
+    """Return what a word would be for."""
+    steps: JsonObject = {
+        step: content_hash(plan.step(step).model_dump(mode="json", by_alias=True)) for step in asked
+    }
+    return {"run": run, "plan_hash": plan_hash(plan), "steps": steps}
+
+
+def with_nonce(binding: JsonObject) -> JsonObject:
+    """Return a binding that no other question has."""
+    return {**binding, _NONCE_FIELD: secrets.token_hex(16)}
+
+
+def matches_binding(given: Json, wanted: JsonObject) -> bool:
+    """Whether a binding is for the same thing, whenever it was asked."""
+    return isinstance(given, dict) and _without_nonce(given) == _without_nonce(wanted)
+
+
+def pending_approval(state: RunState) -> Noted | None:
+    """Return the question for an approval that a run waits with; none where its word was taken."""
+    last = next(
+        (noted for noted in reversed(state.notes) if noted.topic in {APPROVAL_WANTED, APPROVAL_USED}), None
+    )
+    return last if last is not None and last.topic == APPROVAL_WANTED else None
+
+
+def has_expired(wanted: Noted, now: float) -> bool:
+    """Whether nobody may answer any more."""
+    return now >= wanted.at + APPROVAL_SECONDS
+
+
+def recorded_answer(state: RunState, wanted: Noted) -> bool | None:
+    """Return the word that was given for a question of this run, as its journal has it; none where there is none."""
+    nonce = nonce_of(wanted)
+    for noted in reversed(state.notes):
+        if noted.topic == APPROVAL_GIVEN and nonce and noted.body.get(_NONCE_FIELD) == nonce:
+            return noted.body.get("choice") == APPROVE
+    return None
+
+
+def approval_answer_note(wanted: Noted, choice: str, by: str) -> JsonObject:
+    """Return what the note of a person's word says."""
+    return {_NONCE_FIELD: nonce_of(wanted), "choice": choice, "by": by}
+
+
+def nonce_of(wanted: Noted) -> str:
+    """Return what tells a question from every other."""
+    binding = wanted.body.get("binding")
+    nonce = binding.get(_NONCE_FIELD) if isinstance(binding, dict) else None
+    return nonce if isinstance(nonce, str) else ""
+
+
+def _without_nonce(binding: JsonObject) -> JsonObject:
+    return {name: value for name, value in binding.items() if name != _NONCE_FIELD}
+
+
+_MAX_CHARS = 4_000
+"""Characters of one argument."""
+_MAX_ITEMS = 20
+"""Calls of one step that are shown."""
+
+
+@dataclass(slots=True)
+class CallDescriptions:
+    """Describes the calls of a plan's steps, as far as a run has come."""
+
+    plan: Plan
+    state: RunState
+    now: dt.datetime
+    redactor: Redactor
+    _replaced: Mapping[StepId, StepId] = field(init=False)
+    _scope: JsonObject = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._replaced = superseded_steps(self.plan)
+        self._scope = plan_scope(self.plan, self.state)
+
+    def lines(self, step: Step) -> Iterator[str]:
+        """Yield what a step calls, with its arguments, one line each."""
+        if step.for_each is None:
+            yield f"{step.id} calls {step.tool} with"
+            yield from self._arguments(step, self._scope)
+            return
+        items, awaited = self._resolved(step.for_each, self._scope)
+        if awaited or not isinstance(items, list):
+            yield f"{step.id} calls {step.tool} for each of {self._shown(step.for_each, self._scope)} with"
+            yield from self._arguments(step, self._scope)
+            return
+        yield f"{step.id} calls {step.tool} {len(items):,} times"
+        for index, item in enumerate(items[:_MAX_ITEMS]):
+            yield f"  {index + 1}. with"
+            yield from self._arguments(step, {**self._scope, "item": item, "index": index})
+        if len(items) > _MAX_ITEMS:
+            yield f"  and {len(items) - _MAX_ITEMS:,} more times"
+
+    def _arguments(self, step: Step, scope: JsonObject) -> Iterator[str]:
+        for name, value in step.params.items():
+            yield f"    {name}: {self._shown(value, scope)}"
+
+    def _shown(self, value: Json, scope: JsonObject) -> str:
+        """Return a value with what is known of it put in, and what it waits for behind it."""
+        found, awaited = self._resolved(value, scope)
+        text = self.redactor.redact(json.dumps(found, ensure_ascii=False))
+        if len(text) > _MAX_CHARS:
+            text = f"{text[:_MAX_CHARS]}… ({len(text):,} characters in all)"
+        return f"{text}  (known when {' and '.join(awaited)})" if awaited else text
+
+    def _resolved(self, value: Json, scope: JsonObject) -> tuple[Json, list[str]]:
+        """Return a value with each expression that is known replaced, and what must happen before the rest is."""
+        awaited: list[str] = []
+
+        def known_or_written(expression: str) -> Json:
+            try:
+                if not (waits := self._unresolved(expression, scope)):
+                    return evaluate(expression, scope, self.now)
+            except ExpressionError:
+                waits = ["it is called"]
+            awaited.extend(waits)
+            return f"${{{expression}}}"
+
+        try:
+            return render(value, known_or_written), list(dict.fromkeys(awaited))
+        except ExpressionError:
+            return value, ["it is called"]
+
+    def _unresolved(self, expression: str, scope: JsonObject) -> list[str]:
+        """Return what must happen before an expression is known; nothing where it is known."""
+        awaited: list[str] = []
+        for read in reads(expression):
+            if read.root in {"item", "index"} and read.root not in scope:
+                awaited.append("the items are")
+            elif read.root == "steps":
+                awaited += self._unfinished(read.name)
+        return awaited
+
+    def _unfinished(self, name: str | None) -> Iterator[str]:
+        if name is None:
+            yield "the steps before it have run"
+            return
+        step = self._replaced.get(StepId(name), StepId(name))
+        if step not in self.state.steps:
+            yield f"step {step!r} has run"

@@ -1,0 +1,377 @@
+"""What a run would do, worked out without calling a tool.
+
+A *dry run* is a record of the checked plan: its waves, width and critical path, what each step calls and waits for,
+what it is expected to take, what it does to the world, and what leaves the run. Every format is a rendering of this
+one record; it follows from the order, the tools and the outlook alone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from wavewright.config.documents import Source
+from wavewright.engine.dry_run.estimates import (
+    ZERO_RANGE,
+    BudgetVerdict,
+    CallEstimate,
+    EstimateRange,
+    ForecastInputs,
+    ModelDemand,
+    count_calls,
+    estimate_call,
+    judge_budget,
+    known_value,
+)
+from wavewright.engine.dry_run.kept_results import CALLING, BegunRunForecast, RerunStatus, StepReuse
+from wavewright.engine.dry_run.trust import Trust, judge_trust
+from wavewright.engine.jobs.errors import no_plan_error
+from wavewright.engine.jobs.resolving import ResolvedJob
+from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.feasibility import check_readiness
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.hashing import plan_hash
+from wavewright.planner.language.plan import Cap, Plan, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.types import Json, Schedule, StepId
+
+_OVER_BUDGET_CODES = frozenset({"E701", "E702", "E703", "E704"})
+"""What the checker says against budgets: part of the verdict here, where everything else is told all the same."""
+
+_PLANNER_FIRST = (
+    "this is the goal template's plan; a run would have the planner make one first: `--out FILE` seals this one, "
+    "`wavewright plan JOB --out FILE` makes another"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepForecast:
+    """What is known of one step before it runs."""
+
+    id: StepId
+    tool: str
+    why: str | None
+    wave: int
+    """Counted from 0."""
+    depends_on: tuple[StepId, ...]
+    for_each: bool
+    calls: int | None
+    """How many calls it makes; `None` where that depends on an output. None at all where it is skipped."""
+    is_skipped: bool
+    """Its condition is false for these inputs, whatever the outputs are."""
+    when: str | None
+    optional: bool
+    effects: tuple[str, ...]
+    """Without `read`."""
+    seconds: float
+    """Expected, of all its calls, with as many at once as the limits allow."""
+    gates: tuple[str, ...]
+    params: Mapping[str, Json]
+    p90_seconds: float
+    call: CallEstimate
+    """What one call takes, and where that figure is from."""
+    tokens: EstimateRange
+    """Of all its calls."""
+    usd: EstimateRange | None
+    """Of all its calls; None where the price is not known."""
+    needs_approval: bool
+    reuse: StepReuse | None
+    """What the journal answers of its calls; the rest are made."""
+    rerun_status: RerunStatus | None
+    """What becomes of it, where the run has begun already."""
+
+    @property
+    def makes_no_call(self) -> bool:
+        """Whether it calls nothing: skipped for these inputs, done already, or blocked."""
+        return self.is_skipped or (self.rerun_status is not None and self.rerun_status.kind not in CALLING)
+
+    @property
+    def calls_made(self) -> int:
+        """Calls that are really made; one where their number depends on an output."""
+        if self.makes_no_call:
+            return 0
+        done = self.rerun_status.items_done if self.rerun_status is not None else 0
+        reused = self.reuse.calls if self.reuse is not None else 0
+        return 1 if self.calls is None else max(0, self.calls - done - reused)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanForecast:
+    """What the whole plan is expected to take."""
+
+    seconds: EstimateRange
+    """From the first call to the last, with the schedule and the limits."""
+    calls: int
+    """Calls that are made; what is reused is none of them."""
+    tokens: EstimateRange
+    usd: EstimateRange | None
+    """None where a step's price is not known."""
+    is_lower_bound: bool
+    """Whether a step's number of calls depends on an output: one call is counted then."""
+    from_history: int
+    """Steps whose seconds are drawn from past calls."""
+    from_defaults: int
+    """Steps whose seconds, or tokens, are the tool's own figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """A checked plan and what follows from it."""
+
+    job: str
+    goal: str
+    rung: str
+    plan_hash: str
+    schedule: Schedule
+    concurrency: int
+    steps: tuple[StepForecast, ...]
+    waves: tuple[tuple[StepId, ...], ...]
+    max_parallelism: int
+    critical_path: tuple[StepId, ...]
+    critical_seconds: float
+    total_seconds: float
+    """One call after another."""
+    gates: tuple[str, ...]
+    caps: tuple[str, ...]
+    approvals: tuple[str, ...]
+    warnings: tuple[Diagnostic, ...]
+    source: Source
+    estimate: PlanForecast
+    budget: BudgetVerdict
+    trust: Trust
+    plan: Plan
+    """Bound to its goal, as it would run."""
+    rerun: BegunRunForecast | None
+    """The run that it goes on with, where it does not begin anew."""
+    notes: tuple[str, ...]
+    """What a reader should know before all else, such as that a run would ask the planner."""
+
+
+def forecast(
+    order: ResolvedJob,
+    tools: Mapping[str, ToolSignature],
+    *,
+    now: dt.datetime,
+    outlook: ForecastInputs | None = None,
+) -> DryRun:
+    """Return what running the order would do; a plan that is over a budget is told with its verdict.
+
+    Raises:
+        PlanError: there is no plan, or it is not sound.
+    """
+    outlook = outlook or ForecastInputs()
+    goal, draft = order.goal, order.draft
+    if draft is None:
+        raise no_plan_error(goal, order.source)
+    plan = bind_plan(draft.plan, goal, tools)
+    rerun = outlook.rerun
+    checked = check(
+        plan,
+        goal,
+        tools,
+        allowance=outlook.allowance,
+        finished=rerun.finished if rerun is not None else (),
+        items_done=rerun.items_done if rerun is not None else None,
+    )
+    found = draft.origin.place([*checked, *check_readiness(plan, outlook.obstacles)])
+    source = draft.origin.document.source
+    if any(each.severity == "error" and each.code not in _OVER_BUDGET_CODES for each in found):
+        raise PlanError(found, source)
+    if outlook.has_models and draft.rung == "template" and not draft.is_saved:
+        outlook = replace(outlook, notes=(_PLANNER_FIRST, *outlook.notes))
+    return _Forecaster(plan, goal, tools, outlook, now).record(draft.rung, found, source)
+
+
+class _Forecaster:
+    """Works one record out."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        goal: Goal,
+        tools: Mapping[str, ToolSignature],
+        outlook: ForecastInputs,
+        now: dt.datetime,
+    ) -> None:
+        self._plan = plan
+        self._goal = goal
+        self._tools = tools
+        self._inputs = outlook
+        self._now = now
+        self._graph = PlanGraph.of(plan)
+        self._waves = self._graph.wave_of()
+        self._place = {step.id: number for number, step in enumerate(plan.steps)}
+        self._gates: dict[StepId, list[str]] = {}
+        for gate in plan.gates:
+            if gate.on is not None:
+                self._gates.setdefault(gate.on, []).append(gate.id)
+        self._calls = {
+            name: estimate_call(tools[name], outlook) for name in dict.fromkeys(s.tool for s in plan.steps)
+        }
+
+    def record(self, rung: str, found: Sequence[Diagnostic], source: Source) -> DryRun:
+        plan, goal, tools = self._plan, self._goal, self._tools
+        steps = tuple(self._step(step) for step in plan.steps)
+        path = self._graph.critical_path({step.id: step.seconds for step in steps})
+        estimate = self._estimate(steps)
+        return DryRun(
+            job=goal.job,
+            goal=goal.text,
+            rung=rung,
+            plan_hash=plan_hash(plan),
+            schedule=goal.schedule,
+            concurrency=goal.limits.concurrency,
+            steps=steps,
+            waves=self._graph.waves,
+            max_parallelism=self._graph.width,
+            critical_path=path.steps,
+            critical_seconds=path.seconds,
+            total_seconds=math.fsum(_sequential_seconds(step).expected for step in steps),
+            gates=tuple(f"{gate.id} on {gate.on}: {gate.kind}, {gate.severity}s" for gate in plan.gates),
+            caps=tuple(_cap_text(cap) for cap in plan.caps),
+            approvals=self._approvals(),
+            warnings=tuple(each for each in found if each.severity != "error"),
+            source=source,
+            estimate=estimate,
+            budget=self._budget(steps, estimate, [each for each in found if each.severity == "error"]),
+            trust=judge_trust(
+                plan,
+                self._graph,
+                tools,
+                skipped=frozenset(step.id for step in steps if step.is_skipped),
+                silent=frozenset(step.id for step in steps if step.makes_no_call),
+                prices=self._inputs.prices,
+            ),
+            plan=plan,
+            rerun=self._inputs.rerun,
+            notes=self._inputs.notes,
+        )
+
+    def _approvals(self) -> tuple[str, ...]:
+        if self._inputs.rerun is not None:
+            return self._inputs.rerun.approvals
+        return tuple(
+            f"step {step.id!r} calls {step.tool!r}, which needs approval"
+            for step in self._plan.steps
+            if self._tools[step.tool].needs_approval
+        )
+
+    def _step(self, step: Step) -> StepForecast:
+        tool, call, rerun = self._tools[step.tool], self._calls[step.tool], self._inputs.rerun
+        known = rerun.outputs if rerun is not None else dict[StepId, Json]()
+        is_skipped = step.when is not None and known_value(step.when, self._plan, self._now, known) is False
+        bare = StepForecast(
+            id=step.id,
+            tool=step.tool,
+            why=step.why,
+            wave=self._waves[step.id],
+            depends_on=tuple(sorted(self._graph.dependencies[step.id], key=self._place.__getitem__)),
+            for_each=step.for_each is not None,
+            calls=0 if is_skipped else count_calls(step, self._plan, self._now, known),
+            is_skipped=is_skipped,
+            when=step.when,
+            optional=step.optional,
+            effects=tuple(sorted(tool.effects - {"read"})),
+            seconds=0.0,
+            gates=tuple(self._gates.get(step.id, ())),
+            params=step.params,
+            p90_seconds=0.0,
+            call=call,
+            tokens=ZERO_RANGE,
+            usd=ZERO_RANGE,
+            needs_approval=tool.needs_approval,
+            reuse=self._inputs.reuse.get(step.id),
+            rerun_status=rerun.statuses.get(step.id) if rerun is not None else None,
+        )
+        made = bare.calls_made
+        seconds = call.seconds.times(math.ceil(made / self._max_parallelism(step, tool)))
+        return replace(
+            bare,
+            seconds=seconds.expected,
+            p90_seconds=seconds.p90,
+            tokens=call.tokens.times(made),
+            usd=call.usd.times(made) if call.usd is not None else None if made else ZERO_RANGE,
+        )
+
+    def _max_parallelism(self, step: Step, tool: ToolSignature) -> int:
+        limits = self._goal.limits
+        bounds = (
+            limits.concurrency,
+            limits.tool_concurrency.get(tool.name),
+            step.concurrency,
+            tool.concurrency,
+        )
+        return max(1, min(bound for bound in bounds if bound is not None))
+
+    def _estimate(self, steps: Sequence[StepForecast]) -> PlanForecast:
+        running = [step for step in steps if step.calls_made]
+        priced = [step.usd for step in running]
+        return PlanForecast(
+            seconds=EstimateRange(
+                self._run_seconds(steps, is_p90=False), self._run_seconds(steps, is_p90=True)
+            ),
+            calls=sum(step.calls_made for step in steps),
+            tokens=sum((step.tokens for step in running), ZERO_RANGE),
+            usd=None if None in priced else sum((usd for usd in priced if usd is not None), ZERO_RANGE),
+            is_lower_bound=any(step.calls is None for step in running),
+            from_history=sum(not _is_default_estimate(step) for step in running),
+            from_defaults=sum(_is_default_estimate(step) for step in running),
+        )
+
+    def _run_seconds(self, steps: Sequence[StepForecast], *, is_p90: bool) -> float:
+        """Return how long the run takes at least: no less than its longest chain, nor than its work shared out."""
+        seconds = {step.id: step.p90_seconds if is_p90 else step.seconds for step in steps}
+        work = {
+            step.id: _sequential_seconds(step).p90 if is_p90 else _sequential_seconds(step).expected
+            for step in steps
+        }
+        at_once = self._goal.limits.concurrency
+        if self._goal.schedule == "dataflow":
+            return max(self._graph.critical_path(seconds).seconds, math.fsum(work.values()) / at_once)
+        return math.fsum(
+            max(*(seconds[name] for name in wave), math.fsum(work[name] for name in wave) / at_once)
+            for wave in self._graph.waves
+        )
+
+    def _budget(
+        self, steps: Sequence[StepForecast], estimate: PlanForecast, errors: Sequence[Diagnostic]
+    ) -> BudgetVerdict:
+        demands = {step.id: _step_demand(step) for step in steps if step.call.model is not None}
+        return judge_budget(
+            sum(demands.values(), ModelDemand()),
+            time=estimate.seconds,
+            time_limit=self._goal.limits.run_timeout,
+            allowance=self._inputs.allowance,
+            steps=[
+                (step.id, step.budget, demands.get(step.id, ModelDemand()), _sequential_seconds(told))
+                for step, told in zip(self._plan.steps, steps, strict=True)
+                if step.budget is not None and told.calls_made
+            ],
+            refusals=tuple(f"{each.code} {each.message}" for each in errors),
+        )
+
+
+def _sequential_seconds(step: StepForecast) -> EstimateRange:
+    """Return the seconds of all calls of a step, one after another."""
+    return step.call.seconds.times(step.calls_made)
+
+
+def _cap_text(cap: Cap) -> str:
+    when = "" if cap.when == "true" else f" when {cap.when}"
+    return f"{cap.field} at most {cap.max:g}{when}: {cap.because}"
+
+
+def _step_demand(step: StepForecast) -> ModelDemand:
+    calls = float(step.calls_made)
+    return ModelDemand(EstimateRange(calls, calls), step.tokens, step.usd, _sequential_seconds(step))
+
+
+def _is_default_estimate(step: StepForecast) -> bool:
+    return step.call.seconds_from == "prior" or (
+        step.call.model is not None and step.call.tokens_from == "prior"
+    )

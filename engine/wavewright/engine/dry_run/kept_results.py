@@ -1,0 +1,257 @@
+"""What of a run that has begun would run again: after a patch, or when it is resumed.
+
+A step's *standing* says what becomes of it: it is kept, it runs, or the rest of its items run; a failure stands until
+a patch replaces the step, and blocks whoever needs it. It is worked out from the run's own events by the rules by
+which the executor goes on, so what is kept here is not called there.
+
+Which calls need not be made, because the journal has the answer.
+
+A call is *reused* where its tool says for how long (`cache_for`), an earlier run journaled one with the same step
+key, and that one is young enough. A key needs the call's parameters, so only calls whose parameters follow from the
+inputs alone are looked up; the run itself may reuse more.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.executor.events.types import StepFinished
+from wavewright.executor.run.program import compile_params
+from wavewright.executor.run.reuse import StepKeyBuilder
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.estimates import known_items
+from wavewright.planner.plans.expressions import ExpressionError
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.uses import step_texts
+from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+
+RerunStatusKind: TypeAlias = Literal["kept", "failed", "blocked", "skipped", "runs", "rest"]
+
+CALLING: Final[frozenset[RerunStatusKind]] = frozenset({"runs", "rest"})
+"""Standings with which a step calls its tool."""
+_STOPPING: Final[frozenset[RerunStatusKind]] = frozenset({"failed", "blocked"})
+
+
+@dataclass(frozen=True, slots=True)
+class RerunStatus:
+    """What becomes of one step."""
+
+    kind: RerunStatusKind
+    reason: str
+    items_done: int = 0
+    """Items that are kept of a step that runs once an item."""
+
+
+@dataclass(frozen=True, slots=True)
+class BegunRunForecast:
+    """A run that has begun, and what becomes of each step of its plan from here on."""
+
+    run: RunId
+    patch: str | None
+    """Why the patch is made; None where the run is only resumed."""
+    statuses: Mapping[StepId, RerunStatus]
+    outputs: Mapping[StepId, Json]
+    """Of the steps that are kept, as their readers see them."""
+    approvals: tuple[str, ...] = ()
+    """What a person is asked before it goes on."""
+
+    @property
+    def items_done(self) -> dict[StepId, int]:
+        """Return how many items are kept, of the steps that are not kept whole."""
+        return {
+            step: standing.items_done for step, standing in self.statuses.items() if standing.kind == "rest"
+        }
+
+    @property
+    def finished(self) -> frozenset[StepId]:
+        """Steps that take nothing any more."""
+        return frozenset(
+            step for step, standing in self.statuses.items() if standing.kind in {"kept", "failed"}
+        )
+
+
+def rerun_statuses(
+    plan: Plan, state: RunState, tools: Mapping[str, ToolSignature]
+) -> dict[StepId, RerunStatus]:
+    """Return the standing of each step of a plan, the run's own or the one that a patch makes of it."""
+    graph = PlanGraph.of(plan)
+    versions = state.started.versions if state.started is not None else {}
+    found: dict[StepId, RerunStatus] = {}
+    for step_id in graph.order():
+        step = graph.steps[step_id]
+        tool = tools.get(step.tool)
+        before = versions.get(f"tool {step.tool}")
+        is_other = tool is not None and before is not None and before != tool.version
+        found[step_id] = _rerun_status(step, graph, state, found, is_other_tool=is_other)
+    return found
+
+
+def _rerun_status(
+    step: Step,
+    graph: PlanGraph,
+    state: RunState,
+    found: Mapping[StepId, RerunStatus],
+    *,
+    is_other_tool: bool,
+) -> RerunStatus:
+    again = next(
+        (name for name in graph.reads[step.id] if name in found and found[name].kind in CALLING), None
+    )
+    ended = state.steps.get(step.id)
+    if ended is not None and ended.status in {*SUCCESSES, "failed"} and again is None and not is_other_tool:
+        return _kept_status(ended)
+    stopped = _blocking_reason(step, graph, state, found)
+    if stopped is not None:
+        return RerunStatus("blocked", stopped)
+    if ended is not None and ended.status == "skipped" and again is None:
+        return RerunStatus("skipped", "its condition was false")
+    items = state.items.get(step.id)
+    done = sum(item.status in SUCCESSES for item in items.values()) if items else 0
+    if is_other_tool:
+        return RerunStatus("runs", f"tool {step.tool!r} has changed since")
+    if ended is not None and again is not None and ended.status in SUCCESSES:
+        return RerunStatus("runs", f"it reads {again}, which runs again and may give something else")
+    if done:
+        return RerunStatus("rest", f"{done} items are kept", done)
+    return RerunStatus(
+        "runs", _RERUN_REASONS.get(ended.status if ended is not None else "", "it has not run yet")
+    )
+
+
+_RERUN_REASONS = {
+    "blocked": "it was blocked, and is so no longer",
+    "cancelled": "it was cancelled",
+    "skipped": "what its condition reads is made again",
+}
+
+
+def _kept_status(ended: StepFinished) -> RerunStatus:
+    if ended.status == "failed":
+        return RerunStatus("failed", "its failure stands until a patch replaces it")
+    red = next((gate for gate in ended.gates if gate.has_failed and gate.severity == "block"), None)
+    return RerunStatus("kept", "it is done" if red is None else f"it is done; gate {red.gate!r} on it is red")
+
+
+def _blocking_reason(
+    step: Step, graph: PlanGraph, state: RunState, found: Mapping[StepId, RerunStatus]
+) -> str | None:
+    """Return why a step cannot start: something that it needs is not there and will not come."""
+    for name in dict.fromkeys((*step.depends_on, *graph.reads[step.id])):
+        standing = found.get(name)
+        if standing is None or graph.steps[name].optional:
+            continue
+        if standing.kind in _STOPPING:
+            return f"{name} {'failed' if standing.kind == 'failed' else 'is blocked'}"
+        if standing.kind == "kept" and not state.is_present(name):
+            return f"a gate on {name} is red"
+    return None
+
+
+_NO_RUN_ID = RunId("")
+"""No part of the keys that are looked up: what only its own run may reuse has none here."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """A call that some run has journaled."""
+
+    run: RunId
+    at: float
+    """When it ended, in seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepReuse:
+    """What the journal answers of one step."""
+
+    calls: int
+    runs: tuple[RunId, ...]
+    """Whose outputs they are, each once."""
+    oldest: float
+    """When the oldest of them ended, in seconds since the epoch."""
+
+
+FindStored = Callable[[set[StepKey]], Mapping[StepKey, StoredCall]]
+"""Looks keys up in the journal."""
+
+
+def find_reuse(
+    plan: Plan,
+    goal: Goal,
+    tools: Mapping[str, ToolSignature],
+    *,
+    now: dt.datetime,
+    wall: float,
+    find: FindStored,
+) -> dict[StepId, StepReuse]:
+    """Return what would be reused, by step.
+
+    Args:
+        plan: Bound to the goal.
+        goal: What it says of its tools is part of the keys.
+        tools: Signatures; whether and how long a result may be reused is theirs to say.
+        now: What `now()` gives in the run.
+        wall: The present, in seconds since the epoch: outputs age by it, whatever the run takes for now.
+        find: Looks keys up.
+    """
+    keys = {
+        step.id: list(_step_keys(step, plan, goal, tools[step.tool], now))
+        for step in plan.steps
+        if _may_reuse(step, tools.get(step.tool))
+    }
+    wanted = {key for found in keys.values() for key in found}
+    stored = find(wanted) if wanted else dict[StepKey, StoredCall]()
+    reused: dict[StepId, StepReuse] = {}
+    for step in plan.steps:
+        kept_for = tools[step.tool].cache_for if step.id in keys else None
+        calls = [stored[key] for key in keys.get(step.id, ()) if key in stored]
+        young = [call for call in calls if kept_for is not None and wall - call.at <= kept_for]
+        if young:
+            runs = tuple(dict.fromkeys(call.run for call in young))
+            reused[step.id] = StepReuse(len(young), runs, min(call.at for call in young))
+    return reused
+
+
+def _may_reuse(step: Step, tool: ToolSignature | None) -> bool:
+    # A step that stands for another one was added because the answer was not good enough.
+    return tool is not None and tool.cache_for is not None and tool.only_reads and step.supersedes is None
+
+
+def _step_keys(
+    step: Step, plan: Plan, goal: Goal, tool: ToolSignature, now: dt.datetime
+) -> Iterator[StepKey]:
+    if not _has_known_params(step, goal):
+        return
+    items = [None] if step.for_each is None else known_items(plan, step)
+    config = next((said.config for said in goal.tools if said.name == tool.name), None)
+    maker = StepKeyBuilder(tool, config=config, now=now.timestamp(), run=_NO_RUN_ID)
+    params_of = compile_params(step.params)
+    for index, item in enumerate(items or ()):
+        variables: JsonObject = {"inputs": plan.inputs, "steps": {}}
+        if step.for_each is not None:
+            variables |= {"item": item, "index": index}
+        try:
+            params: Json = params_of(variables, now)
+            if isinstance(params, dict):
+                yield maker.key(params, step.id, None if step.for_each is None else index)
+        except (ExpressionError, ValueError):
+            continue  # the run says what is wrong with it
+
+
+def _has_known_params(step: Step, goal: Goal) -> bool:
+    """Whether the parameters of a step follow from the inputs, and its items too."""
+    for text in step_texts(step, 0):
+        if text.role == "when":
+            continue
+        for use, read in text.reads.items():
+            if isinstance(read, ExpressionError) or any(one.root == "steps" for one in read):
+                return False
+            if "now" in use.expression and goal.as_of is None:
+                return False
+    return True

@@ -1,0 +1,299 @@
+"""Where a dry run's page draws each step: in waves from left to right, on a sheet that a screen has the form of.
+
+A plan that is small and about as wide as high is drawn as the report of a run draws it. Any other is *packed*: a wave
+is as many columns as it needs, and waves go on in a new row where the sheet ends, as words do in a text. The picture
+follows from the plan alone.
+
+A dry run as a page that opens from disk: one file, one script of its own, no network.
+
+The graph and the list of steps are there without the script; it zooms, and shows what is known of the step that is
+chosen. A policy in the page lets the browser run and apply just the script and the style that it was made with.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from jinja2 import Environment
+from markupsafe import Markup
+
+from wavewright.engine.dry_run.exports import page_data
+from wavewright.engine.dry_run.forecast import DryRun, StepForecast
+from wavewright.engine.dry_run.text import dollars_text, repetition_text, sections, tokens_text
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.types import StepId
+from wavewright.prompts.environments import page_environment
+from wavewright.reviewer.records import StepReport
+from wavewright.reviewer.report.plan_picture import draw_plan
+from wavewright.reviewer.values import duration_text
+
+BOX_WIDTH, BOX_HEIGHT = 180.0, 44.0
+MAX_LINES = 500
+"""Lines that are drawn at once; of more, those of the critical path and of the chosen step."""
+
+_MAX_STEPS = 150
+_MAX_STRETCH = 6.0
+"""Sides of a picture that is not packed: the longer one over the shorter one."""
+_COLUMN = BOX_WIDTH + 24.0
+_ROW = BOX_HEIGHT + 12.0
+_GAP = 70.0
+"""Between waves, for the lines."""
+_PAD = 20.0
+_TITLE = 28.0
+_ROWS = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 50, 70)
+"""Rows of waves that are tried."""
+_ASPECT_RATIO = 1.6
+"""Width over height that a packed picture comes near to."""
+
+
+@dataclass(frozen=True, slots=True)
+class PositionedStep:
+    """A step, by its upper left corner."""
+
+    step: StepId
+    x: float
+    y: float
+    width: float = BOX_WIDTH
+
+    @property
+    def room(self) -> int:
+        """Characters that its name has room for."""
+        return int((self.width - 18) / 7.2)
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyLine:
+    """From a step to one that waits for it, as an SVG path."""
+
+    source: StepId
+    target: StepId
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaveTitle:
+    """The name of a wave, above it."""
+
+    text: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDrawing:
+    """Everything to draw, in pixels."""
+
+    width: float
+    height: float
+    boxes: tuple[PositionedStep, ...]
+    lines: tuple[DependencyLine, ...]
+    """By the step that waits, in the plan's order, each in the order of what it waits for."""
+    titles: tuple[WaveTitle, ...]
+
+
+def layout_dry_run(dry_run: DryRun) -> PlanDrawing:
+    """Return the picture of a dry run's plan."""
+    if len(dry_run.steps) <= _MAX_STEPS:
+        drawn = draw_plan([_step_report(step) for step in dry_run.steps])
+        if (
+            max(drawn.width, drawn.height) <= _MAX_STRETCH * min(drawn.width, drawn.height)
+            or len(dry_run.steps) < 12
+        ):
+            paths = {(edge.source, edge.target): edge.path for edge in drawn.edges}
+            return PlanDrawing(
+                drawn.width,
+                drawn.height,
+                tuple(PositionedStep(node.step.id, node.x, node.y, node.width) for node in drawn.nodes),
+                tuple(DependencyLine(*ends, paths[ends]) for ends in _dependency_edges(dry_run)),
+                tuple(WaveTitle(band.name, band.x + 4, band.y + 14) for band in drawn.bands),
+            )
+    return _packed_layout(dry_run)
+
+
+def _step_report(step: StepForecast) -> StepReport:
+    return StepReport(
+        id=step.id,
+        tool=step.tool,
+        why=step.why,
+        status="not_run",
+        wave=step.wave + 1,
+        depends_on=step.depends_on,
+        optional=step.optional,
+    )
+
+
+def _dependency_edges(dry_run: DryRun) -> list[tuple[StepId, StepId]]:
+    return [(before, step.id) for step in dry_run.steps for before in step.depends_on]
+
+
+def _packed_layout(dry_run: DryRun) -> PlanDrawing:
+    sizes = [len(wave) for wave in dry_run.waves]
+    deep, sheet = _best_aspect(sizes)
+    boxes: list[PositionedStep] = []
+    titles: list[WaveTitle] = []
+    x, y, width = _PAD, _PAD, 0.0
+    for number, wave in enumerate(dry_run.waves, 1):
+        wide = _wave_width(len(wave), deep)
+        if x > _PAD and x + wide > sheet:
+            x, y = _PAD, y + _TITLE + min(deep, max(sizes)) * _ROW + _PAD
+        titles.append(WaveTitle(f"wave {number}", x, y + 14))
+        for place, step in enumerate(wave):
+            column, row = divmod(place, deep)
+            boxes.append(PositionedStep(step, x + column * _COLUMN, y + _TITLE + row * _ROW))
+        width = max(width, x + wide)
+        x += wide + _GAP
+    height = max((box.y for box in boxes), default=0.0) + BOX_HEIGHT + _PAD
+    where = {box.step: box for box in boxes}
+    lines = tuple(
+        DependencyLine(*ends, _curve(where[ends[0]], where[ends[1]])) for ends in _dependency_edges(dry_run)
+    )
+    return PlanDrawing(width + _PAD, height, tuple(boxes), lines, tuple(titles))
+
+
+def _wave_width(steps: int, deep: int) -> float:
+    return math.ceil(steps / deep) * _COLUMN - (_COLUMN - BOX_WIDTH)
+
+
+def _best_aspect(sizes: Sequence[int]) -> tuple[int, float]:
+    """Return how many steps stand below each other, and how wide the sheet is, for a form near to a screen's."""
+    best = (math.inf, 1, _COLUMN)
+    for deep in sorted({1, 2, 4, 6, 8, 12, 16, 24, 32, 48, min(80, max(sizes, default=1))}):
+        widths = [_wave_width(size, deep) for size in sizes]
+        whole = sum(widths) + _GAP * len(widths)
+        high = _TITLE + min(deep, max(sizes, default=1)) * _ROW + _PAD
+        for wanted in (rows for rows in _ROWS if rows <= len(sizes)):
+            sheet = max(whole / wanted, *widths) + _PAD
+            rows, wide = _rows_filled(widths, sheet)
+            area = wide * rows * high
+            # A form that is off is as bad as room that is wasted, and waves in one row are followed best.
+            cost = (
+                abs(math.log(wide / (rows * high) / _ASPECT_RATIO))
+                + math.log(area) / 2
+                + (0.3 if rows > 1 else 0.0)
+            )
+            if cost < best[0]:
+                best = (cost, deep, sheet)
+    return best[1], best[2]
+
+
+def _rows_filled(widths: Sequence[float], sheet: float) -> tuple[int, float]:
+    """Return how many rows the waves take on a sheet, and how wide the widest is."""
+    rows, x, widest = 1, _PAD, 0.0
+    for width in widths:
+        if x > _PAD and x + width > sheet:
+            rows, x = rows + 1, _PAD
+        widest = max(widest, x + width)
+        x += width + _GAP
+    return rows, widest
+
+
+def _curve(source: PositionedStep, target: PositionedStep) -> str:
+    """Return a line from the right side of one box to the left side of another."""
+    x1, y1 = source.x + source.width, source.y + BOX_HEIGHT / 2
+    x2, y2 = target.x, target.y + BOX_HEIGHT / 2
+    bend = max(30.0, min(90.0, abs(x2 - x1) / 2))
+    return f"M{x1:.0f} {y1:.0f}C{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f} {x2:.0f} {y2:.0f}"
+
+
+_SCRIPT_ESCAPES = str.maketrans(
+    {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
+)
+"""Characters that would end the data early, as JSON spells them otherwise."""
+_MAX_EXPANDED = 60
+"""Steps of which the list stands open."""
+
+
+def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = None) -> str:
+    """Return the page; the types of parameters and outputs are shown of the tools that are given."""
+    picture = layout_dry_run(dry_run)
+    shown = json.dumps(page_data(dry_run, tools or {}), ensure_ascii=False, separators=(",", ":"))
+    critical = set(zip(dry_run.critical_path, dry_run.critical_path[1:], strict=False))
+    has_all_lines = len(picture.lines) <= MAX_LINES
+    times = {step.id: repetition_text(step) for step in dry_run.steps}
+    called = {step.id: f"{step.tool}{times[step.id]}" for step in dry_run.steps}
+    style, script = _asset("dry_run.css"), _asset("dry_run.js")
+    return (
+        _environment()
+        .get_template("dry_run.html.j2")
+        .render(
+            run=dry_run,
+            facts=_headline_figures(dry_run),
+            sections=list(sections(dry_run)),
+            picture=picture,
+            lines=[line for line in picture.lines if has_all_lines or (line.source, line.target) in critical],
+            has_all_lines=has_all_lines,
+            numbers={step.id: number for number, step in enumerate(dry_run.steps)},
+            times=times,
+            labels={
+                box.step: (_shortened(box.step, box.room), _shortened(called[box.step], box.room))
+                for box in picture.boxes
+            },
+            critical=critical,
+            critical_steps=set(dry_run.critical_path),
+            is_open=len(dry_run.steps) <= _MAX_EXPANDED,
+            data=Markup(shown.translate(_SCRIPT_ESCAPES)),  # noqa: S704 - every character that HTML reads is spelt otherwise
+            style=Markup(style),  # noqa: S704 - the project's own file
+            script=Markup(script),  # noqa: S704 - the project's own file
+            policy=Markup(_content_security_policy(style, script)),  # noqa: S704 - words of this file and digests
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = page_environment("wavewright.engine", "pages", trims=True)
+    environment.filters["duration"] = duration_text
+    environment.filters["px"] = _pixels
+    return environment
+
+
+def _pixels(figure: float) -> str:
+    return f"{figure:.0f}"
+
+
+def _shortened(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 1]}…"
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files("wavewright.engine") / "pages" / name).read_text(encoding="utf-8")
+
+
+def _content_security_policy(style: str, script: str) -> str:
+    return (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _headline_figures(dry_run: DryRun) -> list[tuple[str, str]]:
+    """Return what stands above the graph: a name and a figure each."""
+    estimate = dry_run.estimate
+    least = "at least " if estimate.is_lower_bound else ""
+    asks = any(step.call.model is not None for step in dry_run.steps)
+    cost = "not known" if estimate.usd is None else f"{least}{dollars_text(estimate.usd.expected)}"
+    seconds = estimate.seconds
+    return [
+        ("steps", str(len(dry_run.steps))),
+        ("waves", str(len(dry_run.waves))),
+        ("width", str(dry_run.max_parallelism)),
+        ("calls", f"{least}{tokens_text(estimate.calls)}"),
+        ("expected", f"{least}{duration_text(seconds.expected)}"),
+        ("p90", f"{least}{duration_text(seconds.p90)}"),
+        ("critical path", duration_text(dry_run.critical_seconds)),
+        ("one by one", duration_text(dry_run.total_seconds)),
+        *([("cost", cost)] if asks else []),
+        ("budget", dry_run.budget.verdict),
+    ]

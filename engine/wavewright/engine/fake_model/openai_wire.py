@@ -1,0 +1,246 @@
+"""OpenAI's Chat Completions as a server writes them: the body, the pieces of a stream, an error.
+
+OpenAI's Responses API as a server writes it: the body, and the events of a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wavewright.engine.fake_model.replies import ApiError, ClaimedUsage, Reply, ServerSentEvent, pieces
+from wavewright.engine.fake_model.request import FakeModelRequest, FakeToolCall
+from wavewright.planner.types import Json, JsonObject
+
+_KINDS = {
+    401: "invalid_api_key",
+    403: "permission_denied",
+    429: "rate_limit_exceeded",
+    400: "invalid_request",
+}
+
+
+def chat_body(
+    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
+) -> JsonObject:
+    """Return a whole completion."""
+    message: JsonObject = {"role": "assistant", "content": reply.text or None}
+    if reply.calls:
+        message["tool_calls"] = [_tool_call(call, number, place) for place, call in enumerate(reply.calls)]
+    if reply.refusal:
+        message["refusal"] = reply.refusal
+    choice: JsonObject = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": None if reply.cut != "no" else _chat_finish_reason(reply),
+    }
+    choices: list[Json] = [] if reply.is_empty else [choice]
+    body: JsonObject = {**_chat_start("chat.completion", request, number), "choices": choices}
+    return body if tokens is None else {**body, "usage": _chat_usage(tokens)}
+
+
+def chat_frames(
+    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
+) -> Iterator[ServerSentEvent]:
+    """Yield the chunks of a streamed completion; the last one says why it ends, unless the stream is cut."""
+    start = _chat_start("chat.completion.chunk", request, number)
+
+    def chunk(delta: JsonObject, finish: str | None = None) -> ServerSentEvent:
+        return ServerSentEvent({**start, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+
+    if not reply.is_empty:
+        yield chunk({"role": "assistant", "content": ""})
+    for piece in pieces(reply.text, reply.piece):
+        yield chunk({"content": piece})
+    if reply.refusal:
+        yield chunk({"refusal": reply.refusal})
+    for place, call in enumerate(reply.calls):
+        head = _tool_call(FakeToolCall(call.name, ""), number, place)
+        yield chunk({"tool_calls": [{"index": place, **head}]})
+        for piece in pieces(call.arguments, reply.piece):
+            yield chunk({"tool_calls": [{"index": place, "function": {"arguments": piece}}]})
+    if reply.cut != "no":
+        return
+    if not reply.is_empty:
+        yield chunk({}, _chat_finish_reason(reply))
+    if tokens is not None:
+        yield ServerSentEvent({**start, "choices": [], "usage": _chat_usage(tokens)})
+    yield ServerSentEvent("[DONE]")
+
+
+def openai_error(failure: ApiError) -> JsonObject:
+    """Return the body of an error, as both of OpenAI's APIs have it."""
+    kind = failure.kind or _KINDS.get(failure.status, "server_error")
+    error: JsonObject = {"message": failure.message, "type": kind, "param": None, "code": kind}
+    return {"error": error}
+
+
+def _chat_start(kind: str, request: FakeModelRequest, number: int) -> JsonObject:
+    return {"id": f"chatcmpl-{number}", "object": kind, "created": 1_700_000_000, "model": request.model}
+
+
+def _tool_call(call: FakeToolCall, number: int, place: int) -> JsonObject:
+    return {
+        "id": f"call_{number}_{place}",
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    }
+
+
+def _chat_finish_reason(reply: Reply) -> str:
+    return "tool_calls" if reply.calls and reply.finish == "stop" else reply.finish
+
+
+def _chat_usage(tokens: ClaimedUsage) -> JsonObject:
+    return {
+        "prompt_tokens": tokens.read,
+        "completion_tokens": tokens.written,
+        "total_tokens": tokens.both,
+    }
+
+
+_REASONS = {"length": "max_output_tokens", "content_filter": "content_filter"}
+
+
+def responses_body(
+    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
+) -> JsonObject:
+    """Return a whole response."""
+    output: list[Json] = [] if reply.is_empty else [*_items(reply, number)]
+    return _response(reply, request, tokens, number, output)
+
+
+def responses_frames(
+    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
+) -> Iterator[ServerSentEvent]:
+    """Yield the events of a streamed response; the last holds the whole of it, unless the stream is cut."""
+    for place, content in enumerate(_events(reply, request, tokens, number)):
+        yield ServerSentEvent({**content, "sequence_number": place}, str(content["type"]))
+
+
+def _events(
+    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
+) -> Iterator[JsonObject]:
+    begun = {
+        **_response(reply, request, None, number, []),
+        "status": "in_progress",
+        "incomplete_details": None,
+    }
+    yield {"type": "response.created", "response": begun}
+    items = [] if reply.is_empty else list(_items(reply, number))
+    for place, item in enumerate(items):
+        where: JsonObject = {"output_index": place}
+        if item["type"] == "function_call":
+            yield from _call_events(item, where, reply.piece)
+        else:
+            yield from _message_events(item, where, reply)
+    if reply.cut != "no":
+        return
+    whole = _response(reply, request, tokens, number, [*items])
+    yield {"type": f"response.{whole['status']}", "response": whole}
+
+
+def _message_events(item: JsonObject, where: JsonObject, reply: Reply) -> Iterator[JsonObject]:
+    yield {
+        "type": "response.output_item.added",
+        **where,
+        "item": {**item, "content": [], "status": "in_progress"},
+    }
+    inside: JsonObject = {**where, "item_id": item["id"], "content_index": 0}
+    kind, key, text = (
+        ("refusal", "refusal", reply.refusal) if reply.refusal else ("output_text", "text", reply.text)
+    )
+    logprobs: JsonObject = {} if reply.refusal else {"logprobs": []}
+    yield {"type": "response.content_part.added", **inside, "part": _part(kind, key, "")}
+    for piece in pieces(text, reply.piece):
+        yield {"type": f"response.{kind}.delta", **inside, **logprobs, "delta": piece}
+    if reply.cut != "no":
+        return
+    yield {"type": f"response.{kind}.done", **inside, **logprobs, key: text}
+    yield {"type": "response.content_part.done", **inside, "part": _part(kind, key, text)}
+    yield {"type": "response.output_item.done", **where, "item": item}
+
+
+def _call_events(item: JsonObject, where: JsonObject, size: int) -> Iterator[JsonObject]:
+    yield {
+        "type": "response.output_item.added",
+        **where,
+        "item": {**item, "arguments": "", "status": "in_progress"},
+    }
+    inside: JsonObject = {**where, "item_id": item["id"]}
+    for piece in pieces(str(item["arguments"]), size):
+        yield {"type": "response.function_call_arguments.delta", **inside, "delta": piece}
+    yield {
+        "type": "response.function_call_arguments.done",
+        **inside,
+        "name": item["name"],
+        "arguments": item["arguments"],
+    }
+    yield {"type": "response.output_item.done", **where, "item": item}
+
+
+def _items(reply: Reply, number: int) -> Iterator[JsonObject]:
+    if reply.text or reply.refusal or not reply.calls:
+        part = (
+            _part("refusal", "refusal", reply.refusal)
+            if reply.refusal
+            else _part("output_text", "text", reply.text)
+        )
+        yield {
+            "id": f"msg_{number}",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed" if reply.finish == "stop" else "incomplete",
+            "content": [part],
+        }
+    for place, call in enumerate(reply.calls):
+        yield _function_call_item(call, number, place)
+
+
+def _function_call_item(call: FakeToolCall, number: int, place: int) -> JsonObject:
+    return {
+        "id": f"fc_{number}_{place}",
+        "type": "function_call",
+        "call_id": f"call_{number}_{place}",
+        "name": call.name,
+        "arguments": call.arguments,
+        "status": "completed",
+    }
+
+
+def _part(kind: str, key: str, text: str) -> JsonObject:
+    part: JsonObject = {"type": kind, key: text}
+    return part if kind == "refusal" else {**part, "annotations": [], "logprobs": []}
+
+
+def _response(
+    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int, output: list[Json]
+) -> JsonObject:
+    reason = _REASONS.get(reply.finish)
+    status = "incomplete" if reason else "completed"
+    return {
+        "id": f"resp_{number}",
+        "object": "response",
+        "created_at": 1_700_000_000,
+        "model": request.model,
+        "status": "in_progress" if reply.cut != "no" else status,
+        "incomplete_details": {"reason": reason} if reason else None,
+        "error": None,
+        "instructions": None,
+        "metadata": {},
+        "output": output,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": None if tokens is None else _response_usage(tokens),
+    }
+
+
+def _response_usage(tokens: ClaimedUsage) -> JsonObject:
+    return {
+        "input_tokens": tokens.read,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": tokens.written,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": tokens.both,
+    }

@@ -1,0 +1,1 @@
+"""Jobs: from documents to a goal and, where there is one, its plan."""

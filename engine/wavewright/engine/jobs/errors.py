@@ -1,0 +1,192 @@
+"""Every fault of a job's documents at once: one that cannot be used whole hides none of the others.
+
+The documents of a job are the job itself, its goal template and its plan. What is valid of each is read all the same,
+to find further faults; a run never sees it, for whoever reads them is given an error as soon as there is any fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel
+
+from wavewright.config.documents import Document, DocumentError, DocumentFault, Source
+from wavewright.config.model_validation import read_as_model
+from wavewright.config.settings import Settings
+from wavewright.config.sources import combine_errors, pointer_keys
+from wavewright.config.valid_subset import valid_subset
+from wavewright.planner.checks.checker import PartialPlan, read_partial_plan
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    PlanError,
+    child_pointer,
+    diagnostic_from_fault,
+    locate_diagnostics,
+)
+from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.language.goals import Goal, GoalTemplate, Job
+from wavewright.planner.language.plan import Plan
+from wavewright.tools.packs import pack_names
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+
+
+class JobErrors:
+    """Collects the faults of several documents."""
+
+    def __init__(self) -> None:
+        self._errors: list[PlanError | DocumentError] = []
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._errors)
+
+    def collect(self, read: Callable[[], T]) -> T | None:
+        """Return what a function returns; nothing where it raises faults, which are taken up."""
+        try:
+            return read()
+        except (PlanError, DocumentError) as error:
+            self._errors.append(error)
+            return None
+
+    def add(self, diagnostics: Sequence[Diagnostic], document: Document) -> None:
+        """Take up the diagnostics of a document."""
+        if diagnostics:
+            self._errors.append(PlanError(locate_diagnostics(diagnostics, document), document.source))
+
+    def read(self, document: Document, model: type[M]) -> tuple[M | None, frozenset[str]]:
+        """Return a document as a model, or what is valid of it where it has faults.
+
+        With it come the names of the fields that may have been given although the model does not have them: those
+        that are at fault, and those that a field that does not exist may be meant for.
+        """
+        try:
+            return read_as_model(document, model), frozenset()
+        except DocumentError as error:
+            self.add([diagnostic_from_fault(fault) for fault in error.faults], document)
+            given = document.value if isinstance(document.value, dict) else {}
+            absent = model.model_fields.keys() - given.keys()
+            unread: set[str] = set()
+            for name, kind in ((pointer_keys(f.pointer), f.kind) for f in error.faults if f.pointer):
+                if kind != "unknown_field" or len(name) > 1:
+                    unread.add(name[0])
+                elif isinstance(given.get(name[0]), (dict, list)):
+                    unread |= absent
+                else:
+                    unread.update(get_close_matches(name[0], absent))
+            return valid_subset(document, error, model), frozenset(unread)
+
+    def raise_all(self) -> None:
+        """Raise what was collected, document by document.
+
+        Raises:
+            PlanError: there are faults of documents that could be read; `others` has those of further documents.
+            DocumentError: documents could not be read, and there is nothing else.
+        """
+        if not self._errors:
+            return
+        unreadable = [error for error in self._errors if isinstance(error, DocumentError)]
+        if len(unreadable) == len(self._errors):
+            raise combine_errors(unreadable)
+        by_source: dict[str, tuple[Source, list[Diagnostic]]] = {}
+        for error in self._errors:
+            for source, found in _by_source(error):
+                by_source.setdefault(source.name, (source, []))[1].extend(found)
+        first, *others = [PlanError(_in_order(found), source) for source, found in by_source.values()]
+        raise PlanError(first.diagnostics, first.source, tuple(others))
+
+
+def _by_source(error: PlanError | DocumentError) -> Iterator[tuple[Source, tuple[Diagnostic, ...]]]:
+    for one in (error, *error.others):
+        if isinstance(one, PlanError):
+            yield one.source, one.diagnostics
+        else:
+            yield one.source, tuple(diagnostic_from_fault(fault) for fault in one.faults)
+
+
+def _in_order(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Return diagnostics of one text in its order, each once."""
+    return sorted(dict.fromkeys(found), key=lambda each: each.span.start if each.span is not None else -1)
+
+
+def valid_part_of_plan(document: Document, pointer: str = "") -> PartialPlan | None:
+    """Return the valid part of the plan that stands at a pointer of a document."""
+    value: JsonValue = document.value
+    for key in pointer.split("/")[1:]:
+        value = value.get(key) if isinstance(value, dict) else None
+    try:
+        read_as_model(Document(value, document.source, keeps_places=False), Plan)
+    except DocumentError as error:
+        return read_partial_plan(value, error.faults)
+    return None
+
+
+def without_unknown_packs(job: Job, document: Document, faults: JobErrors) -> Job:
+    """Return the job without settings of packs that are not installed, each of which is a fault."""
+    if not job.tools:
+        return job
+    known = pack_names()
+    unknown = [
+        Diagnostic(
+            code="E107",
+            message=f"there is no pack {name!r}",
+            pointer=child_pointer("/tools", name),
+            hint=suggest_name(name, known, what="installed packs"),
+        )
+        for name in job.tools
+        if name not in known
+    ]
+    faults.add(unknown, document)
+    return job.model_copy(update={"tools": {name: job.tools[name] for name in job.tools if name in known}})
+
+
+def refuse_unknown_preference(
+    job: Job, document: Document, template: GoalTemplate, template_document: Document, settings: Settings
+) -> None:
+    """Raise a fault where a word for a model stands for none."""
+    given = job.overrides.get("model_preference")
+    place_in, pointer, word = (
+        (document, "/overrides/model_preference", given)
+        if isinstance(given, str)
+        else (template_document, "/model_preference", template.model_preference)
+    )
+    if word == "auto" or ":" in word:
+        return
+    from wavewright.tools.models.endpoints import preference_words
+
+    words = preference_words(settings)
+    if word not in words:
+        hint = suggest_name(word, words, what="preferences") or "there are none"
+        unknown = Diagnostic(
+            code="E107",
+            message=f"{word!r} is no model preference",
+            pointer=pointer,
+            hint=f"{hint}; a model's name as PROVIDER:NAME will do as well",
+        )
+        raise PlanError(tuple(locate_diagnostics([unknown], place_in)), place_in.source)
+
+
+def misuse_error(error: PlanError) -> DocumentError:
+    """Return the faults of a document that a plan is checked against: they are none of the plan's."""
+    faults = (
+        DocumentFault(found.kind, found.message, found.span, found.pointer, found.hint)
+        for found in error.diagnostics
+    )
+    return DocumentError(error.source, tuple(faults))
+
+
+def no_plan_error(goal: Goal, source: Source) -> PlanError:
+    """Return the error of a job without a plan, to be raised."""
+    missing = Diagnostic(
+        code="E114",
+        message=f"there is no plan for job {goal.job!r}: neither it nor its goal template has one",
+        hint="add 'plan: FILE' to the job, or 'plan:' to the goal template; a language model can make one: "
+        "set WAVEWRIGHT_MODEL and call `wavewright plan JOB --out FILE`",
+    )
+    return PlanError((missing,), source)

@@ -1,0 +1,104 @@
+"""Jobs that come otherwise than as files: in a message.
+
+An *inline job* is a job's document (or a plan's, in its place) that was sent by somebody else. What it names lies in
+the project's folder: a path that leads out of it is refused before anything is opened, for whoever sends a job has no
+business among the files of the machine that runs it. Nor may he raise the limits of the run beyond what the settings
+of that machine allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath, PureWindowsPath
+
+from wavewright.config.documents import Document, DocumentError, DocumentFault
+from wavewright.config.sections import MaxLimitsSection
+from wavewright.config.settings import Settings
+from wavewright.config.sources import pointer_token
+from wavewright.engine.jobs.document_kinds import is_saved_plan
+from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job
+from wavewright.planner.types import Json
+
+_NAMES_FILES = ("plan", "goal_template", "tools")
+"""Fields of a job that may hold paths."""
+
+
+def resolve_inline_job(document: Document, settings: Settings) -> ResolvedJob:
+    """Return what an inline job comes to; paths in it are relative to the project's folder.
+
+    Raises:
+        DocumentError: it names something outside the project's folder, raises a limit of its run above
+            `daemon.max_limits`, or is a sealed plan.
+        PlanError: it does not say what it must, each fault at its place.
+    """
+    if faults := (*_faults(document), *_raised_limits(document, settings.daemon.max_limits)):
+        raise DocumentError(document.source, faults)
+    return resolve_job(document, settings.root / "job", None, settings)
+
+
+def leaves_folder(path: str) -> bool:
+    """Whether a text, taken for a path within a folder, would lead out of it."""
+    windows = PureWindowsPath(path)
+    return (
+        PurePosixPath(path).is_absolute()
+        or bool(windows.drive or windows.root)
+        or path.startswith("~")
+        or ".." in windows.parts
+    )
+
+
+def _faults(document: Document) -> Iterator[DocumentFault]:
+    if is_saved_plan(document):
+        # Its paths are those of the machine that it was sealed on.
+        yield DocumentFault(
+            "bad_value", "a sealed plan is run from its file", hint="send the job that it was made of"
+        )
+    elif isinstance(document.value, dict):
+        for name in _NAMES_FILES:
+            for pointer, text in _strings(document.value.get(name), pointer_token(name)):
+                if leaves_folder(text):
+                    yield DocumentFault(
+                        "bad_value",
+                        f"{text!r} leads out of the project's folder",
+                        document.nearest_span(pointer),
+                        pointer,
+                        hint="a job that is sent may name files of the project only, by their path in it",
+                    )
+
+
+def _raised_limits(document: Document, most: MaxLimitsSection) -> Iterator[DocumentFault]:
+    """Yield a fault for each limit that is above what the settings allow; a goal template has its own at the top."""
+    whole: dict[str, Json] = document.value if isinstance(document.value, dict) else {}
+    overrides = whole.get("overrides")
+    by_pointer = {
+        "/overrides/limits": overrides.get("limits") if isinstance(overrides, dict) else None,
+        "/limits": whole.get("limits"),
+    }
+    for parent, limits in by_pointer.items():
+        given = limits if isinstance(limits, dict) else {}
+        for name, bound in most.model_dump().items():
+            value = given.get(name)
+            if isinstance(value, int) and value > bound:
+                pointer = parent + pointer_token(name)
+                yield DocumentFault(
+                    "bad_value",
+                    f"limits.{name} is {value:,}, and a job that is sent may have {bound:,} at most",
+                    document.nearest_span(pointer),
+                    pointer,
+                    hint=f"lower it, or have whoever runs the daemon raise daemon.max_limits.{name}",
+                )
+
+
+def _strings(value: Json, pointer: str) -> Iterator[tuple[str, str]]:
+    """Return each text in a value with its pointer; of an inline plan none, for its values are no paths."""
+    match value:
+        case str():
+            yield pointer, value
+        case list():
+            for number, item in enumerate(value):
+                yield from _strings(item, pointer + pointer_token(number))
+        case dict() if pointer != "/plan":
+            for key, item in value.items():
+                yield from _strings(item, pointer + pointer_token(key))
+        case _:
+            return

@@ -1,0 +1,400 @@
+"""From files to a goal: jobs, goal templates, and where plans come from.
+
+A *job file* is YAML, JSON or TOML. A plan file may stand in its place, and then the plan may use what the project
+has; so may a goal template that carries a plan of its own. Every fault is reported at its place in the file that
+holds it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from wavewright.config.documents import (
+    Document,
+    ReadLimits,
+    Source,
+    read_bytes,
+    read_document,
+)
+from wavewright.config.settings import Settings
+from wavewright.engine.jobs.document_kinds import is_job, is_saved_plan, is_template
+from wavewright.engine.jobs.errors import (
+    JobErrors,
+    misuse_error,
+    refuse_unknown_preference,
+    valid_part_of_plan,
+    without_unknown_packs,
+)
+from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.saved_plan import SavedPlanError, read_saved_plan
+from wavewright.engine.project.templates import DEFAULT_LIMITS, read_named_document, read_template_document
+from wavewright.engine.project.tools import agent_tools, signatures_to_check
+from wavewright.planner.checks.checker import PartialPlan, check, check_partial
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, locate_diagnostics
+from wavewright.planner.language.goals import AvailableTool, Goal, GoalTemplate, Job, JobTarget, JobTargets
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.goal_resolution import resolve_goal
+from wavewright.planner.reading.reader import read_model, read_plan_document
+from wavewright.planner.types import JsonObject, Schedule
+
+_NO_OVERRIDES = InputOverrides()
+
+TARGET = "target"
+"""Name of the input that holds the target of a run, where a job has several."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOrigin:
+    """Where a plan stands: the document, and the pointer of the plan in it."""
+
+    document: Document
+    pointer: str = ""
+
+    @classmethod
+    def with_plan_value(cls, plan: Plan, document: Document | None) -> PlanOrigin:
+        """Return the origin of a plan that a model made: its answer, or the plan written down where that is no text."""
+        if document is not None:
+            return cls(document)
+        text = json.dumps(plan.model_dump(mode="json", by_alias=True, exclude_unset=True), indent=2)
+        return cls(read_document(text, "the plan"))
+
+    def place(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+        """Return the diagnostics of the plan with their places in the document."""
+        moved = [replace(found, pointer=f"{self.pointer}{found.pointer}") for found in diagnostics]
+        return tuple(locate_diagnostics(moved, self.document))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDraft:
+    """A plan as its author wrote it, with where it stands and which rung of the ladder it is."""
+
+    plan: Plan
+    origin: PlanOrigin
+    rung: str
+    is_saved: bool = False
+    """Whether it is run as it is: no planner makes another, whichever rung it is."""
+    partial: PartialPlan | None = None
+    """Of a plan with faults of shape, whose valid part `plan` is: it is checked, and never run."""
+
+
+DraftChecker: TypeAlias = Callable[[PlanDraft, Goal], Iterable[Diagnostic]]
+"""Returns what is wrong with a plan, with pointers into it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetExpansion:
+    """What gives further targets, with where it is written."""
+
+    text: str
+    origin: PlanOrigin
+    pointer: str = "/targets/expand"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedJob:
+    """What a job comes to: the goal, and the plan that answers it, if there is one."""
+
+    goal: Goal
+    draft: PlanDraft | None
+    source: Source
+    targets: JobTargets | None = None
+    """Of a job that runs once for each of several targets; the goal is then that of its first one."""
+    text: str = ""
+    """The goal's text before inputs were put into it."""
+    expansion: TargetExpansion | None = None
+    """How further targets are found, of a job that may have some."""
+
+    def with_schedule(self, schedule: Schedule) -> ResolvedJob:
+        """Return the same order with another schedule."""
+        return replace(self, goal=self.goal.model_copy(update={"schedule": schedule}))
+
+
+def resolve_job_file(
+    file: Path, plan_file: Path | None, settings: Settings, inputs: InputOverrides = _NO_OVERRIDES
+) -> ResolvedJob:
+    """Read a job (or a plan, a sealed plan, or a goal template with a plan, in its place).
+
+    Raises:
+        DocumentError: a file is missing or is no document.
+        PlanError: a document does not say what it must, each fault at its place.
+        SealError: a sealed plan was changed, or a tool that it calls has changed since.
+    """
+    return resolve_job(read_file(file), file, plan_file, settings, inputs=inputs)
+
+
+def resolve_job(
+    document: Document,
+    file: Path,
+    plan_file: Path | None,
+    settings: Settings,
+    *,
+    inputs_follow: bool = False,
+    judge: DraftChecker | None = None,
+    inputs: InputOverrides = _NO_OVERRIDES,
+) -> ResolvedJob:
+    """Return what a job document comes to.
+
+    Args:
+        document: The job, or what stands in its place.
+        file: Where it stands, for the paths in it.
+        plan_file: A plan in place of the job's.
+        settings: Those of the project.
+        inputs_follow: For a goal template whose plan is only looked at: its inputs come with a job.
+        judge: Finds the faults of a plan where the documents have others, so that all are raised at once; by default
+            with the tools of the project. The plan of a job without faults is left to whoever runs or checks it.
+        inputs: What takes the place of the job's inputs.
+
+    Raises:
+        DocumentError, PlanError, SealError: as in `read_order`.
+    """
+    if is_saved_plan(document):
+        return _resolve_saved_plan(document, plan_file, settings, inputs)
+    faults = JobErrors()
+    parts = _read_parts(document, file, plan_file, settings, faults)
+    job, draft = parts.job, parts.draft
+    if parts.template is None and draft is None and not parts.names_any:
+        faults.add([_NAMES_NOTHING], document)
+    if parts.template is None and draft is None:
+        faults.raise_all()
+    template = parts.template or _template_of_plan(job, draft)
+    job = (
+        faults.collect(lambda: inputs.applied_to_job(parts.job, template, draft.plan if draft else None))
+        or job
+    )
+    faults.collect(
+        lambda: refuse_unknown_preference(job, document, template, parts.template_document, settings)
+    )
+    targets = _job_targets(job, template)
+    if targets is not None:
+        job = job.model_copy(update={"inputs": {**job.inputs, TARGET: first_target(targets).name}})
+    follow = (inputs_follow and is_template(document)) or not parts.knows_inputs
+    goal = faults.collect(lambda: resolve_goal(job, template, document, inputs_follow=follow))
+    goal = goal if goal is not None else _partial_goal(job, template)
+    if goal is not None:
+        goal = _with_packs(goal, job, file, settings)
+    if faults and goal is not None and draft is not None:
+        found = (judge or _draft_checker(settings))(draft, goal)
+        certain = [each for each in found if parts.knows_inputs or each.code != "E302"]
+        faults.add(draft.origin.place(certain), draft.origin.document)
+    faults.raise_all()
+    assert goal is not None
+    text = template.goal if job.goal is None else job.goal
+    own = job.targets.expand if job.targets is not None else None
+    expand = template.targets.expand if own is None else own
+    written = PlanOrigin(parts.template_document if own is None else document)
+    asks = is_template(document) or (targets is not None and targets.depth > 0)
+    expansion = TargetExpansion(expand, written) if asks and expand is not None else None
+    return ResolvedJob(goal, draft, document.source, targets, text, expansion)
+
+
+@dataclass(frozen=True, slots=True)
+class _JobParts:
+    """The documents of a job as far as they are valid."""
+
+    job: Job
+    template: GoalTemplate | None
+    template_document: Document
+    draft: PlanDraft | None
+    names_any: bool
+    """Whether the job names a template or a plan, or may have meant to."""
+    knows_inputs: bool
+    """Whether all inputs that the plan may read are known."""
+
+
+def _read_parts(
+    document: Document, file: Path, plan_file: Path | None, settings: Settings, faults: JobErrors
+) -> _JobParts:
+    draft: PlanDraft | None = None
+    if plan_file is not None:
+        draft = faults.collect(lambda: _plan_draft(read_file(plan_file), faults))
+    if is_template(document):
+        template, _ = faults.read(document, GoalTemplate)
+        draft = draft or _embedded_draft(
+            template.plan if template is not None else None, document, "template"
+        )
+        return _JobParts(
+            Job(name=_name_of(template, file)), template, document, draft, True, template is not None
+        )
+    if not is_job(document):
+        draft = draft or _plan_draft(document, faults)
+        goal, inputs = (draft.plan.goal, draft.plan.inputs) if draft is not None else (None, {})
+        return _JobParts(
+            Job(name=file_stem(file), goal=goal, inputs=inputs), None, document, draft, True, True
+        )
+    read, unread = faults.read(document, Job)
+    job = read or Job()
+    job = without_unknown_packs(job, document, faults)
+    if draft is None:
+        draft = faults.collect(lambda: _plan_of_job(job, file, document, faults))
+    template, template_document = None, document
+    if job.goal_template is not None:
+        name = job.goal_template
+        found = faults.collect(lambda: read_template_document(name, file.parent, document, settings))
+        if found is not None:
+            template_document = found
+            template, _ = faults.read(found, GoalTemplate)
+            draft = draft or _embedded_draft(
+                template.plan if template is not None else None, template_document, "template"
+            )
+    if job.name is None:
+        job = job.model_copy(update={"name": _name_of(template, file)})
+    names_any = bool(job.goal_template or job.plan or unread & {"goal_template", "plan"})
+    knows_inputs = not unread & _INPUT_FIELDS and (template is not None or job.goal_template is None)
+    return _JobParts(job, template, template_document, draft, names_any, knows_inputs)
+
+
+_INPUT_FIELDS = frozenset({"inputs", "variables", "benchmarks", "targets", "goal_template"})
+"""Fields of a job on which the inputs depend."""
+_NAMES_NOTHING = Diagnostic(
+    code="E105",
+    message="the job names neither a goal template nor a plan",
+    hint="add 'goal_template: NAME' or 'plan: FILE'",
+)
+
+
+def _name_of(template: GoalTemplate | None, file: Path) -> str:
+    """Return the name of a job that gives none: its file's, or that of its goal template where it was sent."""
+    if file.suffix or template is None:
+        return file_stem(file)
+    return template.name
+
+
+def _partial_goal(job: Job, template: GoalTemplate) -> Goal | None:
+    """Return the goal as far as it is known of a job with faults, for its plan to be checked against."""
+    try:
+        bare = job.model_copy(update={"overrides": {}, "goal": "unknown"})
+        return resolve_goal(bare, template, inputs_follow=True)
+    except PlanError:
+        return None
+
+
+def _draft_checker(settings: Settings) -> DraftChecker:
+    def judge(draft: PlanDraft, goal: Goal) -> Iterable[Diagnostic]:
+        tools = signatures_to_check(draft.plan, goal, settings)
+        if draft.partial is not None:
+            return check_partial(draft.partial, goal, tools)
+        found = check(bind_plan(draft.plan, goal, tools), goal, tools)
+        return [each for each in found if each.severity == "error"]
+
+    return judge
+
+
+def first_target(targets: JobTargets) -> JobTarget:
+    """Return the target that is written first."""
+    first = targets.first[0]
+    return first if isinstance(first, JobTarget) else JobTarget(name=first)
+
+
+def _job_targets(job: Job, template: GoalTemplate) -> JobTargets | None:
+    if job.targets is None or job.targets.expand is not None:
+        return job.targets
+    return job.targets.model_copy(update={"expand": template.targets.expand})
+
+
+def _resolve_saved_plan(
+    document: Document, plan_file: Path | None, settings: Settings, inputs: InputOverrides
+) -> ResolvedJob:
+    """Return what a sealed plan comes to: its own goal and plan, whatever the job's files say by now."""
+    if plan_file is not None or inputs:
+        given = (
+            "its inputs cannot be set"
+            if plan_file is None
+            else f"--plan {str(plan_file)!r} cannot replace it"
+        )
+        message = f"a sealed plan runs as it is; {given}"
+        raise SavedPlanError(
+            message, place=document.source.name, hint="name the job instead, or leave the option out"
+        )
+    sealed = read_saved_plan(document, settings.root)
+    sealed.check_tools(signatures_to_check(sealed.plan, sealed.goal, settings))
+    draft = PlanDraft(sealed.plan, PlanOrigin(document, "/plan"), sealed.rung, is_saved=True)
+    return ResolvedJob(sealed.goal, draft, document.source)
+
+
+def goal_of_file(file: Path, plan: Plan, plan_document: Document | None, settings: Settings) -> Goal:
+    """Return the goal of a job file or a goal template, for a plan that is checked against it.
+
+    Raises:
+        DocumentError: the job or the template is faulty.
+        PlanError: the plan has inputs that do not fit the template; a plan without any is checked before they come.
+    """
+    document = read_file(file)
+    try:
+        if not is_template(document):
+            return resolve_job(document, file, None, settings).goal
+        template = read_model(document, GoalTemplate)
+    except PlanError as error:
+        raise misuse_error(error) from error
+    job = Job(name=template.name, inputs=plan.inputs)
+    goal = resolve_goal(job, template, plan_document, inputs_follow=not plan.inputs)
+    return _with_packs(goal, job, file, settings)
+
+
+def read_file(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Document:
+    """Read a YAML, JSON or TOML file.
+
+    Raises:
+        DocumentError: the file cannot be read, or is no such document.
+    """
+    return read_document(read_bytes(path, limits), str(path), limits=limits)
+
+
+def _plan_of_job(job: Job, file: Path, document: Document, faults: JobErrors) -> PlanDraft | None:
+    if isinstance(job.plan, str):
+        return _plan_draft(read_named_document(file.parent / job.plan, "/plan", document), faults)
+    return _embedded_draft(job.plan, document, "given")
+
+
+def _embedded_draft(plan: Plan | None, document: Document, rung: str) -> PlanDraft | None:
+    """Return the plan that stands in a job or a goal template, or what is valid of it."""
+    origin = PlanOrigin(document, "/plan")
+    if plan is not None:
+        return PlanDraft(plan, origin, rung)
+    partial = valid_part_of_plan(document, origin.pointer)
+    return None if partial is None else PlanDraft(partial.plan, origin, rung, partial=partial)
+
+
+def _plan_draft(document: Document, faults: JobErrors) -> PlanDraft | None:
+    if is_saved_plan(document):
+        message = "a sealed plan brings its own goal and is no plan for another job"
+        raise SavedPlanError(message, place=document.source.name, hint="name it in place of the job")
+    text = read_plan_document(document)
+    faults.add(text.diagnostics, document)
+    if text.plan is not None:
+        return PlanDraft(text.plan, PlanOrigin(document), "given")
+    partial = text.partial
+    return (
+        None if partial is None else PlanDraft(partial.plan, PlanOrigin(document), "given", partial=partial)
+    )
+
+
+def _template_of_plan(job: Job, draft: PlanDraft | None) -> GoalTemplate:
+    """Return the template of a plan without one: it and its agents may use the tools that it names."""
+    steps = draft.plan.steps if draft is not None else ()
+    names = dict.fromkeys(name for step in steps for name in (step.tool, *agent_tools(step)))
+    tools = tuple(AvailableTool.model_construct(name=name) for name in names)
+    text = job.goal or (draft.plan.goal if draft is not None else None) or job.name
+    return GoalTemplate.model_construct(name="plan", goal=text, available_tools=tools)
+
+
+def _with_packs(goal: Goal, job: Job, file: Path, settings: Settings) -> Goal:
+    """Return the goal with the packs' settings: the job's in place of the project's, paths relative to their file."""
+    project: JsonObject = {
+        name: {"settings": given, "root": str(settings.root), "file": str(settings.file)}
+        for name, given in settings.packs.items()
+    }
+    own: JsonObject = {
+        name: {"settings": given, "root": str(file.parent.resolve()), "file": str(file)}
+        for name, given in job.tools.items()
+    }
+    return goal.model_copy(update={"packs": {**project, **own}})
+
+
+def file_stem(file: Path) -> str:
+    """Return the name of a job's or a plan's file without its endings."""
+    return file.name.removesuffix(file.suffix).removesuffix(".plan").removesuffix(".job")

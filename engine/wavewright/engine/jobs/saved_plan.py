@@ -1,0 +1,229 @@
+"""A plan, its goal, its tools and its estimate under one hash, to be run exactly as they were looked at.
+
+A *sealed plan* is a JSON file that `wavewright dry-run --out` writes and `wavewright run` executes. It is refused
+where a word of it was changed, or where a tool that it calls is no longer what it was: each such tool is named with
+the parts of its signature that differ. What the job's own files say by then does not count.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, cast
+
+from pydantic import ValidationError
+
+from wavewright.config.documents import Document
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.hashing import canonical_json, content_hash, plan_hash
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.types import Json, JsonObject
+
+FORMAT: Final = "wavewright/sealed-plan/1"
+_SAVE_AGAIN_HINT: Final = "look at it again: `wavewright dry-run JOB --out FILE` seals the plan as it is now"
+
+
+class SavedPlanError(Exception):
+    """A sealed plan cannot be run as it was sealed; the message says what differs, and `hint` what would mend it."""
+
+    def __init__(self, message: str, *, place: str, hint: str = _SAVE_AGAIN_HINT) -> None:
+        super().__init__(message)
+        self.place = place
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPlan:
+    """What a sealed plan's file says, with its seal unbroken."""
+
+    goal: Goal
+    plan: Plan
+    """Bound to the goal."""
+    plan_hash: str
+    rung: str
+    """Which rung of the ladder made the plan."""
+    tools: Mapping[str, ToolSignature]
+    """The tools that it calls, as they were."""
+    name: str
+    """Of the file."""
+
+    def check_tools(self, tools: Mapping[str, ToolSignature]) -> None:
+        """Hold the sealed signatures against those of the tools that there are now.
+
+        Raises:
+            SealError: names every tool that has changed, and what in it.
+        """
+        changed = [
+            f"{name}: {told}"
+            for name, sealed in self.tools.items()
+            if (told := _change(sealed, tools.get(name))) is not None
+        ]
+        if changed:
+            count = f"{len(changed)} tool{'' if len(changed) == 1 else 's'}"
+            message = "\n  ".join([f"{count} changed since the plan was sealed", *changed])
+            raise SavedPlanError(message, place=self.name)
+        if plan_hash(bind_plan(self.plan, self.goal, tools)) != self.plan_hash:
+            message = "this version of wavewright makes another plan of it"
+            raise SavedPlanError(message, place=self.name)
+
+
+def save_plan(
+    plan: Plan,
+    goal: Goal,
+    tools: Iterable[ToolSignature],
+    *,
+    rung: str,
+    estimate: JsonObject,
+    root: Path,
+) -> JsonObject:
+    """Return a bound plan as the file of a sealed plan; paths below the project's root are kept relative to it."""
+    content: JsonObject = {
+        "format": FORMAT,
+        "goal": {**_plain_object(goal), "packs": _with_moved_paths(goal.packs, root, _relative)},
+        "plan": cast("JsonObject", plan.model_dump(mode="json", by_alias=True, exclude_unset=True)),
+        "plan_hash": plan_hash(plan),
+        "rung": rung,
+        "tools": {
+            tool.name: {
+                "version": tool.version,
+                "signature": content_hash(signature_json(tool)),
+                "contract": signature_json(tool),
+            }
+            for tool in sorted(tools, key=lambda tool: tool.name)
+        },
+        "estimate": estimate,
+    }
+    return {**content, "seal": content_hash(content)}
+
+
+def read_saved_plan(document: Document, root: Path) -> SavedPlan:
+    """Return what a sealed plan's file says.
+
+    Raises:
+        SealError: it was changed after it was sealed, or is of another format.
+    """
+    name = document.source.name
+    value = document.value
+    assert isinstance(value, dict)
+    if value.get("format") != FORMAT:
+        message = f"it is a sealed plan of another version ({value['format']}); this one reads {FORMAT}"
+        raise SavedPlanError(message, place=name)
+    content = {key: part for key, part in value.items() if key != "seal"}
+    if value.get("seal") != content_hash(content):
+        raise SavedPlanError(f"the seal is broken: {_changed_part(value)}", place=name)
+    try:
+        sealed = cast("dict[str, dict[str, JsonObject]]", value["tools"])
+        goal = Goal.model_validate(value["goal"])
+        return SavedPlan(
+            goal=goal.model_copy(update={"packs": _with_moved_paths(goal.packs, root, _absolute)}),
+            plan=Plan.model_validate(value["plan"]),
+            plan_hash=str(value["plan_hash"]),
+            rung=str(value["rung"]),
+            tools={tool: ToolSignature.model_validate(part["contract"]) for tool, part in sealed.items()},
+            name=name,
+        )
+    except (KeyError, TypeError, AttributeError, ValidationError) as error:
+        # The seal is right, so this is no accident: somebody wrote the file by hand, or another version did.
+        raise SavedPlanError("it is no sealed plan that this version can read", place=name) from error
+
+
+def signature_json(tool: ToolSignature) -> JsonObject:
+    """Return a signature in the one form that is hashed: no field at its default, every set in order."""
+    return _plain_object(tool, exclude_defaults=True)
+
+
+def _changed_part(value: JsonObject) -> str:
+    """Return which part of the file was changed, as far as the hashes in it tell."""
+    plan, tools = value.get("plan"), value.get("tools")
+    try:
+        if plan_hash(Plan.model_validate(plan)) != value.get("plan_hash"):
+            return "the plan was changed"
+    except ValidationError:
+        return "the plan was changed"
+    if isinstance(tools, dict):
+        for name, part in tools.items():
+            contract = part.get("contract") if isinstance(part, dict) else None
+            if not isinstance(part, dict) or part.get("signature") != content_hash(contract):
+                return f"what it says of tool {name!r} was changed"
+    return "it was changed after it was sealed"
+
+
+def _change(sealed: ToolSignature, now: ToolSignature | None) -> str | None:
+    """Return what differs between two signatures of a tool, in words; None where nothing does."""
+    if now is None:
+        return "is no longer there"
+    before, after = _plain_object(sealed), _plain_object(now)
+    changes = [
+        f"{field} {told}" for field in before for told in _differences(before[field], after.get(field), "")
+    ]
+    return "; ".join(changes) or None
+
+
+_MAX_DIFFERENCES = 3
+
+
+def _differences(before: Json, after: Json, at: str) -> list[str]:
+    """Return what differs between two values, at the innermost places that they share; the first few."""
+    if canonical_json(before) == canonical_json(after):
+        return []
+    found = list(_iter_differences(before, after, at))
+    more = len(found) - _MAX_DIFFERENCES
+    return [*found[:_MAX_DIFFERENCES], *([f"and {more} more"] if more > 0 else [])]
+
+
+def _iter_differences(before: Json, after: Json, at: str) -> Iterator[str]:
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        yield f"{at}{' ' if at else ''}{_shown(before)} → {_shown(after)}"
+        return
+    for name in dict.fromkeys([*before, *after]):
+        place = f"{at}/{name}"
+        if name not in after:
+            yield f"{place} removed"
+        elif name not in before:
+            yield f"{place} added"
+        elif canonical_json(before[name]) != canonical_json(after[name]):
+            yield from _iter_differences(before[name], after[name], place)
+
+
+def _shown(value: Json) -> str:
+    text = canonical_json(value).decode("ascii")
+    return text if len(text) <= 40 else f"{text[:37]}…"
+
+
+def _plain_object(model: Goal | ToolSignature, *, exclude_defaults: bool = False) -> JsonObject:
+    dumped = model.model_dump(by_alias=True, exclude_defaults=exclude_defaults)
+    return {name: _plain(value) for name, value in dumped.items()}
+
+
+def _plain(value: object) -> Json:
+    """Return a value as JSON that is the same in every process: a set has an order there, too."""
+    if isinstance(value, dict):
+        return {str(name): _plain(member) for name, member in cast("dict[str, object]", value).items()}
+    if isinstance(value, set | frozenset):
+        return sorted((_plain(member) for member in cast("frozenset[object]", value)), key=canonical_json)
+    if isinstance(value, list | tuple):
+        return [_plain(member) for member in cast("tuple[object, ...]", value)]
+    return value.isoformat() if isinstance(value, dt.datetime) else cast("Json", value)
+
+
+def _with_moved_paths(packs: JsonObject, root: Path, move: Callable[[Json, Path], Json]) -> JsonObject:
+    """Return the settings of packs with their paths moved, so that they hold in another checkout of the project."""
+    return {
+        name: {key: move(part, root) if key in {"root", "file"} else part for key, part in entry.items()}
+        if isinstance(entry, dict)
+        else entry
+        for name, entry in packs.items()
+    }
+
+
+def _relative(path: Json, root: Path) -> Json:
+    whole, base = Path(str(path)).resolve(), root.resolve()
+    return whole.relative_to(base).as_posix() if whole.is_relative_to(base) else str(path)
+
+
+def _absolute(path: Json, root: Path) -> Json:
+    return str(root.resolve() / str(path))

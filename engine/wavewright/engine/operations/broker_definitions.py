@@ -1,0 +1,210 @@
+"""Users, rights, exchanges and queues of a broker, as the definitions that RabbitMQ loads when it starts.
+
+Each *identity* of the settings that names a broker's user becomes that user, with the right to send to the daemon and
+to read the queues that are meant for it, and no other. The daemon's own user may declare and use everything of the
+topology. Passwords are read from the environment and leave it only as salted hashes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from wavewright.config.sections import DaemonSection, IdentitySettings
+from wavewright.engine.bus.topology import topology_of
+from wavewright.planner.types import Json, JsonObject
+
+PASSWORD_PREFIX: Final = "WAVEWRIGHT_BROKER_PASSWORD_"  # noqa: S105 - the name of a variable
+_SALT_BYTES: Final = 4
+_HASHING: Final = "rabbit_password_hashing_sha256"
+_NOTHING: Final = "^$"
+
+
+class NoPasswordError(Exception):
+    """A user of the broker has no password; the message names every variable that is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerUser:
+    """One user of the broker, and what it may do; patterns are matched against names of exchanges and queues."""
+
+    name: str
+    configure: str
+    write: str
+    read: str
+    topic_write: str | None = None
+    """Pattern of routing keys that it may publish under; any where absent."""
+    topic_read: str = ".*"
+    """Pattern of routing keys under which it may look on."""
+
+
+def password_variable(user: str) -> str:
+    """Return the environment variable that holds a user's password."""
+    return PASSWORD_PREFIX + re.sub(r"[^A-Z0-9]", "_", user.upper())
+
+
+def broker_users(section: DaemonSection, daemon_user: str) -> tuple[BrokerUser, ...]:
+    """Return the daemon's user and those of the identities, in the order of the settings."""
+    own = _pattern_of(
+        section.exchange, section.dead_letter_exchange, *_queues(section), watches=section.exchange
+    )
+    senders = dict[str, dict[str, IdentitySettings]]()
+    for sender, identity in section.identities.items():
+        if identity.user_id is not None and identity.user_id != daemon_user:
+            senders.setdefault(identity.user_id, {})[sender] = identity
+    return (
+        BrokerUser(daemon_user, own, own, own),
+        *(_user_of(user, theirs, section) for user, theirs in senders.items()),
+    )
+
+
+def daemon_user_of(url: str | None) -> str:
+    """Return the user in the broker's address; a name of its own where there is none."""
+    user = urlsplit(url).username if url is not None else None
+    return unquote(user) if user else "wavewright"
+
+
+def definitions(
+    section: DaemonSection,
+    environment: Mapping[str, str],
+    *,
+    vhost: str = "/",
+    salt: Callable[[int], bytes] = secrets.token_bytes,
+) -> JsonObject:
+    """Return what RabbitMQ's `load_definitions` reads.
+
+    Args:
+        section: Names, and who there is.
+        environment: Passwords, in the variables of `password_variable`.
+        vhost: Where all of it lies.
+        salt: Gives so many random bytes.
+
+    Raises:
+        NoPasswordError: a user has none.
+    """
+    topology = topology_of(section)
+    users = broker_users(section, daemon_user_of(section.amqp_url))
+    passwords = _passwords(users, environment)
+    in_vhost: JsonObject = {"vhost": vhost}
+    return {
+        "vhosts": [{"name": vhost}],
+        "users": [
+            {
+                "name": user.name,
+                "password_hash": hash_password(passwords[user.name], salt(_SALT_BYTES)),
+                "hashing_algorithm": _HASHING,
+                "tags": [],
+            }
+            for user in users
+        ],
+        "permissions": [
+            {
+                **in_vhost,
+                "user": user.name,
+                "configure": user.configure,
+                "write": user.write,
+                "read": user.read,
+            }
+            for user in users
+        ],
+        "topic_permissions": [
+            {
+                **in_vhost,
+                "user": user.name,
+                "exchange": section.exchange,
+                "write": user.topic_write,
+                "read": user.topic_read,
+            }
+            for user in users
+            if user.topic_write is not None
+        ],
+        "exchanges": [
+            {
+                **in_vhost,
+                "name": name,
+                "type": "topic",
+                "durable": True,
+                "auto_delete": False,
+                "internal": False,
+                "arguments": {},
+            }
+            for name in topology.exchanges()
+        ],
+        "queues": [
+            {
+                **in_vhost,
+                "name": queue.name,
+                "durable": True,
+                "auto_delete": False,
+                "arguments": dict[str, Json](queue.arguments),
+            }
+            for queue in topology.queues()
+        ],
+        "bindings": [
+            {
+                **in_vhost,
+                "source": queue.exchange,
+                "destination": queue.name,
+                "destination_type": "queue",
+                "routing_key": queue.binding,
+                "arguments": {},
+            }
+            for queue in topology.queues()
+        ],
+    }
+
+
+def hash_password(password: str, salt: bytes) -> str:
+    """Return a password as RabbitMQ keeps it: the salt, then SHA-256 of salt and password, in base64."""
+    return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode("ascii")
+
+
+def _user_of(user: str, identities: Mapping[str, IdentitySettings], section: DaemonSection) -> BrokerUser:
+    """Return a user with the rights of all senders that it may be."""
+    queues = section.queues
+    may_send = {kind for identity in identities.values() for kind in identity.may_send}
+    told = (queues.decisions, queues.status)
+    reads = list[str]()
+    if section.validation.target_agent in identities:
+        reads.append(queues.packages)
+    if "user_decision_response" in may_send:
+        reads += told
+    # Who sends jobs or answers looks on at what becomes of them, by queues of its own.
+    looks_on = bool(may_send & {"job_request", "user_decision_response"})
+    watches = section.exchange if looks_on else None
+    return BrokerUser(
+        user,
+        configure=_pattern_of(watches=watches),
+        write=_pattern_of(section.exchange, watches=watches),
+        read=_pattern_of(*reads, *([section.exchange] if looks_on else []), watches=watches),
+        topic_write=_pattern_of(queues.intake),
+        topic_read=_pattern_of(*told) if looks_on else _NOTHING,
+    )
+
+
+def _queues(section: DaemonSection) -> tuple[str, ...]:
+    queues = section.queues
+    return (queues.intake, queues.packages, queues.decisions, queues.status, queues.dead)
+
+
+def _pattern_of(*names: str, watches: str | None = None) -> str:
+    """Return a pattern of these names, and of the queues by which somebody looks on at an exchange."""
+    patterns = [re.escape(name) for name in names]
+    if watches is not None:
+        # As `bus.watcher` names them.
+        patterns.append(f"{re.escape(watches)}[.]watch[.][0-9a-f]+")
+    return f"^({'|'.join(patterns)})$" if patterns else _NOTHING
+
+
+def _passwords(users: tuple[BrokerUser, ...], environment: Mapping[str, str]) -> dict[str, str]:
+    found = {user.name: environment.get(password_variable(user.name), "") for user in users}
+    missing = [password_variable(name) for name, password in found.items() if not password]
+    if missing:
+        raise NoPasswordError(f"these variables hold no password: {', '.join(missing)}")
+    return found

@@ -1,0 +1,273 @@
+"""The log lines of messages: what came in for a job, and what went out.
+
+A line is written once its message counts: of one that came in when its effect is durable, of one that went out when
+the broker has confirmed it. So a message that is not in the log may come again, and one that is there is settled.
+
+The log lines of one run, from its events.
+
+The names of the events and of their fields are those that users of zone researchers know; `zone_name` is what a run
+is about: a zone, or else the job's name. Steps are numbered as the plan lists them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from wavewright.config.redaction import Redactor, named_secrets
+from wavewright.engine.operations.logs import Level, StructuredLog
+from wavewright.executor.events.types import (
+    Event,
+    ItemFinished,
+    ModelCalled,
+    Noted,
+    PlanAccepted,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    StepStarted,
+    WaveStarted,
+)
+from wavewright.executor.store.job_records import DecisionMade, OutgoingMessage, ReceivedMessage, VerdictGiven
+from wavewright.planner.ports.model_port import ModelUse
+from wavewright.planner.types import Json, JsonObject, StepId
+
+PACKAGE_KINDS: Final = frozenset({"package", "research_package"})
+MAX_SUMMARY_LENGTH: Final = 500
+"""Characters of what a validator says, in a line."""
+
+
+def log_received(
+    log: StructuredLog, received: ReceivedMessage, job: str | None, zone: str | None = None
+) -> None:
+    """Tell of a message that had its effect.
+
+    Args:
+        log: Where the line goes.
+        received: The message.
+        job: The id of its job.
+        zone: What that job is about, where that is known.
+    """
+    match received.request:
+        case VerdictGiven() as verdict:
+            about: JsonObject = {"job_id": job, "zone_name": zone, "iteration": verdict.iteration}
+            log.write("validation_received", "info", **about, accepted=verdict.accepted)
+            if not verdict.accepted:
+                summary = "; ".join(verdict.feedback)[:MAX_SUMMARY_LENGTH]
+                log.write("validation_rejected", "warning", **about, feedback_summary=summary)
+        case DecisionMade() as made:
+            log.write(
+                "user_decision_received",
+                job_id=job,
+                decision_id=made.decision,
+                choice=made.choice,
+                by=made.by,
+            )
+        case _:
+            log.write(
+                "job_received",
+                job_id=job,
+                zone_name=zone,
+                message_id=received.message,
+                source_agent=received.source,
+            )
+
+
+def log_sent(log: StructuredLog, sent: OutgoingMessage) -> None:
+    """Tell of a message that is out, where it is one that somebody waits for: a package, a question."""
+    if sent.kind in PACKAGE_KINDS:
+        package = _inner(_payload(sent), "package")
+        log.write(
+            "package_sent",
+            job_id=sent.job,
+            zone_name=package.get("job"),
+            message_id=sent.message,
+            data_point_count=_count(_inner(package, "review").get("confidences")),
+            total_sources=_count(package.get("sources")),
+            bytes=len(sent.body),
+        )
+    elif sent.kind == "user_decision_required":
+        question = _payload(sent)
+        log.write(
+            "user_decision_requested",
+            job_id=sent.job,
+            decision_id=question.get("decision_id"),
+            options=question.get("options"),
+            question=question.get("question"),
+        )
+
+
+def _payload(sent: OutgoingMessage) -> JsonObject:
+    envelope: Json = json.loads(sent.body)
+    return _inner(envelope, "payload")
+
+
+def _inner(value: Json, name: str) -> JsonObject:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _count(value: Json) -> int:
+    return len(value) if isinstance(value, list) else 0
+
+
+_FAILED_STATUSES = ("failed", "blocked", "cancelled")
+
+
+@dataclass(slots=True)
+class RunLog:
+    """Writes a line for whatever somebody who runs the daemon wants to know of a run."""
+
+    log: StructuredLog
+    job: str
+    """The job's id."""
+    zone: str
+    """What the run is about."""
+    tools: dict[StepId, str] = field(default_factory=dict[StepId, str])
+    """Tool by step, of the plan that the run follows."""
+    _numbers: dict[StepId, int] = field(default_factory=dict[StepId, int])
+    _named: Redactor | None = None
+    """Knows what the plan hands to tools under a secret's name."""
+    _has_targets: bool = False
+    _begun: set[StepId] = field(default_factory=set[StepId])
+    _step_tokens: Counter[StepId] = field(default_factory=Counter[StepId])
+    _tokens: Counter[str] = field(default_factory=Counter[str])
+
+    def __call__(self, event: Event) -> None:
+        """Write what the event means; most events mean nothing here."""
+        match event:
+            case RunStarted():
+                self._write_line("research_cycle_started", run=event.run)
+            case PlanAccepted():
+                self._take_plan(event)
+            case WaveStarted():
+                for step in event.steps:
+                    self._begin(step)
+            case StepStarted():
+                self._begin(event.step)
+            case ModelCalled(use=use):
+                self._take_use(use)
+            case ItemFinished(error=error) if error is not None:
+                self._error_fields(event.step, error.kind, error.message, error.attempts)
+            case StepFinished():
+                self._end_step(event)
+            case Noted():
+                self._note(event)
+            case RunFinished():
+                self._end(event)
+            case _:
+                pass
+
+    def _write_line(self, event: str, level: Level = "info", **fields: Json) -> None:
+        if self._named is not None:
+            fields = {
+                name: self._named.redact_known(value) if isinstance(value, str) else value
+                for name, value in fields.items()
+            }
+        self.log.write(event, level, job_id=self.job, zone_name=self.zone, **fields)
+
+    def _take_plan(self, event: PlanAccepted) -> None:
+        if named := [*named_secrets(event.plan)]:
+            self._named = (self._named or Redactor()).with_secrets(named)
+        steps = cast("list[JsonObject]", event.plan.get("steps", []))
+        self.tools = {StepId(str(step["id"])): str(step["tool"]) for step in steps}
+        self._numbers = {step: number for number, step in enumerate(self.tools, start=1)}
+        self._write_line(
+            "plan_accepted",
+            plan_hash=event.plan_hash,
+            rung=event.rung,
+            round=event.round,
+            steps=len(self.tools),
+            warnings=len(event.warnings),
+        )
+
+    def _begin(self, step: StepId) -> None:
+        if step not in self._begun:
+            self._begun.add(step)
+            self._write_line(
+                "pipeline_step_started",
+                step_number=self._numbers.get(step, 0),
+                step_name=step,
+                tool=self.tools.get(step, ""),
+            )
+
+    def _take_use(self, use: ModelUse) -> None:
+        side = "worker" if use.role == "worker" else "orchestrator"
+        self._tokens[side] += use.tokens
+        if use.step is not None:
+            self._step_tokens[use.step] += use.tokens
+        if use.is_implausible:
+            self._write_line("model_usage_implausible", "warning", model=use.model, total_tokens=use.tokens)
+        if use.outcome == "over_budget":
+            self._write_line("budget_exhausted", "warning", budget_type="model call", message=use.message)
+
+    def _end_step(self, event: StepFinished) -> None:
+        level: Level = "warning" if event.status in _FAILED_STATUSES else "info"
+        self._write_line(
+            "pipeline_step_completed",
+            level,
+            step_number=self._numbers.get(event.step, 0),
+            step_name=event.step,
+            status=event.status,
+            duration_ms=round(event.seconds * 1000),
+            tokens_used=self._step_tokens[event.step],
+        )
+        if event.error is not None:
+            self._error_fields(event.step, event.error.kind, event.error.message, event.error.attempts)
+        for gate in event.gates:
+            if gate.has_failed:
+                self._write_line(
+                    "gate_red",
+                    "warning",
+                    step_name=event.step,
+                    gate=gate.gate,
+                    severity=gate.severity,
+                    message=gate.message,
+                )
+
+    def _error_fields(self, step: StepId, kind: str, message: str, attempts: int) -> None:
+        self._write_line(
+            "error",
+            "error",
+            step_name=step,
+            error_type=kind,
+            message=message,
+            retry_count=max(0, attempts - 1),
+        )
+
+    def _note(self, event: Noted) -> None:
+        match event.topic:
+            case "resumed":
+                self._write_line("checkpoint_loaded", step=len(self._begun), queue_size=self._left)
+            case "targets" | "target_started" | "target_sent" | "target_judged":
+                # What each of them costs is said when its own run ends.
+                self._has_targets = True
+            case "target_interrupted":
+                self._write_line("target_interrupted", "warning", message=event.body.get("reason"))
+            case "question":
+                self._write_line("fork_detected", options=event.body.get("options"))
+            case "answer" | "approval":
+                self._write_line("user_decision_taken", subject=event.topic)
+            case "recovery":
+                self._write_line(
+                    "recovery_planned", reason=event.body.get("reason"), round=event.body.get("round")
+                )
+            case _:
+                pass
+
+    @property
+    def _left(self) -> int:
+        return len(self.tools.keys() - self._begun)
+
+    def _end(self, event: RunFinished) -> None:
+        if not self._has_targets:
+            self._write_line(
+                "zone_tokens",
+                total_tokens=self._tokens.total(),
+                orchestrator_tokens=self._tokens["orchestrator"],
+                worker_tokens=self._tokens["worker"],
+            )
+        level: Level = "warning" if event.status == "failed" else "info"
+        self._write_line("research_cycle_finished", level, status=event.status, reason=event.reason)

@@ -1,0 +1,274 @@
+"""The way of an event: into the journal, then to whoever watches, then into the state.
+
+What the phases that ask a language model have in common.
+
+Such a phase may take long, may be stopped and runs under the run's time limit; whatever it lets be known while it
+works is journaled as it comes, so that a crash loses no cost and a watcher sees each call at once.
+
+What a run asks language models through, opened for as long as it goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar, cast
+
+import anyio
+
+from wavewright.config.documents import read_document
+from wavewright.config.settings import Settings
+from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin
+from wavewright.engine.pipeline.context import Ports, RunContext
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Event, ModelCalled, Noted, RunFinished, RungTaken
+from wavewright.planner.diagnostics.diagnostic import Diagnostic
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.ports.budgets import Allowance, BudgetScope, InspectableBudgetStore
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.ports.model_port import NULL_REPLAY_CACHE, ModelError, ModelUse, ReplayCache
+from wavewright.planner.types import JsonObject, RunId
+from wavewright.tools.models import model_configured
+from wavewright.tools.models.circuit_breaker import ALWAYS_CLOSED, CircuitBreaker
+from wavewright.tools.workers.services import Services, make_services
+
+STOPPED_REASON = "stopped from outside"
+"""Why a run is interrupted that somebody stopped."""
+
+
+async def record(ports: Ports, context: RunContext, *events: Event, run: RunId | None = None) -> RunContext:
+    """Journal events and return the context with them folded in; they are durable when this returns."""
+    await ports.journal.append(run or context.run, events)
+    for event in events:
+        ports.on_event(event)
+    return replace(context, state=fold(events, context.state))
+
+
+async def record_note(ports: Ports, context: RunContext, topic: str, body: JsonObject) -> RunContext:
+    """Journal what a phase did or decided."""
+    return await record(ports, context, Noted(ports.clock().timestamp(), topic, body))
+
+
+async def record_resumed(ports: Ports, context: RunContext) -> RunContext:
+    """Journal that another attempt begins, and whether it announces its calls."""
+    return await record_note(ports, context, "resumed", {"announced": True} if ports.announces_calls else {})
+
+
+async def end_interrupted(ports: Ports, context: RunContext, reason: str) -> RunContext:
+    """Journal that the run was stopped before its end and can be resumed."""
+    if context.state.is_interrupted:
+        return context
+    return await record(ports, context, RunFinished(ports.clock().timestamp(), "interrupted", reason))
+
+
+def draft_note(draft: PlanDraft, at: float) -> Noted:
+    """Return the note of a plan as its author wrote it, with the rung that it is."""
+    plan = draft.plan.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    body: JsonObject = {"plan": plan, "rung": draft.rung}
+    return Noted(at, "draft", {**body, "is_sealed": True} if draft.is_saved else body)
+
+
+def pending_draft(state: RunState) -> PlanDraft | None:
+    """Return the plan that a run was given and has not accepted yet."""
+    body = next((noted.body for noted in reversed(state.notes) if noted.topic == "draft"), None)
+    if body is None:
+        return None
+    document = read_document(json.dumps(body["plan"], indent=2), f"the plan given to run {state.run}")
+    plan = Plan.model_validate(document.value)
+    return PlanDraft(plan, PlanOrigin(document), str(body["rung"]), is_saved=body.get("is_sealed") is True)
+
+
+def diagnostics_json(diagnostics: Iterable[Diagnostic]) -> list[JsonObject]:
+    """Return diagnostics as the journal keeps them: what and where, without the source text."""
+    return [
+        {
+            "code": found.code,
+            "severity": found.severity,
+            "message": found.message,
+            "pointer": found.pointer,
+            "hint": found.hint,
+        }
+        for found in diagnostics
+    ]
+
+
+T = TypeVar("T")
+
+
+class ModelEventRecorder:
+    """Takes what is let be known, without waiting; a task behind it journals that."""
+
+    def __init__(self, ports: Ports) -> None:
+        self.journaled: list[Event] = []
+        """What is durable so far, in order."""
+        self._ports = ports
+        self._send, self._events = anyio.create_memory_object_stream[Event](math.inf)
+
+    def record_use(self, use: ModelUse) -> None:
+        """Record what a model call cost."""
+        self._send_event(ModelCalled(self._ports.clock().timestamp(), use))
+
+    def record_rung(self, rung: RungRecord) -> None:
+        """Record a rung that was tried."""
+        self._send_event(RungTaken(self._ports.clock().timestamp(), rung))
+
+    def _send_event(self, event: Event) -> None:
+        # Where the program ends at once, every task is cancelled, and the one that journals may be gone already: then
+        # the purse alone knows what the call cost.
+        with suppress(anyio.BrokenResourceError):
+            self._send.send_nowait(event)
+
+    def close(self) -> None:
+        """Let nothing more be known; `journal` returns once the rest is durable."""
+        self._send.close()
+
+    async def journal(self, run: RunId) -> None:
+        """Journal what comes until `close`; shielded, so that a run that is cancelled writes down what it spent."""
+        with anyio.CancelScope(shield=True):
+            async with self._events:
+                async for event in self._events:
+                    await self._ports.journal.append(run, [event])
+                    self._ports.on_event(event)
+                    self.journaled.append(event)
+
+
+@asynccontextmanager
+async def open_recorder(ports: Ports, run: RunId) -> AsyncGenerator[ModelEventRecorder]:
+    """Give a recorder; on leaving, everything that it was told is durable."""
+    recorder = ModelEventRecorder(ports)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(recorder.journal, run)
+            try:
+                yield recorder
+            finally:
+                recorder.close()
+    except BaseExceptionGroup as failures:
+        raise single_exception(failures) from None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPhaseResult(Generic[T]):
+    """What the work came to."""
+
+    context: RunContext
+    """With the events of the work folded in, and its time counted."""
+    value: T | None
+    """Absent where the work was cut off."""
+    was_stopped: bool = False
+    """Whether somebody outside stopped it; otherwise the run's time was up."""
+
+
+async def run_model_phase(
+    ports: Ports, context: RunContext, work: Callable[[ModelEventRecorder], Awaitable[T]]
+) -> ModelPhaseResult[T]:
+    """Do the work, journal what it lets be known, and cut it off at a stop from outside or at the run's limit."""
+    started = time.monotonic()
+    value: T | None = None
+    async with open_recorder(ports, context.run) as recorder:
+        with ports.cancellation.scope(), anyio.move_on_after(context.time_left):
+            value = await work(recorder)
+    state = fold(recorder.journaled, context.state)
+    executed = context.executed_seconds + time.monotonic() - started
+    return ModelPhaseResult(
+        replace(context, state=state, executed_seconds=executed), value, ports.cancellation.is_cancelled
+    )
+
+
+def single_exception(failure: BaseException) -> BaseException:
+    """Return the one exception in a group of one: callers know what the work raises, not that a task stood beside."""
+    while isinstance(failure, BaseExceptionGroup):
+        failure = cast("BaseExceptionGroup[BaseException]", failure).exceptions[0]
+    return failure
+
+
+async def remaining_allowance(
+    purse: InspectableBudgetStore | None,
+    services: Services,
+    settings: Settings,
+    goal: Goal,
+    *,
+    run: RunId,
+    plan: Plan | None = None,
+) -> Allowance | None:
+    """Return what a run's steps may still spend; none where nothing costs anything.
+
+    Where a budget of money is set, also by a step of the plan, the price of a token comes with it, of the model that
+    a worker without a preference of its own would ask.
+    """
+    if purse is None:
+        return None
+    allowance = await purse.left(BudgetScope(run=run, job=goal.job, role="worker"))
+    steps = plan.steps if plan is not None else ()
+    if not allowance.bounds_usd and all(step.budget is None or step.budget.usd is None for step in steps):
+        return allowance
+    return replace(allowance, usd_per_1000_tokens=_worker_price(services, settings, goal))
+
+
+def _worker_price(services: Services, settings: Settings, goal: Goal) -> float | None:
+    """Return the price of 1,000 tokens; None where nobody knows it, and then calls are refused as they are made."""
+    from wavewright.tools.models.pricing import price_per_1000_tokens
+
+    if services.models is None:
+        return None
+    try:
+        return price_per_1000_tokens(
+            services.models.choose(goal.model_preference, "worker").model, settings, os.environ
+        )
+    except ModelError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenServices:
+    """Whom a run asks, and out of which purse."""
+
+    services: Services
+    budget_store: InspectableBudgetStore | None = None
+    """None where no model is configured: nothing costs anything then."""
+
+
+@asynccontextmanager
+async def open_services(
+    settings: Settings,
+    purse: InspectableBudgetStore | None = None,
+    memory: ReplayCache = NULL_REPLAY_CACHE,
+    circuit: CircuitBreaker = ALWAYS_CLOSED,
+) -> AsyncGenerator[OpenServices]:
+    """Open the configured models under the configured budgets; without a model there is nothing to open.
+
+    Args:
+        settings: The project's.
+        purse: Keeps the budgets; the one in the journal's file where absent.
+        memory: What was answered in earlier lives of the runs that ask.
+        circuit: Keeps questions from a provider that is out of order.
+
+    Raises:
+        ModelConfigError: a model's name, its key or an address is wrong or missing.
+        DocumentError: a ladder of the settings is faulty.
+        PlanError: the calibration of the settings is absent or faulty.
+        JournalError: the journal's file, which keeps the budgets, cannot be used.
+    """
+    if not model_configured(settings):
+        yield OpenServices(make_services(settings))
+        return
+    from wavewright.executor.stores import budget_store_of
+    from wavewright.reviewer.gates.calibration import read_calibration
+    from wavewright.tools.models import open_models
+
+    if settings.calibration is not None:
+        read_calibration(settings.calibration)  # a faulty one is told before a plan is paid for
+    async with AsyncExitStack() as stack:
+        kept: InspectableBudgetStore = (
+            await stack.enter_async_context(budget_store_of(settings)) if purse is None else purse
+        )
+        models = await stack.enter_async_context(open_models(settings, kept, memory=memory, circuit=circuit))
+        services = make_services(settings, models, kept, memory)
+        services.ladder("planner")  # faulty ladders are told before a run begins
+        yield OpenServices(services, kept)

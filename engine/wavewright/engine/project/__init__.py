@@ -1,0 +1,1 @@
+"""What a project brings: its tools, goal templates and prompts."""

@@ -1,0 +1,233 @@
+"""Typical values for every prompt, so that a project's own templates can be tried before a model is to be asked.
+
+A *context* is all that one prompt is given, with everything there. Records of a fixed form have their fields and no
+others; what a job, a plan or a tool decides is `Anything`, which has whatever field a template asks of it. So only what
+no run could give is found missing.
+
+What keeps a prompt template from being rendered: its syntax, or a value that its prompt is not given.
+
+Templates are tried with typical values; a value of the wrong kind is no fault, for it may be the typical one that is
+wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
+
+from wavewright.planner.language.goals import AvailableTool, Goal, Targets
+from wavewright.planner.language.plan import Gate
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.planning.outcome import AnsweredQuestion
+from wavewright.planner.planning.prompt import request_values
+from wavewright.planner.planning.tool_descriptions import tool_entries
+from wavewright.planner.types import GateId
+from wavewright.prompts import PromptError, Prompts, data_block
+from wavewright.reviewer.recovery.view import FailedGateView, RequestedActionView, StepEndView
+from wavewright.reviewer.review.digest import ShownOutput
+from wavewright.reviewer.review.opinions import ACTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from wavewright.tools.workers.specs import Worker
+
+
+Context: TypeAlias = Mapping[str, object]
+
+
+class UnknownValue(dict[object, object]):
+    """A value of which nobody knows more than that it is there."""
+
+    def __contains__(self, name: object) -> bool:
+        return not hasattr(dict, str(name))
+
+    def __missing__(self, name: object) -> UnknownValue:
+        return UnknownValue()
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[object]:
+        yield UnknownValue()
+
+    def __reversed__(self) -> Iterator[object]:
+        yield UnknownValue()
+
+
+def sample_contexts(name: str, workers: Iterable[Worker]) -> tuple[Context, ...]:
+    """Return what a prompt is typically given, one context for each of its forms; none where nobody knows."""
+    fixed = _CONTEXTS.get(name)
+    if fixed is not None:
+        return fixed
+    if name == "planner/request":
+        return (_planner_request(),)
+    return tuple(_worker_contexts(worker) for worker in workers if worker.spec.prompt == name)
+
+
+def _worker_contexts(worker: Worker) -> Context:
+    spec = worker.spec
+    is_known = spec.input_schema.get("additionalProperties") is False
+    if worker.draft is not None or worker.show is not None or not is_known:
+        return {"inputs": UnknownValue(), "draft": UnknownValue()}
+    return {"inputs": {name: UnknownValue() for name in spec.inputs}, "draft": None}
+
+
+def _planner_request() -> Context:
+    """Return what the planner is given for a goal with inputs, rules, gates and an answer of the user's."""
+    goal, tools = _goal(), {"fetch": ToolSignature(name="fetch"), "write": ToolSignature(name="write")}
+    values = request_values(
+        goal, tools, tool_entries(goal, tools), [AnsweredQuestion("Which hours?", "the night")]
+    )
+    shown = {
+        name: {**_record_members(values[name]), "shown": UnknownValue()} for name in ("primary", "benchmarks")
+    }
+    return {**values, **shown, "other_values": UnknownValue()}
+
+
+def _record_members(record: object) -> dict[str, object]:
+    assert isinstance(record, dict)
+    return cast("dict[str, object]", record)
+
+
+def _goal() -> Goal:
+    return Goal.model_validate(
+        {
+            "name": "typical",
+            "job": "typical",
+            "text": "Write down what was fetched.",
+            "inputs": {"variables": ["GNP"], "benchmarks": ["SKS"], "top": 5},
+            "tools": [AvailableTool(name="fetch"), AvailableTool(name="write")],
+            "rules": {
+                "required_tools": ["fetch"],
+                "data_tools": ["fetch"],
+                "analysis_tools": ["write"],
+                "primary_params": {"fetch": "code"},
+                "tags": {"param": "tags", "exclusive": [["new", "old"]], "required": ["new"]},
+                "terminal": [{"tool": "write", "params": {"tags": "${goal.output_tags}"}}],
+            },
+            "gates": [Gate(id=GateId("fresh"), on_tool="fetch", fresh_within=86400.0)],
+        }
+    )
+
+
+def _record(kind: type[StepEndView | FailedGateView | RequestedActionView]) -> dict[str, object]:
+    return {field.name: UnknownValue() for field in fields(kind)}
+
+
+def _flag_contexts(name: str, **others: object) -> tuple[Context, ...]:
+    return tuple({name: is_so, **others} for is_so in (True, False))
+
+
+_FAULTS: Final[Context] = {"faults": ("it lacks a field",)}
+_TOOLS: Final = tool_entries(_goal(), {"fetch": ToolSignature(name="fetch")})
+
+_CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
+    "planner/instructions": _flag_contexts("may_ask"),
+    "planner/repair": _flag_contexts("is_truncated", diagnostics="error[E301]: a fault", more=1),
+    "recovery/instructions": ({},),
+    "recovery/request": tuple(
+        {
+            "goal": "Write down what was fetched.",
+            "inputs": UnknownValue(),
+            "plan": UnknownValue(),
+            "steps": [_record(StepEndView)],
+            "red": [_record(FailedGateView)],
+            "wanted": [_record(RequestedActionView)],
+            "round": 1,
+            "rounds": 2,
+            "feedback": feedback,
+            "tools": _TOOLS,
+            "max_steps": 50,
+        }
+        for feedback in (None, {"remarks": 2, "input": "feedback"})
+    ),
+    "recovery/repair": (_FAULTS,),
+    "reviewer/instructions": ({"actions": ACTIONS},),
+    "reviewer/request": (
+        {
+            "goal": "Write down what was fetched.",
+            "reasoning": "It is fetched, then written down.",
+            "inputs": UnknownValue(),
+            "targets": Targets(),
+            "now": "2010-03-01T00:00:00Z",
+            "round": 1,
+            "steps": [UnknownValue()],
+            "gates": [UnknownValue()],
+            "missing": ["a quote"],
+            "outputs": [
+                {**{field.name: UnknownValue() for field in fields(ShownOutput)}, "characters": 1000}
+            ],
+            "left_out": (("sheet", "a text"),),
+            "tools": ["fetch", "write"],
+        },
+    ),
+    "reviewer/repair": (_FAULTS,),
+    "judge/instructions": ({},),
+    "judge/request": _flag_contexts(
+        "is_whole",
+        rubric="It names its source.",
+        step="sheet",
+        item=UnknownValue(),
+        output=UnknownValue(),
+        characters=1000,
+    ),
+    "judge/repair": (_FAULTS,),
+    "workers/instructions": _flag_contexts("answers_in_json", notes=("a part of a longer text",)),
+    "workers/repair": _flag_contexts("answers_in_json", **_FAULTS),
+    "workers/agent_instructions": _flag_contexts("has_tools"),
+    "workers/agent": _flag_contexts(
+        "has_schema",
+        task="Find the newest quote.",
+        context=data_block("of today", "context"),
+        collected=data_block("a quote", "collected"),
+        said=data_block("It is there.", "said"),
+    ),
+}
+
+
+class PromptDefect(NamedTuple):
+    """What is wrong with a template."""
+
+    place: str
+    """Its file, with the line where that is known."""
+    message: str
+    hint: str
+
+
+def find_prompt_defect(name: str, prompts: Prompts, workers: Sequence[Worker]) -> PromptDefect | None:
+    """Return what keeps a prompt from being rendered; `workers` are those that may use it."""
+    return _syntax_defect(prompts.file_of(name)) or _rendering_defect(name, prompts, workers)
+
+
+def _syntax_defect(file: Path | None) -> PromptDefect | None:
+    from jinja2 import Environment, TemplateSyntaxError
+
+    assert file is not None
+    try:
+        Environment(autoescape=False).parse(file.read_text(encoding="utf-8"))  # noqa: S701 - only read, never rendered
+    except TemplateSyntaxError as error:
+        return PromptDefect(
+            f"{file}:{error.lineno}", str(error.message), "mend the template's syntax (Jinja2)"
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        return PromptDefect(str(file), str(error), "write the template as UTF-8 text")
+    return None
+
+
+def _rendering_defect(name: str, prompts: Prompts, workers: Sequence[Worker]) -> PromptDefect | None:
+    """Return what keeps a template from being rendered, whatever its prompt is given."""
+    from jinja2 import TemplateError
+
+    for context in sample_contexts(name, workers):
+        try:
+            prompts.render(name, **context)
+        except PromptError as error:
+            if not isinstance(error.__cause__, TemplateError):
+                continue
+            file = error.file or prompts.file_of(name)
+            place = f"{file}:{error.line}" if error.line is not None else f"{file}"
+            return PromptDefect(place, error.message, error.hint)
+    return None

@@ -1,0 +1,115 @@
+"""Goal templates by their names: the project's, those that are shipped, and those that packs bring."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Final
+
+from wavewright.config.documents import (
+    Document,
+    DocumentError,
+    DocumentFault,
+    ReadLimits,
+    Source,
+    read_bytes,
+    read_document,
+)
+from wavewright.config.settings import Settings
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, locate_diagnostics
+from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.language.goals import GoalTemplate
+from wavewright.planner.reading.reader import read_model
+from wavewright.planner.types import JsonObject
+from wavewright.tools.packs import find_template
+
+DEFAULT_LIMITS: Final = ReadLimits()
+
+
+def named_template(name: str, settings: Settings) -> Path | None:
+    """Return the file of a goal template that is called by its bare name; `None` where the name is a path.
+
+    Raises:
+        DocumentError: there is neither a template nor a file of that name.
+    """
+    if _is_template_path(name) or Path(name).exists():
+        return None
+    path = _template_path(name, Path(), settings)
+    if path is None:
+        known = template_names(settings)
+        hint = suggest_name(name, known, what="goal templates")
+        fault = DocumentFault("unreadable_file", f"there is no goal template and no file {name!r}", hint=hint)
+        raise DocumentError(Source(name, ""), (fault,))
+    return path
+
+
+def read_template_document(name: str, folder: Path, document: Document, settings: Settings) -> Document:
+    """Return the document of a goal template by its name, or by its path beside the job.
+
+    Raises:
+        DocumentError: it cannot be read.
+        PlanError: there is no such template; the message lists those there are.
+    """
+    path = _template_path(name, folder, settings)
+    if path is None:
+        known = ", ".join(repr(known) for known in template_names(settings)) or "none"
+        missing = Diagnostic(
+            code="E107",
+            message=f"there is no goal template {name!r}",
+            pointer="/goal_template",
+            hint=f"there are {known}; or give the path of a file beside the job",
+        )
+        raise PlanError(tuple(locate_diagnostics([missing], document)), document.source)
+    return read_named_document(path, "/goal_template", document)
+
+
+def read_template(name: str, folder: Path, document: Document, settings: Settings) -> GoalTemplate:
+    """Return a goal template by its name, or by its path beside the job.
+
+    Raises:
+        DocumentError: it cannot be read.
+        PlanError: there is no such template, or it is faulty.
+    """
+    return read_model(read_template_document(name, folder, document, settings), GoalTemplate)
+
+
+def template_names(settings: Settings) -> list[str]:
+    """Return the names of the project's and of the shipped goal templates."""
+    folders = [*settings.templates, _shipped_templates()]
+    return sorted({path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.yaml")})
+
+
+def _template_path(name: str, folder: Path, settings: Settings) -> Path | None:
+    if _is_template_path(name):
+        return folder / name
+    for home in (*settings.templates, _shipped_templates()):
+        for suffix in (".yaml", ".yml", ".json", ".toml"):
+            if (home / f"{name}{suffix}").is_file():
+                return home / f"{name}{suffix}"
+    return find_template(name, _pack_settings(settings), settings.root)
+
+
+def _is_template_path(name: str) -> bool:
+    return "/" in name or name.endswith((".yaml", ".yml", ".json", ".toml"))
+
+
+def _shipped_templates() -> Path:
+    with as_file(files("wavewright.config.goals")) as folder:
+        return folder
+
+
+def read_named_document(path: Path, pointer: str, document: Document) -> Document:
+    """Read a file that a document names; one that cannot be read is a fault at the place of the name."""
+    try:
+        content = read_bytes(path, DEFAULT_LIMITS)
+    except DocumentError as error:
+        faults = tuple(
+            replace(fault, pointer=pointer, span=document.nearest_span(pointer)) for fault in error.faults
+        )
+        raise DocumentError(document.source, faults) from error
+    return read_document(content, str(path))
+
+
+def _pack_settings(settings: Settings) -> dict[str, JsonObject]:
+    return {name: given for name, given in settings.packs.items() if isinstance(given, dict)}

@@ -1,0 +1,356 @@
+"""The people of a replay: they say what they said when the run was recorded.
+
+What nobody was asked then is approved, since a replay calls nothing that has an effect; a question that a planner did
+not ask then has no answer.
+
+Replay a run of the journal under another planner, other prompts or another reviewer.
+
+A *replay* gives the recorded outputs of the run's tools to the real pipeline once more. It begins after the plan was
+accepted, or before, where somebody else is to plan; it is no run of the journal, writes nothing and leaves the
+recorded run as it is. Only models that are asked anew cost anything, and that counts in the purse.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import Final
+
+from wavewright.config.settings import Settings
+from wavewright.engine.default_pipeline import default_pipeline
+from wavewright.engine.pipeline.cancellation import CancellationToken
+from wavewright.engine.pipeline.context import (
+    ApprovalRequest,
+    Ports,
+    RunContext,
+    RunRequest,
+    withhold_package,
+)
+from wavewright.engine.pipeline.services import OpenServices, open_services
+from wavewright.engine.project.tools import tools_of_goal
+from wavewright.engine.recordings.recorded_calls import recorded_calls
+from wavewright.engine.recordings.recorded_models import RecordedAnswers, ReplayedModels, ignore_model_use
+from wavewright.engine.recordings.recorded_tools import (
+    CallMiss,
+    RecordedTools,
+    ReusingJournal,
+    UnrecordedCall,
+)
+from wavewright.engine.recordings.replay_settings import (
+    ReplayOptions,
+    ReplayRejected,
+    live_roles,
+    replay_settings,
+)
+from wavewright.engine.session import ignore_run_event, utc_now
+from wavewright.engine.targets.waves import no_plan_reason
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Event, ModelCalled, Noted, PlanAccepted, RunStarted
+from wavewright.executor.store.journal import new_run_id
+from wavewright.planner.diagnostics.diagnostic import PlanError
+from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.ports.fallback_ladder import Ladder
+from wavewright.planner.ports.model_port import ModelOutcome, ModelUse, OnUse, Role
+from wavewright.planner.types import RunId
+from wavewright.reviewer.package.builder import build_package
+from wavewright.reviewer.records import Package, ReviewResult
+from wavewright.tools.functions.tool import Tool
+from wavewright.tools.workers.services import make_services
+
+
+@dataclass(slots=True)
+class RecordedRespondents:
+    """Approves and answers as it was approved and answered."""
+
+    _refused: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
+    _answers: dict[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> RecordedRespondents:
+        """Return the people of a run."""
+        people = cls()
+        for event in events:
+            if not isinstance(event, Noted):
+                continue
+            needs = event.body.get("needs")
+            if event.topic == "approval" and not event.body.get("approved") and isinstance(needs, list):
+                people._refused.add(tuple(str(need) for need in needs))
+            elif event.topic == "answer":
+                people._answers[str(event.body.get("question"))] = str(event.body.get("answer"))
+        return people
+
+    async def approve(self, request: ApprovalRequest) -> bool:
+        """Return whether it was approved; whatever was not asked is."""
+        return request.needs not in self._refused
+
+    async def ask(self, question: UserQuestion) -> str | None:
+        """Return what was answered to the same question."""
+        return self._answers.get(question.question)
+
+
+_FAILED_OUTCOMES: Final[frozenset[ModelOutcome]] = frozenset({"failed", "timeout", "over_budget"})
+_DECIDING_ROLES: Final[frozenset[Role]] = frozenset({"planner", "reviewer", "recovery", "judge"})
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """One of the two runs that are compared."""
+
+    state: RunState
+    package: Package | None
+    """None where it ended before there was one."""
+    ending: str = ""
+    """Why it ended so, where there is no package."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan in force at the end."""
+        return None if self.state.plan is None else Plan.model_validate(self.state.plan)
+
+    @property
+    def status(self) -> str:
+        """How it ended."""
+        return self.state.finished.status if self.state.finished is not None else "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """A recorded run, and what it comes to in the replay."""
+
+    replay_options: ReplayOptions
+    before: ComparedRun
+    after: ComparedRun
+    tools: dict[str, Tool]
+    misses: tuple[CallMiss, ...] = ()
+    unanswered: tuple[str, ...] = ()
+    """Questions to models that the record has no answer to, and that nobody could be asked."""
+    live_calls: tuple[UnrecordedCall, ...] = ()
+    live_uses: tuple[ModelUse, ...] = ()
+    """What models were asked anew."""
+    changed_tools: tuple[str, ...] = ()
+    """Tools whose contract is another one since the run, a sentence each."""
+
+    @property
+    def is_same_verdict(self) -> bool:
+        """Whether the replay comes to the verdict of the run."""
+        return self.before.status == self.after.status
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything that the replay wanted to know was on record, or could be asked."""
+        return not self.misses and not self.unanswered
+
+    @property
+    def silent_models(self) -> tuple[ModelUse, ...]:
+        """The last question to each role that decides something and got no answer at all to what it was asked anew.
+
+        A model that refuses or is cut off has been heard; one that cannot be reached or paid has not.
+        """
+        heard = {use.role for use in self.live_uses if use.outcome not in _FAILED_OUTCOMES}
+        last = {
+            use.role: use for use in self.live_uses if use.role in _DECIDING_ROLES and use.role not in heard
+        }
+        return tuple(last.values())
+
+
+async def replay_run(
+    run: RunId,
+    events: Sequence[Event],
+    settings: Settings,
+    wish: ReplayOptions,
+    *,
+    on_use: OnUse = ignore_model_use,
+) -> ReplayResult:
+    """Replay a run.
+
+    Args:
+        run: The run.
+        events: What the journal holds of it.
+        settings: The project's.
+        wish: What is to be different.
+        on_use: Told of each question to a model that is asked anew.
+
+    Raises:
+        ReplayRefused: the run cannot be replayed, or a wish makes no sense for it.
+        PlanError: the recorded plan is not sound with the tools as they are now.
+        ModelConfigError, PromptError: a model cannot be asked at all; a template is faulty.
+    """
+    before = _recorded_run(run, events)
+    wished = replay_settings(wish, settings)
+    answers = RecordedAnswers.of(events)
+    had_models = answers.has_review or "planner" in answers.models
+    plans_anew = _makes_new_plan(wish, events, had_models=had_models)
+    goal = Goal.model_validate(_started(events).goal)
+    changed = tuple(_changed_tools(_started(events), goal, settings, before))
+    tools = RecordedTools(recorded_calls(events), calls_live=wish.live)
+    journal = ReusingJournal(tools.calls, run)
+    replay = new_run_id(time.time())
+    await journal.append(replay, list(_initial_events(events, replay, plans_anew=plans_anew)))
+    await journal.close_run(replay)
+    models = ReplayedModels(answers, live_roles=live_roles(wish), misses=tools.misses, on_use=on_use)
+    has_model = settings.model is not None
+    async with _services(wished, wish, models, had_models=had_models, has_model=has_model) as opened:
+        ports = Ports(
+            journal=journal,
+            settings=wished,
+            services=opened.services,
+            budget_store=opened.budget_store,
+            approver=(people := RecordedRespondents.of(events)),
+            asker=people,
+            clock=utc_now,
+            on_event=ignore_run_event,
+            cancellation=CancellationToken(),
+            wrap_tools=tools.wrap,
+            publish=withhold_package,
+        )
+        after, brought = await _replay(ports, replay, plans_anew=plans_anew)
+    return ReplayResult(
+        wish,
+        before,
+        after,
+        brought,
+        tuple(tools.misses),
+        tuple(models.unanswered),
+        tuple(tools.unrecorded_calls),
+        tuple(models.live_uses),
+        changed,
+    )
+
+
+async def _replay(ports: Ports, replay: RunId, *, plans_anew: bool) -> tuple[ComparedRun, dict[str, Tool]]:
+    try:
+        ended = await default_pipeline(ports).run(RunContext(RunRequest(run=replay)))
+    except PlanError as error:
+        if not plans_anew:
+            raise
+        # That nobody could make a sound plan is what the replay came to.
+        state = fold(await ports.journal.load(replay))
+        first = next((found for found in error.diagnostics if found.severity == "error"), None)
+        because = f": {first.code}: {first.message}" if first is not None else ""
+        return ComparedRun(state, None, f"there is no sound plan{because}"), {}
+    context = ended.context
+    return ComparedRun(context.state, context.package, ended.halted or ""), dict(context.tools)
+
+
+def _recorded_run(run: RunId, events: Sequence[Event]) -> ComparedRun:
+    """Return the run as it was.
+
+    Raises:
+        ReplayRefused: it had no plan, or has not ended.
+    """
+    state = fold(events)
+    if state.started is None or state.accepted is None:
+        otherwise = (
+            f"run {run!r} ended before a plan was accepted: it called no tool, so there is nothing to replay"
+        )
+        raise ReplayRejected(
+            no_plan_reason(state, otherwise),
+            f"`wavewright show {run} --format events` prints what there is",
+        )
+    if state.finished is None or state.is_interrupted:
+        raise ReplayRejected(
+            f"run {run!r} has not come to its end: it has no verdict to compare with",
+            f"let it come to its end first: `wavewright resume {run}`",
+        )
+    reviews = [ReviewResult.model_validate(noted.body) for noted in state.notes if noted.topic == "review"]
+    goal, plan = Goal.model_validate(state.started.goal), Plan.model_validate(state.accepted.plan)
+    return ComparedRun(state, build_package(plan, goal, state, reviews[-1] if reviews else None, {}))
+
+
+def _makes_new_plan(wish: ReplayOptions, events: Sequence[Event], *, had_models: bool) -> bool:
+    """Return whether somebody is to make the plan once more.
+
+    Raises:
+        ReplayRefused: other prompts are wanted for a run that asked no model.
+    """
+    if wish.planner is not None:
+        return True
+    if wish.prompt_dir is None:
+        return False
+    if not had_models and wish.reviewer is None:
+        raise ReplayRejected(
+            "the run neither planned nor reviewed with a model, so no prompt can make a difference",
+            "name a model as well, with --planner or --reviewer",
+        )
+    opening = takewhile(lambda event: not isinstance(event, PlanAccepted), events)
+    return any(isinstance(event, ModelCalled) and event.use.role == "planner" for event in opening)
+
+
+def _initial_events(events: Sequence[Event], replay: RunId, *, plans_anew: bool) -> Iterator[Event]:
+    """Yield what the replay begins with: all up to the plan, or what there was before anybody planned."""
+    is_first = True
+    for event in events:
+        if isinstance(event, RunStarted):
+            yield replace(event, run=replay)
+        elif not plans_anew:
+            yield event
+            if isinstance(event, PlanAccepted):
+                return
+        elif isinstance(event, Noted) and event.topic == "draft" and is_first:
+            # A template's plan stands at the foot of the planner's ladder; a given one is what is replaced.
+            is_first = False
+            if event.body.get("rung") == "template":
+                yield event
+
+
+def _started(events: Sequence[Event]) -> RunStarted:
+    return next(event for event in events if isinstance(event, RunStarted))
+
+
+def _changed_tools(started: RunStarted, goal: Goal, settings: Settings, before: ComparedRun) -> Iterator[str]:
+    """Yield what is another one since the run, of the tools that its plan names.
+
+    Raises:
+        ReplayRefused: one of them is gone.
+    """
+    assert before.plan is not None
+    here = tools_of_goal(goal, settings, make_services(settings))
+    for name in dict.fromkeys(step.tool for step in before.plan.steps):
+        if name not in here:
+            raise ReplayRejected(
+                f"the run called the tool {name!r}, which neither this project nor a pack brings any more",
+                suggest_name(name, list(here), what="tools")
+                or "bring the tool back: a replay needs its signature",
+            )
+        version = started.versions.get(f"tool {name}")
+        if version is not None and version != here[name].signature.version:
+            yield f"tool {name!r} has changed since the run; its recorded outputs are used all the same"
+
+
+@asynccontextmanager
+async def _services(
+    wished: Settings, wish: ReplayOptions, models: ReplayedModels, *, had_models: bool, has_model: bool
+) -> AsyncGenerator[OpenServices]:
+    """Open whom the replay asks: nobody, where all answers are on record."""
+    asks = models if had_models or wish.asks_models else None
+    if not models.live_roles or wished.model is None:
+        yield OpenServices(make_services(wished, asks))
+        return
+    async with open_services(wished) as opened:
+        models.real = opened.services.models
+        # What a worker is by its signature hangs on the project's settings, not on who is asked here.
+        services = replace(opened.services, models=asks, has_model=has_model)
+        if not had_models:
+            services = replace(services, ladders=_recorded_ladders(services.ladders, wish))
+        yield OpenServices(services, opened.budget_store)
+
+
+def _recorded_ladders(ladders: Mapping[str, Ladder], wish: ReplayOptions) -> dict[str, Ladder]:
+    """Return the ladders without models where the run had none and nobody wants one."""
+    without = {
+        name for name, wanted in (("reviewer", wish.reviewer), ("recovery", wish.planner)) if wanted is None
+    }
+    return {
+        name: ladder.model_copy(
+            update={
+                "rungs": tuple(rung for rung in ladder.rungs if name not in without or rung.name != "model")
+            }
+        )
+        for name, ladder in ladders.items()
+    }

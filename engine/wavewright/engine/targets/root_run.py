@@ -1,0 +1,167 @@
+"""What a target's run has found that is a target of the next wave; and whether it can find any.
+
+The root run of a job with several targets, while their runs are worked on.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from wavewright.config.documents import Source
+from wavewright.engine.jobs.resolving import TARGET, ResolvedJob
+from wavewright.engine.pipeline.context import PackageVerdict, Ports, RunContext
+from wavewright.engine.pipeline.services import pending_draft
+from wavewright.engine.targets.waves import Target, TargetWaves, read_targets, target_waves, waves_after
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Noted
+from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.references import check_expansion
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.expressions import ExpressionError, evaluate, render
+from wavewright.planner.plans.goal_resolution import goal_with_input
+from wavewright.planner.plans.graph import superseded_by
+from wavewright.planner.types import Json, JsonObject, RunId, StepId
+
+
+def check_expansion_of_job(order: ResolvedJob, tools: Mapping[str, ToolSignature]) -> tuple[Diagnostic, ...]:
+    """Return what is wrong with how a job finds further targets, over the plan that it brings."""
+    expansion, draft = order.expansion, order.draft
+    if expansion is None or draft is None:
+        return ()
+    plan = bind_plan(draft.plan, order.goal, tools)
+    subject = CheckContext(plan, order.goal, tools, order.goal.limits)
+    return expansion.origin.place(check_expansion(subject, expansion.text, expansion.pointer))
+
+
+def require_valid_expansion(order: ResolvedJob, tools: Mapping[str, ToolSignature]) -> None:
+    """Raise an error where a job would find no targets however it runs.
+
+    Raises:
+        PlanError: what is wrong, at its place.
+    """
+    if found := check_expansion_of_job(order, tools):
+        assert order.expansion is not None
+        raise PlanError(found, order.expansion.origin.document.source)
+
+
+def found_targets(expand: str | None, state: RunState) -> tuple[list[Target], str]:
+    """Return what the expansion gives over a run's steps, each once, and what is to be said where that is not all.
+
+    A step that was superseded is read as the one that stands for it. A run whose steps did not end well has found
+    nothing: that is no fault of the job. What is said holds nothing that a step has brought.
+    """
+    if expand is None or state.plan is None or state.started is None:
+        return [], ""
+    steps: JsonObject = {str(step): output for step, output in state.outputs().items()}
+    for old, new in reversed(superseded_by(Plan.model_validate(state.plan)).items()):
+        if new in steps:
+            steps[old] = steps[StepId(new)]
+    inputs = state.plan.get("inputs")
+    variables: JsonObject = {"steps": steps, "inputs": inputs if isinstance(inputs, dict) else {}}
+    now = dt.datetime.fromtimestamp(state.started.now, dt.UTC)
+    try:
+        value: Json = render(expand, lambda expression: evaluate(expression, variables, now))
+    except ExpressionError:
+        return [], "nothing was looked for: the expansion has no value"
+    if not isinstance(value, list):
+        return [], "nothing was looked for: the expansion gave no list"
+    found = list(read_targets(value))
+    left_out = len(value) - len(found)
+    said = f"{left_out} of {len(value)} that were found can be no target" if left_out else ""
+    return list(dict.fromkeys(found)), said
+
+
+@dataclass(slots=True)
+class TargetRoot:
+    """The root run while its targets run: its context after each note."""
+
+    ports: Ports
+    context: RunContext
+    waves: TargetWaves
+    """How far it is."""
+    waiting_targets: set[str] = field(default_factory=set[str])
+    """Targets that wait for a person."""
+    tokens_used: dict[RunId, int] = field(default_factory=dict[RunId, int])
+    """Tokens of models, by the run of a target: what it has used, or may use as long as it runs."""
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether the tokens of the job are bounded."""
+        budget = self.context.goal.limits.budget if self.context.goal is not None else None
+        return budget is not None and budget.tokens is not None
+
+    @property
+    def token_share(self) -> int | None:
+        """Tokens that one more target may use: its share of what the others have left; none where nothing bounds it."""
+        budget = self.context.goal.limits.budget if self.context.goal is not None else None
+        if budget is None or budget.tokens is None:
+            return None
+        waves = self.waves
+        waiting = sum(waves.runs.get(target.name) not in self.tokens_used for target in waves.current())
+        return (budget.tokens - sum(self.tokens_used.values())) // max(1, min(waves.targets.at_once, waiting))
+
+    @classmethod
+    def of(cls, ports: Ports, context: RunContext) -> TargetRoot:
+        """Return the root run as its events leave it."""
+        waves = target_waves(context.state)
+        assert waves is not None
+        return cls(ports, context, waves)
+
+    @property
+    def max_packages(self) -> int:
+        """Packages of one target that somebody looks at."""
+        validation, goal = self.ports.validation, self.context.goal
+        if validation is None:
+            return 0
+        own = None if goal is None else goal.limits.iterations
+        return validation.max_packages if own is None else own
+
+    def verdict_on(self, target: str) -> PackageVerdict | None:
+        """Return what was said of the package that a target has sent last; it will do where nobody looks any more."""
+        sent = self.waves.packages[target]
+        if self.ports.validation is None or self.max_packages == 0:
+            return PackageVerdict(accepted=True, package="", iteration=sent.iteration)
+        return self.ports.validation.verdict_on(target, sent.iteration)
+
+    def runnable_targets(self) -> list[Target]:
+        """Return the targets of the wave in hand that wait for nobody."""
+        return [target for target in self.waves.current() if not self._waits(target.name)]
+
+    def _waits(self, target: str) -> bool:
+        sent = self.waves.packages.get(target)
+        awaits = sent is not None and not sent.is_judged and self.verdict_on(target) is None
+        return awaits or target in self.waiting_targets
+
+    async def note(self, topic: str, body: JsonObject) -> None:
+        """Journal one step of it."""
+        noted = Noted(self.ports.clock().timestamp(), topic, body)
+        await self.ports.journal.append(self.context.run, [noted])
+        self.ports.on_event(noted)
+        # Others may have noted something since this began to be written: it is added to what there is now.
+        self.context = replace(self.context, state=fold([noted], self.context.state))
+        self.waves = waves_after(self.waves, noted)
+
+
+def tokens_used_by(state: RunState) -> int:
+    """Return the tokens that the models of a run have used."""
+    return sum(use.tokens for use in state.uses.values())
+
+
+def job_of_target(root: TargetRoot, target: Target, tokens: int | None) -> ResolvedJob:
+    """Return what the run of a target is made of; with its share of the tokens where they are bounded."""
+    state = root.context.state
+    assert state.started is not None
+    base = root.context.goal or Goal.model_validate(state.started.goal)
+    goal = goal_with_input(base, root.waves.text, TARGET, target.name)
+    changes: dict[str, object] = {"target": target.name}
+    if tokens is not None and goal.limits.budget is not None:
+        budget = goal.limits.budget.model_copy(update={"tokens": tokens})
+        changes["limits"] = goal.limits.model_copy(update={"budget": budget})
+    goal = goal.model_copy(update=changes)
+    return ResolvedJob(goal, pending_draft(state), Source(f"job {goal.title}", ""))

@@ -1,0 +1,276 @@
+"""Waves of targets: what a job with several targets has done, and what it does next.
+
+Each *target* is a run of the job's goal. A *wave of targets* is begun when every target of the one before has ended,
+and holds what those have found, each once. All of it follows from the notes of the root run, so a job that was cut off
+goes on where it was.
+
+Whose a run is: a daemon's job's, a job's with several targets, or nobody's but its own.
+
+A run that is part of something larger goes on with that: resumed alone it would leave its job waiting for an answer
+that was used up, or a root run that knows nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from immutables import Map
+
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Noted
+from wavewright.executor.store.job_records import JobRow, JobState
+from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.journal import Journal
+from wavewright.planner.language.goals import JobTarget, JobTargets
+from wavewright.planner.types import Json, JsonObject, RunId
+
+TARGETS_WANTED: Final = "targets"
+"""Topic of the note that a run is one of several targets, and of which."""
+TARGET_STARTED: Final = "target_started"
+TARGET_PACKAGE_SENT: Final = "target_sent"
+"""Topic of the note that a target's package is out and awaits its verdict."""
+TARGET_PACKAGE_JUDGED: Final = "target_judged"
+"""Topic of the note of that verdict."""
+TARGET_COMPLETED: Final = "target_completed"
+TARGET_FAILED: Final = "target_failed"
+TARGET_INTERRUPTED: Final = "target_interrupted"
+"""Topic of the note of an unforeseen fault while the job was being stopped; the target has not ended."""
+MAX_NAME_LENGTH: Final = 128
+_MAX_NAMES: Final = 10
+
+TargetStatus: TypeAlias = Literal["achieved", "not_achieved", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One target, and the wave in which it is looked at."""
+
+    name: str
+    priority: int = 0
+    wave: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TargetEnd:
+    """How the run of a target has ended."""
+
+    status: TargetStatus
+    found: tuple[Target, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPackage:
+    """The package that a target has sent last, where somebody looks at it."""
+
+    iteration: int
+    """Which of the target's packages it is, from 1."""
+    is_judged: bool = False
+
+
+_NO_RUNS: Map[str, RunId] = Map()
+_NO_ENDS: Map[str, TargetEnd] = Map()
+_NO_PACKAGES: Map[str, TargetPackage] = Map()
+
+
+@dataclass(frozen=True, slots=True)
+class TargetWaves:
+    """How far a job with targets is."""
+
+    targets: JobTargets
+    text: str = ""
+    """The goal's text before inputs were put into it."""
+    runs: Map[str, RunId] = _NO_RUNS
+    """Runs of the targets that were begun."""
+    ends: Map[str, TargetEnd] = _NO_ENDS
+    packages: Map[str, TargetPackage] = _NO_PACKAGES
+    """What was sent of targets that await a verdict, or have had one."""
+
+    def current(self) -> list[Target]:
+        """Return the targets of the wave in hand that have not ended; none where all is done."""
+        for wave in self._waves():
+            if left := self._left(wave):
+                return left
+        return []
+
+    def known(self) -> list[Target]:
+        """Return every target so far, also those that the wave in hand has found; each once."""
+        return [target for wave in self._waves() for target in wave]
+
+    @property
+    def completed(self) -> int:
+        """Targets of which something came."""
+        return sum(end.status != "failed" for end in self.ends.values())
+
+    @property
+    def failed(self) -> list[str]:
+        """Targets of which nothing came, in order."""
+        return [target.name for target in self.known() if self._has_failed(target)]
+
+    @property
+    def awaiting(self) -> list[str]:
+        """Targets whose package has no verdict yet, by name."""
+        return sorted(
+            name for name, sent in self.packages.items() if not sent.is_judged and name not in self.ends
+        )
+
+    def is_in_progress(self, target: str) -> bool:
+        """Whether a target was begun, has not ended and awaits no verdict."""
+        sent = self.packages.get(target)
+        return target in self.runs and target not in self.ends and (sent is None or sent.is_judged)
+
+    def summary(self) -> str:
+        """Return what came of it, in a sentence."""
+        known = self.known()
+        names: dict[TargetStatus, list[str]] = {"achieved": [], "not_achieved": [], "failed": []}
+        for target in known:
+            if (end := self.ends.get(target.name)) is not None:
+                names[end.status].append(target.name)
+        parts = [f"{len(names['achieved'])} of {len(known)} targets achieved"]
+        parts += [f"not achieved: {some_names(names['not_achieved'])}"] * bool(names["not_achieved"])
+        parts += [f"failed: {some_names(names['failed'])}"] * bool(names["failed"])
+        if left_out := self._left_out(known):
+            parts.append(f"left out: {left_out} more that were found, for {self.targets.most} are the most")
+        return "; ".join(parts)
+
+    def _left_out(self, known: Iterable[Target]) -> int:
+        """Return how many targets were found that are too many."""
+        found = {one.name for end in self.ends.values() for one in end.found}
+        return len(found - {target.name for target in known})
+
+    def _has_failed(self, target: Target) -> bool:
+        end = self.ends.get(target.name)
+        return end is not None and end.status == "failed"
+
+    def _left(self, wave: Iterable[Target]) -> list[Target]:
+        return [target for target in wave if target.name not in self.ends]
+
+    def _waves(self) -> Iterator[list[Target]]:
+        """Yield each wave whose targets are known: its targets of higher priority first."""
+        known, found = set[str](), [_target_of(one) for one in self.targets.first]
+        for number in range(self.targets.depth + 1):
+            fresh: dict[str, Target] = {}
+            for target in found:
+                if target.name not in known and len(known) + len(fresh) < self.targets.most:
+                    fresh.setdefault(target.name, replace(target, wave=number))
+            if not fresh:
+                return
+            wave = sorted(fresh.values(), key=lambda target: -target.priority)
+            yield wave
+            known |= fresh.keys()
+            found = [one for target in wave for one in self._found(target)]
+
+    def _found(self, target: Target) -> tuple[Target, ...]:
+        end = self.ends.get(target.name)
+        return end.found if end is not None else ()
+
+
+def target_waves(state: RunState) -> TargetWaves | None:
+    """Return how far a run with targets is; none where it is a run like any other."""
+    waves: TargetWaves | None = None
+    for noted in state.notes:
+        if noted.topic == TARGETS_WANTED:
+            waves = initial_waves(noted)
+        elif waves is not None:
+            waves = waves_after(waves, noted)
+    return waves
+
+
+def initial_waves(noted: Noted) -> TargetWaves:
+    """Return how far it is when nothing was done yet."""
+    return TargetWaves(JobTargets.model_validate(noted.body["targets"]), str(noted.body.get("text", "")))
+
+
+def waves_after(waves: TargetWaves, noted: Noted) -> TargetWaves:
+    """Return how far it is after one more note."""
+    name = str(noted.body.get("target", ""))
+    match noted.topic:
+        case "target_started":
+            return replace(waves, runs=waves.runs.set(name, RunId(str(noted.body["run"]))))
+        case "target_sent":
+            number = noted.body.get("iteration")
+            sent = TargetPackage(number if isinstance(number, int) else 1)
+            return replace(waves, packages=waves.packages.set(name, sent))
+        case "target_judged":
+            judged = replace(waves.packages[name], is_judged=True)
+            return replace(waves, packages=waves.packages.set(name, judged))
+        case "target_completed" | "target_failed":
+            status: TargetStatus = "achieved" if noted.body.get("status") == "achieved" else "not_achieved"
+            if noted.topic == TARGET_FAILED:
+                status = "failed"
+            found = noted.body.get("found")
+            targets = tuple(read_targets(found if isinstance(found, list) else []))
+            end = TargetEnd(status, targets, str(noted.body.get("reason", "")))
+            return replace(waves, ends=waves.ends.set(name, end))
+        case _:
+            return waves
+
+
+def read_targets(values: Iterable[Json]) -> Iterator[Target]:
+    """Yield the targets in a list that a step has made: names, or objects with `name` and `priority`.
+
+    What can be no name is left out: the list may come from outside.
+    """
+    for value in values:
+        name, priority = (value.get("name"), value.get("priority")) if isinstance(value, dict) else (value, 0)
+        if isinstance(name, str) and (name := name.strip()) and _can_be_shown(name):
+            is_number = isinstance(priority, int) and not isinstance(priority, bool)
+            yield Target(name, priority if is_number and isinstance(priority, int) else 0)
+
+
+def targets_json(targets: Iterable[Target]) -> list[Json]:
+    """Return targets as notes have them."""
+    return [{"name": target.name, "priority": target.priority} for target in targets]
+
+
+def some_names(names: list[str]) -> str:
+    """Return names, the first few of many."""
+    shown = ", ".join(names[:_MAX_NAMES])
+    return shown if len(names) <= _MAX_NAMES else f"{shown} and {len(names) - _MAX_NAMES} more"
+
+
+def _can_be_shown(name: str) -> bool:
+    return len(name) <= MAX_NAME_LENGTH and name.isprintable()
+
+
+def _target_of(given: str | JobTarget) -> Target:
+    return Target(given.name, given.priority) if isinstance(given, JobTarget) else Target(given)
+
+
+OPEN_JOB_STATES: Final[Sequence[JobState]] = ("queued", "running", "parked", "awaiting")
+"""States of jobs that have not ended."""
+
+
+async def job_of_run(journal: Journal, jobs: JobStore, run: RunId) -> JobRow | None:
+    """Return the job of a daemon that a run belongs to, as its own or as that of a target; none where it has ended."""
+    rows = await jobs.list_jobs(OPEN_JOB_STATES)
+    # A run that has asked is named by its question; only else must the journals of jobs with targets be read.
+    asking = {decision.job for decision in await jobs.list_decisions() if decision.run == run}
+    for row in rows:
+        if row.run == run or row.job in asking:
+            return row
+    for row in rows:
+        if _may_have_targets(row.request) and run in target_runs(fold(await journal.load(row.run))):
+            return row
+    return None
+
+
+def target_runs(state: RunState) -> frozenset[RunId]:
+    """Return the runs of a root run's targets; none where it is a run like any other."""
+    waves = target_waves(state)
+    return frozenset() if waves is None else frozenset(waves.runs.values())
+
+
+def no_plan_reason(state: RunState, otherwise: str) -> str:
+    """Return why a run has no plan: its targets' runs have theirs, or else what is given."""
+    if target_waves(state) is None:
+        return otherwise
+    shown = f"`wavewright show {state.run}` lists them"
+    return f"run {state.run!r} is that of a job with several targets, each with a run of its own: {shown}"
+
+
+def _may_have_targets(request: JsonObject) -> bool:
+    job = request.get("job")
+    return "targets" in job if isinstance(job, dict) else True

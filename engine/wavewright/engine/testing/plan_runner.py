@@ -1,0 +1,224 @@
+"""Run plans for tests: the real pipeline, in a folder of its own, with stubs where the test gives some.
+
+The runner is called like a plain function, from plain and from async tests alike. No model is asked unless the test is
+marked as live or brings a cassette.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+
+from wavewright.engine.testing.claims import assertion_failure, unknown_name
+from wavewright.engine.testing.doubles import CallRecorder, ScriptedUser, Stub
+from wavewright.engine.testing.model_guard import LIVE_MARKER
+from wavewright.engine.testing.plans import read_tested_plan
+from wavewright.engine.testing.project import ProjectUnderTest
+from wavewright.engine.testing.run_view import RunView
+from wavewright.planner.ports.model_port import ModelError
+from wavewright.tools.models.cassette.errors import CassetteError, how_to_record
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+    from wavewright.engine.pipeline.context import RunRequest
+    from wavewright.executor.events.types import Event
+
+T = TypeVar("T")
+_RECORD_HINT = (
+    f"record it: mark a test that makes this run with @pytest.mark.{LIVE_MARKER}, and run it once with "
+    "WAVEWRIGHT_CASSETTE_MODE=record and a model that answers"
+)
+_RECOVERY_SUFFIX = re.compile(r"_\d+$")
+
+
+@dataclass(slots=True, repr=False)
+class PlanRunner:
+    """Runs jobs and plans of the project under test."""
+
+    project: ProjectUnderTest
+    new_folder: Callable[[], Path]
+    """Makes a temporary folder for a run."""
+    last: RunView | None = None
+    """The latest run of the test."""
+
+    def __repr__(self) -> str:
+        return f"<runs plans of {self.project.root}>"
+
+    def __call__(
+        self,
+        file: str | os.PathLike[str],
+        *,
+        plan: str | os.PathLike[str] | None = None,
+        stubs: Mapping[str, Stub] | None = None,
+        real: Collection[str] = (),
+        cassette: str | os.PathLike[str] | None = None,
+        without_model: bool = False,
+        approve: bool = True,
+        answers: Sequence[str] = (),
+        as_of: dt.datetime | str | None = None,
+    ) -> RunView:
+        """Run a job, a plan or a goal template and return the run.
+
+        Args:
+            file: The job, the plan or the goal template.
+            plan: A plan in place of the job's own.
+            stubs: Answers in the place of tools, by step or by tool; a step's goes first.
+            real: Tools that write or send and are called all the same.
+            cassette: File of recorded answers of models, to be replayed; a live test records it anew under
+                `WAVEWRIGHT_CASSETTE_MODE=record`.
+            without_model: Runs as if no model were configured.
+            approve: What is said where a person must approve.
+            answers: For the planner's questions, in their order.
+            as_of: What `now()` gives.
+        """
+        __tracebackhide__ = True
+        with self.project.as_working_folder():
+            settings = self._settings(cassette, without_model=without_model)
+            self._refuse_unknown_stubs(file, plan, stubs or {})
+            request = self._request(file, plan, as_of)
+            calls = CallRecorder(stubs or {}, real)
+            people = ScriptedUser(approves=approve, answers=answers)
+            try:
+                self.last = run_to_end(lambda: _run(request, settings, calls, people))
+            except (CassetteError, ModelError) as error:
+                # Only a live test records, whatever the mode in the environment says.
+                if self.project.is_live or not _is_answer_unrecorded(error, settings):
+                    raise
+                raise CassetteError(str(getattr(error, "message", error)), _RECORD_HINT) from None
+        if calls.faults:
+            raise assertion_failure("\n".join(calls.faults))
+        return self.last
+
+    def latest(self) -> RunView:
+        """Return the latest run of the test."""
+        __tracebackhide__ = True
+        if self.last is None:
+            raise assertion_failure("nothing has run in this test yet: call run_plan first")
+        return self.last
+
+    def _settings(self, cassette: str | os.PathLike[str] | None, *, without_model: bool) -> Settings:
+        __tracebackhide__ = True
+        given = self.project.settings()
+        state = self.new_folder()
+        settings = replace(
+            given,
+            state_dir=state,
+            journal=state / "journal.sqlite",
+            journal_url=None,
+            output_dir=state / "packages",
+        )
+        if without_model:
+            return replace(settings, model=None)
+        if cassette is not None:
+            if given.model is None:
+                raise _unused_cassette_failure(cassette, is_live=self.project.is_live)
+            mode = given.cassette_mode if self.project.is_live else "replay"
+            return replace(settings, cassette=self.project.root / cassette, cassette_mode=mode)
+        is_replayed = settings.cassette is not None and settings.cassette_mode == "replay"
+        if settings.model is not None and not (self.project.is_live or is_replayed):
+            raise assertion_failure(
+                f"error: the project asks the model {settings.model!r}, and this test may ask none\n"
+                f"  = help: mark it with @pytest.mark.{LIVE_MARKER} to ask it,\n"
+                "          replay recorded answers with run_plan(…, cassette=FILE),\n"
+                "          or run without a model with run_plan(…, without_model=True)"
+            )
+        return settings
+
+    def _refuse_unknown_stubs(
+        self, file: str | os.PathLike[str], plan: str | os.PathLike[str] | None, stubs: Mapping[str, Stub]
+    ) -> None:
+        """Fail where a stub answers for nothing: most often a step or a tool that is called otherwise by now."""
+        __tracebackhide__ = True
+        if not stubs:
+            return
+        order, tools = read_tested_plan(self.project, file, plan)
+        draft = order.draft
+        if draft is None or (draft.rung != "given" and self.project.settings().model is not None):
+            return  # a model plans: how the steps are called is not known yet
+        known = set(tools).union(*((step.id, step.tool) for step in draft.plan.steps))
+        for name in stubs:
+            # A step that recovery adds is called after the one that it replaces: `prices_2`.
+            if name not in known and _RECOVERY_SUFFIX.sub("", name) not in known:
+                raise unknown_name(name, known, what="step or tool", of=f"job {order.goal.job!r}")
+
+    def _request(
+        self,
+        file: str | os.PathLike[str],
+        plan: str | os.PathLike[str] | None,
+        as_of: dt.datetime | str | None,
+    ) -> RunRequest:
+        from wavewright.engine.cli.common.arguments import parse_instant
+        from wavewright.engine.pipeline.context import RunRequest
+
+        return RunRequest(
+            job_file=self.project.file(file),
+            plan_file=None if plan is None else self.project.file(plan),
+            as_of=parse_instant(as_of, "as_of") if isinstance(as_of, str) else as_of,
+        )
+
+
+def _is_answer_unrecorded(error: CassetteError | ModelError, settings: Settings) -> bool:
+    """Whether an answer is missing that a cassette is to be asked for."""
+    return settings.cassette is not None and getattr(error, "hint", None) == how_to_record(settings.cassette)
+
+
+def _unused_cassette_failure(cassette: str | os.PathLike[str], *, is_live: bool) -> BaseException:
+    """Return the failure of a test whose cassette nobody would look into: the run would be one without a model."""
+    where = "'model:' in wavewright.yaml" + (" or WAVEWRIGHT_MODEL" if is_live else "")
+    of_environment = "" if is_live else ";\n          what the environment names counts for live tests only"
+    return assertion_failure(
+        f"error: no model is configured, so nothing is asked of the cassette {str(cassette)!r}\n"
+        f"  = help: name the model whose answers it holds with {where}{of_environment}"
+    )
+
+
+async def _run(request: RunRequest, settings: Settings, calls: CallRecorder, people: ScriptedUser) -> RunView:
+    from wavewright.engine.session import run_request
+    from wavewright.executor.sqlite.journal import SqliteJournal
+
+    events: list[Event] = []
+    async with SqliteJournal(settings.journal) as journal:
+        ended = await run_request(
+            request,
+            settings=settings,
+            journal=journal,
+            approver=people,
+            asker=people,
+            on_event=events.append,
+            tools_through=calls.wrap_tools,
+        )
+    return RunView(
+        ended.context,
+        tuple(events),
+        tuple(calls.calls),
+        tuple(people.approvals),
+        settings.state_dir,
+        ended.halted,
+    )
+
+
+def run_to_end(work: Callable[[], Coroutine[object, object, T]]) -> T:
+    """Run async work to its end, in a thread of its own where this one runs an event loop already."""
+    if not _in_event_loop():
+        return anyio.run(work)
+    with ThreadPoolExecutor(1, thread_name_prefix="run_plan") as alone:
+        return alone.submit(anyio.run, work).result()
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        trio = sys.modules.get("trio")
+        return trio is not None and bool(trio.lowlevel.in_trio_run())
+    return True

@@ -1,0 +1,216 @@
+"""Whole runs for tests: for real once, from a recording ever after.
+
+A *recorded run* is run with its real tools and models where pytest is given `--wavewright-record`, and what they
+answered is kept beside the test. Without the option it happens again from that file, offline: nothing is called, no
+model is asked, nothing is written.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wavewright.engine.testing.claims import assertion_failure
+from wavewright.engine.testing.doubles import Call, ScriptedUser
+from wavewright.engine.testing.model_guard import MODEL_REQUESTS_VARIABLE
+from wavewright.engine.testing.plan_runner import run_to_end
+from wavewright.engine.testing.project import ProjectUnderTest
+from wavewright.engine.testing.run_view import RunView
+
+if TYPE_CHECKING:
+    from wavewright.engine.pipeline.context import RunRequest
+    from wavewright.engine.recordings.job_recording import JobRecording
+    from wavewright.engine.recordings.recording_file import Recording, RecordingError
+
+RECORD_OPTION = "--wavewright-record"
+"""Runs for real, and records anew."""
+_NOT_RECORDED_HINT = (
+    "nothing was kept, for it would not replay; a model that cannot be reached leaves no answer to be recorded: "
+    "see that it answers, and record once more"
+)
+FOLDER = "recordings"
+"""Of recordings, beside the test's file."""
+
+
+def recording_fixture(request: pytest.FixtureRequest) -> RecordedRuns:
+    """Return what a test runs jobs with: the fixture `recorded_run`."""
+    project: ProjectUnderTest = request.getfixturevalue("wavewright_project")
+    # Tests of two classes may have one name.
+    within = "".join(f"{each.name}." for each in request.node.listchain() if isinstance(each, pytest.Class))
+    name = re.sub(r"[^\w.-]+", "-", f"{within}{request.node.name}").strip("-")
+    folder = request.path.parent / FOLDER / request.path.stem
+    return RecordedRuns(
+        project, folder, name, is_recording=bool(request.config.getoption(RECORD_OPTION, default=False))
+    )
+
+
+@dataclass(slots=True, repr=False)
+class RecordedRuns:
+    """Runs jobs of the project under test from recordings."""
+
+    project: ProjectUnderTest
+    folder: Path
+    """Where the recordings of the test's file are."""
+    test: str
+    is_recording: bool = False
+    runs: int = 0
+    """How many the test has made."""
+
+    def __repr__(self) -> str:
+        return f"<recorded runs of {self.project.root}>"
+
+    def __call__(
+        self,
+        file: str | os.PathLike[str],
+        *,
+        plan: str | os.PathLike[str] | None = None,
+        name: str | None = None,
+        approve: bool = True,
+        answers: Sequence[str] = (),
+        as_of: dt.datetime | str | None = None,
+    ) -> RunView:
+        """Run a job, a plan or a goal template and return the run.
+
+        Args:
+            file: The job, the plan or the goal template.
+            plan: A plan in place of the job's own.
+            name: Of the recording; the test's name where absent.
+            approve: What is said where a person must approve.
+            answers: For the planner's questions, in their order.
+            as_of: What `now()` gives; the instant of the recording where absent.
+        """
+        __tracebackhide__ = True
+        self.runs += 1
+        number = f"-{self.runs}" if self.runs > 1 else ""
+        kept = self.folder / f"{name or self.test + number}.json"
+        with self.project.as_working_folder():
+            request = self._request(file, plan, as_of)
+            recording = (
+                self._record(request, ScriptedUser(approves=approve, answers=answers))
+                if self.is_recording
+                else self._read(kept)
+            )
+            # Whoever records looks at the replay, too: what is asserted and pinned now holds ever after.
+            people = ScriptedUser(approves=approve, answers=answers)
+            ran = self._replay(request, recording, kept, people)
+            if self.is_recording:
+                _write_recording(kept, recording)
+        made = _calls_made(ran)
+        return RunView(ran.context, ran.events, made, tuple(people.approvals), self.folder, ran.halted)
+
+    def _record(self, request: RunRequest, people: ScriptedUser) -> Recording:
+        from wavewright.config.settings import load_settings
+        from wavewright.engine.recordings.job_recording import record_job
+
+        # Who records has a model, a key and folders of their own; who replays needs none of them.
+        settings = load_settings(self.project.root)
+
+        async def record() -> tuple[JobRecording, Recording]:
+            return await record_job(request, settings, approver=people, asker=people)
+
+        with _model_requests_on():
+            _, recording = run_to_end(record)
+        return recording
+
+    def _read(self, kept: Path) -> Recording:
+        from wavewright.engine.recordings.recording_file import RecordingError, read_recording
+
+        __tracebackhide__ = True
+        if not kept.exists():
+            raise assertion_failure(
+                f"there is no recording {kept}: run this test once with `pytest {RECORD_OPTION}`"
+            )
+        try:
+            return read_recording(kept)
+        except RecordingError as error:
+            raise self._unusable_failure(error) from None
+
+    def _replay(
+        self, request: RunRequest, recording: Recording, kept: Path, people: ScriptedUser
+    ) -> JobRecording:
+        from wavewright.engine.recordings.job_recording import missing_calls_error, replay_job
+        from wavewright.engine.recordings.recording_file import RecordingError
+
+        __tracebackhide__ = True
+        settings = self.project.settings()
+
+        async def replay() -> JobRecording:
+            return await replay_job(request, settings, recording, file=kept, approver=people, asker=people)
+
+        try:
+            ran = run_to_end(replay)
+            if ran.misses:
+                raise missing_calls_error(kept, ran.misses)
+        except RecordingError as error:
+            # From nothing: pytest would show what was caught, traceback and all, above the message.
+            raise self._unusable_failure(error) from None
+        return ran
+
+    def _unusable_failure(self, error: RecordingError) -> BaseException:
+        mend = _NOT_RECORDED_HINT if self.is_recording else f"{error.hint}: `pytest {RECORD_OPTION}`"
+        return assertion_failure(f"error: {error.message}\n  = help: {mend}")
+
+    def _request(
+        self,
+        file: str | os.PathLike[str],
+        plan: str | os.PathLike[str] | None,
+        as_of: dt.datetime | str | None,
+    ) -> RunRequest:
+        from wavewright.engine.cli.common.arguments import parse_instant
+        from wavewright.engine.pipeline.context import RunRequest
+
+        request = RunRequest(
+            job_file=self.project.file(file),
+            as_of=parse_instant(as_of, "as_of") if isinstance(as_of, str) else as_of,
+        )
+        return request if plan is None else replace(request, plan_file=self.project.file(plan))
+
+
+def _write_recording(file: Path, recording: Recording) -> None:
+    from wavewright.engine.recordings.recording_file import write_recording
+
+    write_recording(file, recording)
+
+
+def _calls_made(ran: JobRecording) -> tuple[Call, ...]:
+    """Return the calls of a run as a test looks at them: by step and item, whichever ended first."""
+    from wavewright.engine.recordings.recorded_calls import recorded_calls
+
+    calls = recorded_calls(ran.events)
+    return tuple(
+        Call(
+            call.step,
+            call.tool,
+            call.params,
+            call.index,
+            output=call.output,
+            error=None if call.error is None else call.error.message,
+        )
+        for call in sorted(calls, key=lambda call: (call.step, call.index or 0))
+    )
+
+
+@contextmanager
+def _model_requests_on() -> Generator[None]:
+    """Let models be asked for a while: whoever records says so on the command line."""
+    before = os.environ.pop(MODEL_REQUESTS_VARIABLE, None)
+    library = sys.modules.get("pydantic_ai.models")
+    switch = None if library is None else vars(library)["ALLOW_MODEL_REQUESTS"]
+    try:
+        if library is not None:
+            vars(library)["ALLOW_MODEL_REQUESTS"] = True
+        yield
+    finally:
+        if before is not None:
+            os.environ[MODEL_REQUESTS_VARIABLE] = before
+        if library is not None:
+            vars(library)["ALLOW_MODEL_REQUESTS"] = switch

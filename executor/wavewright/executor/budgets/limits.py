@@ -1,0 +1,304 @@
+"""Which budgets a model call counts towards, and whether it may still be made.
+
+A *pot* is one sum that is kept: of a run, of the work in it, of a job, of a day, of a step. Sums are kept in whole
+units (calls, tokens, billionths of a dollar, millionths of a second), so that what is put aside and given back again
+leaves nothing behind. Nothing here keeps anything: see `purse.py` and `purse_store.py`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from wavewright.config.sections import BudgetSettings, BudgetsSection
+from wavewright.planner.language.plan import Budget
+from wavewright.planner.ports.budgets import (
+    Allowance,
+    BudgetExceeded,
+    BudgetScope,
+    RemainingBudget,
+    Reservation,
+    Spend,
+)
+from wavewright.planner.ports.model_port import ModelUse, Role
+
+LimitScope: TypeAlias = Literal["run", "job", "day", "step"]
+Measure: TypeAlias = Literal["calls", "tokens", "usd", "seconds"]
+
+FINISHING_ROLES: Final[frozenset[Role]] = frozenset({"recovery", "reviewer", "judge"})
+"""Roles that may spend what is held back of a run's budget: without a review and a recovery the rest was in vain."""
+
+MEASURES: Final[tuple[Measure, ...]] = ("calls", "tokens", "usd", "seconds")
+_UNITS: Final[dict[Measure, int]] = {"calls": 1, "tokens": 1, "usd": 10**9, "seconds": 10**6}
+_MAX_UNITS: Final = 10**15
+"""Units beyond which no figure is believed: sums of many such still fit SQLite's integers."""
+
+
+class Amount(NamedTuple):
+    """What was spent or is put aside, in whole units."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: int = 0
+    """Billionths of a US dollar."""
+    seconds: int = 0
+    """Millionths of a second."""
+
+    def plus(self, other: Amount) -> Amount:
+        """Return the sum."""
+        return Amount(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def minus(self, other: Amount) -> Amount:
+        """Return the difference."""
+        return Amount(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def spend(self) -> Spend:
+        """Return the same in dollars and seconds."""
+        return Spend(self.calls, self.tokens, self.usd / _UNITS["usd"], self.seconds / _UNITS["seconds"])
+
+
+NO_AMOUNT: Final = Amount()
+
+
+class BudgetCounter(NamedTuple):
+    """One sum."""
+
+    kind: Literal["run", "work", "job", "day", "step"]
+    """`work`: of a run, what all roles but `FINISHING_ROLES` spend."""
+    name: str
+    """The run, the job or the day."""
+    step: str = ""
+
+
+Totals: TypeAlias = Callable[[BudgetCounter], Amount]
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """The most that one pot may hold of one measure."""
+
+    scope: LimitScope
+    counter: BudgetCounter
+    measure: Measure
+    limit: int
+    whole: int
+    """The budget itself: more than `most` where a part of it is held back."""
+    setting: str
+    """Where the budget is set, for the mend."""
+
+
+class BudgetLimits:
+    """The configured budgets, and those of goals."""
+
+    def __init__(self, configured: BudgetsSection) -> None:
+        self._configured = configured
+        self._run_budgets = dict[str, Budget]()
+
+    def limit_run(self, run: str, budget: Budget | None) -> None:
+        """Hold a run to its goal's own budget; the latest word counts."""
+        if budget is None:
+            self._run_budgets.pop(run, None)
+        else:
+            self._run_budgets[run] = budget
+
+    def check(self, account: BudgetScope, day: str, amount: Spend, totals: Totals) -> Amount:
+        """Return what is to be put aside for a call.
+
+        A price that is not a finite number is an unknown one: it counts as nothing, and is refused under any budget
+        of money.
+
+        Raises:
+            OverBudget: it is more than is left.
+        """
+        asked = reserved_amount(amount)
+        is_priceless = amount.usd in (math.inf, -math.inf) or amount.usd != amount.usd
+        for bound in self._limits(account, day):
+            if bound.measure == "usd" and is_priceless:
+                raise BudgetExceeded(
+                    f"what the call costs is not known, and {_SCOPE_NAMES[bound.scope]} has a budget in US dollars",
+                    scope=bound.scope,
+                    hint="say what the model costs under `models.prices` in wavewright.yaml",
+                )
+            left = max(0, bound.limit - getattr(totals(bound.counter), bound.measure))
+            if getattr(asked, bound.measure) > left:
+                raise _refusal(bound, getattr(asked, bound.measure), left)
+        return asked
+
+    def left(self, account: BudgetScope, day: str, totals: Totals) -> Allowance:
+        """Return what an account could still reserve."""
+        left: dict[LimitScope, dict[Measure, int]] = {"run": {}, "job": {}, "day": {}, "step": {}}
+        for bound in self._limits(account, day):
+            rest = max(0, bound.limit - getattr(totals(bound.counter), bound.measure))
+            known = left[bound.scope]
+            known[bound.measure] = min(rest, known.get(bound.measure, rest))
+        spent = {pot.kind: totals(pot).spend() for pot in counters_of(account, day)}
+
+        def of(scope: LimitScope) -> RemainingBudget:
+            return _remaining(left[scope], spent.get(scope, Spend()))
+
+        return Allowance(run=of("run"), job=of("job"), day=of("day"), step=of("step"))
+
+    def _limits(self, account: BudgetScope, day: str) -> Iterator[_Limit]:
+        """Yield what an account is held to, the narrowest first."""
+        configured = self._configured
+        pots = {pot.kind: pot for pot in counters_of(account, day)}
+        if "step" in pots:
+            yield from _limits_of("step", pots["step"], account.step_budget, "the step's `budget.{}`")
+        if account.run is not None:
+            for budget, setting in (
+                (self._run_budgets.get(account.run), "`limits.budget.{}` of the goal"),
+                (configured.run, "`budgets.run.{}` in wavewright.yaml"),
+            ):
+                if "work" in pots:
+                    share = configured.recovery_share
+                    yield from _limits_of("run", pots["work"], budget, setting, held_back=share)
+                yield from _limits_of("run", pots["run"], budget, setting)
+        if "job" in pots:
+            yield from _limits_of("job", pots["job"], configured.job, "`budgets.job.{}` in wavewright.yaml")
+        yield from _limits_of("day", pots["day"], configured.day, "`budgets.day.{}` in wavewright.yaml")
+
+
+def counters_of(account: BudgetScope, day: str) -> tuple[BudgetCounter, ...]:
+    """Return the sums that a call counts towards."""
+    pots = [BudgetCounter("day", day)]
+    if account.job is not None:
+        pots.append(BudgetCounter("job", account.job))
+    if account.run is not None:
+        pots.append(BudgetCounter("run", account.run))
+        if account.role not in FINISHING_ROLES:
+            pots.append(BudgetCounter("work", account.run))
+    if account.step is not None:
+        pots.append(BudgetCounter("step", account.run or "", account.step))
+    return tuple(pots)
+
+
+def reserved_amount(amount: Spend) -> Amount:
+    """Return an amount in whole units, rounded up; what is negative or no number counts as nothing."""
+    return Amount(*(_units(measure, getattr(amount, measure)) or 0 for measure in MEASURES))
+
+
+def settled_amount(spent: Spend, reserved: Amount) -> Amount:
+    """Return what a call came to; a figure that nobody can believe is replaced by what was put aside for it."""
+    units = (_units(measure, getattr(spent, measure)) for measure in MEASURES)
+    return Amount(*(aside if given is None else given for given, aside in zip(units, reserved, strict=True)))
+
+
+def plausible_seconds(use: ModelUse) -> float | None:
+    """Return the seconds of a call that others may learn from: an answered one, with a figure to be believed."""
+    is_known = use.outcome == "answered" and math.isfinite(use.seconds) and use.seconds >= 0
+    return use.seconds if is_known else None
+
+
+def budget_day(seconds: float, latest: str | None) -> str:
+    """Return the date (UTC) of an instant, but never one before the latest on record.
+
+    A clock that goes back neither begins a day anew nor gives anything back.
+    """
+    today = dt.datetime.fromtimestamp(seconds, dt.UTC).date().isoformat()
+    return today if latest is None else max(today, latest)
+
+
+def _units(measure: Measure, value: float) -> int | None:
+    """Return a figure in whole units, rounded up; None where it is negative or no number."""
+    if isinstance(value, int):
+        return None if value < 0 else min(_MAX_UNITS, value * _UNITS[measure])
+    if not math.isfinite(value) or value < 0:
+        return None
+    units = min(value * _UNITS[measure], float(_MAX_UNITS))
+    # Up to what a float can tell apart: 0.1 dollars are not 100,000,001 billionths.
+    return math.ceil(round(units, 3))
+
+
+def _limits_of(
+    scope: LimitScope,
+    pot: BudgetCounter,
+    budget: BudgetSettings | Budget | None,
+    setting: str,
+    *,
+    held_back: float = 0.0,
+) -> Iterator[_Limit]:
+    if budget is None:
+        return
+    for measure in MEASURES:
+        given: float | None = getattr(budget, measure)
+        if given is None:
+            continue
+        whole = round(given * _UNITS[measure])
+        yield _Limit(scope, pot, measure, whole - int(whole * held_back), whole, setting.format(measure))
+
+
+def _remaining(rests: dict[Measure, int], spent: Spend) -> RemainingBudget:
+    usd, seconds = rests.get("usd"), rests.get("seconds")
+    return RemainingBudget(
+        calls=rests.get("calls"),
+        tokens=rests.get("tokens"),
+        usd=None if usd is None else usd / _UNITS["usd"],
+        seconds=None if seconds is None else seconds / _UNITS["seconds"],
+        spent=spent,
+    )
+
+
+_SCOPE_NAMES: Final[dict[LimitScope, str]] = {
+    "run": "the run",
+    "job": "the job",
+    "day": "the day",
+    "step": "the step",
+}
+
+
+def _refusal(bound: _Limit, asked: int, left: int) -> BudgetExceeded:
+    measure = bound.measure
+    budget = f"{_SCOPE_NAMES[bound.scope]}'s budget of {format_measure(measure, bound.whole)}"
+    wanted, remaining = format_measure(measure, asked), format_measure(measure, left)
+    message = f"the call may take {wanted}, and {budget} has {remaining} left"
+    if bound.limit < bound.whole:
+        message += f" beside the {format_measure(measure, bound.whole - bound.limit)} held back for review and recovery"
+    hint = f"raise {bound.setting}, or ask for less"
+    if bound.scope == "day":
+        hint += "; a new day begins at midnight UTC"
+    return BudgetExceeded(message, scope=bound.scope, hint=hint)
+
+
+def format_measure(measure: Measure, units: int) -> str:
+    """Return a figure as people read it."""
+    match measure:
+        case "calls":
+            return f"{units:,} call{'' if units == 1 else 's'}"
+        case "tokens":
+            return f"{units:,} token{'' if units == 1 else 's'}"
+        case "usd":
+            return f"${_format_figure(units / _UNITS['usd'], 4)}"
+        case "seconds":
+            return f"{_format_figure(units / _UNITS['seconds'], 1)} s"
+
+
+def _format_figure(figure: float, places: int) -> str:
+    """Return a figure with so many places, or with all that it has where those would show nothing of it."""
+    is_lost = 0 < figure < 10.0**-places
+    return f"{figure:.9f}".rstrip("0") if is_lost else f"{figure:,.{places}f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Put something aside."""
+
+    account: BudgetScope
+    amount: Spend
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Replace what was put aside by what it came to; without a use, by nothing at all: the call was never made."""
+
+    id: int
+    spent: Spend
+    use: ModelUse | None
+
+
+BudgetRequest: TypeAlias = Reserve | Settle
+
+
+BudgetReply: TypeAlias = Reservation | BudgetExceeded | None

@@ -1,0 +1,1 @@
+"""The events of a run, the state that they fold into, and both as JSON."""

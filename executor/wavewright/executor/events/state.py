@@ -1,0 +1,326 @@
+"""The state of a run: the fold of its events, and nothing else.
+
+`reduce` takes a state and an event and gives the next state. It reads no clock and does no I/O, so the same events
+give the same state in every process: live, after a crash, and years later from a file. Records are the events
+themselves, kept in persistent maps that share what did not change; a state that was handed out never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar, assert_never
+
+from immutables import Map
+
+from wavewright.executor.events.types import (
+    AnswerKept,
+    AttemptLogged,
+    Event,
+    GateRecord,
+    ItemFinished,
+    LoopToolCalled,
+    ModelCalled,
+    Noted,
+    OutputStreamed,
+    PlanAccepted,
+    RunFinished,
+    RungTaken,
+    RunStarted,
+    StepFinished,
+    StepStarted,
+    StepStatus,
+    WaveFinished,
+    WaveStarted,
+)
+from wavewright.planner.ports.model_port import ModelUse
+from wavewright.planner.types import Json, JsonObject, PlanHash, RunId, StepId, StepKey
+
+_E = TypeVar("_E")
+
+SUCCESSES: frozenset[StepStatus] = frozenset({"ok", "empty", "reused"})
+"""Statuses with which a step has an output."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaveRecord:
+    """One wave of one round: when it ran, and which steps it let start."""
+
+    wave: int
+    round: int
+    steps: tuple[StepId, ...]
+    started: float
+    finished: float | None = None
+
+
+_NO_STEPS: Map[StepId, StepFinished] = Map()
+_NO_ITEMS: Map[StepId, Map[int, ItemFinished]] = Map()
+_NO_ITEMS_OF_STEP: Map[int, ItemFinished] = Map()
+_NO_CALLS: Map[tuple[StepId, StepKey], StepStarted] = Map()
+_NO_WAVES: Map[tuple[int, int], WaveRecord] = Map()
+_NO_USES: Map[int, ModelUse] = Map()
+_NO_RUNGS: Map[int, RungTaken] = Map()
+_NO_LOOP_CALLS: Map[StepId, Map[int, LoopToolCalled]] = Map()
+_NO_LOOP_CALLS_OF_STEP: Map[int, LoopToolCalled] = Map()
+_NO_FAULTS: Map[tuple[StepId, int | None], AttemptLogged] = Map()
+MAX_FAULTS = 50
+"""Failed calls whose last attempt a state holds whole; the journal has the others."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RunState:
+    """What is known of a run after some of its events."""
+
+    started: RunStarted | None = None
+    plans: tuple[PlanAccepted, ...] = ()
+    """The first plan, then one for each patch."""
+    steps: Map[StepId, StepFinished] = _NO_STEPS
+    """How each step ended; the latest ending where a step ran again."""
+    items: Map[StepId, Map[int, ItemFinished]] = _NO_ITEMS
+    """Items of `for_each` steps, by position."""
+    begun: Map[tuple[StepId, StepKey], StepStarted] = _NO_CALLS
+    """Calls whose start was journaled, as that of a writing tool always is, and whose end is not known."""
+    wave_records: Map[tuple[int, int], WaveRecord] = _NO_WAVES
+    """By round and wave."""
+    notes: tuple[Noted, ...] = ()
+    uses: Map[int, ModelUse] = _NO_USES
+    """What each model call cost, numbered from 0 as they were settled."""
+    rung_records: Map[int, RungTaken] = _NO_RUNGS
+    """Every rung of a fallback ladder that was tried, numbered from 0: a run of many items takes many."""
+    loop_records: Map[StepId, Map[int, LoopToolCalled]] = _NO_LOOP_CALLS
+    """Tools that agents called inside their steps, numbered from 0 in each step."""
+    faults: Map[tuple[StepId, int | None], AttemptLogged] = _NO_FAULTS
+    """What the last failed attempt of a call raised and printed, by step and item; of `MOST_FAULTS` calls at most."""
+    finished: RunFinished | None = None
+    """How the run ended; `None` again as soon as a resumed run does anything."""
+
+    def __repr__(self) -> str:
+        # Not all of its events: `asyncio.run` writes down the result of what it ran when it puts signals back.
+        return f"<RunState of {self.run!r}: {len(self.steps)} steps, round {self.round}, finished={self.finished!r}>"
+
+    @property
+    def run(self) -> RunId | None:
+        """The run's id."""
+        return self.started.run if self.started else None
+
+    @property
+    def rungs(self) -> tuple[RungTaken, ...]:
+        """Every rung that was tried, in order; put together anew at each look."""
+        return _in_order(self.rung_records)
+
+    @property
+    def loop_calls(self) -> dict[StepId, tuple[LoopToolCalled, ...]]:
+        """Tools that agents called inside their steps, in order; put together anew at each look."""
+        return {step: _in_order(calls) for step, calls in self.loop_records.items()}
+
+    @property
+    def accepted(self) -> PlanAccepted | None:
+        """The acceptance of the plan in force."""
+        return self.plans[-1] if self.plans else None
+
+    @property
+    def plan(self) -> JsonObject | None:
+        """The plan in force, as JSON."""
+        return self.plans[-1].plan if self.plans else None
+
+    @property
+    def plan_hash(self) -> PlanHash | None:
+        """The hash of the plan in force."""
+        return self.plans[-1].plan_hash if self.plans else None
+
+    @property
+    def rung(self) -> str | None:
+        """Which rung of the ladder made the first plan; patches do not change that."""
+        return self.plans[0].rung if self.plans else None
+
+    @property
+    def round(self) -> int:
+        """How many patches the plan in force has seen."""
+        return self.plans[-1].round if self.plans else 0
+
+    @property
+    def patches(self) -> tuple[JsonObject, ...]:
+        """The patches that were applied, first to last."""
+        return tuple(accepted.patch for accepted in self.plans if accepted.patch is not None)
+
+    @property
+    def waves(self) -> tuple[WaveRecord, ...]:
+        """The waves in the order in which they ran."""
+        return tuple(self.wave_records[place] for place in sorted(self.wave_records))
+
+    @property
+    def gates(self) -> tuple[GateRecord, ...]:
+        """Every gate record, in the order of the plan's steps."""
+        return tuple(record for step in self._ordered() for record in step.gates)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the run was stopped before its end and can be resumed."""
+        return self.finished is not None and self.finished.status == "interrupted"
+
+    def status(self, step_id: StepId) -> StepStatus | None:
+        """Return how a step ended; `None` where it has not."""
+        record = self.steps.get(step_id)
+        return record.status if record else None
+
+    def is_present(self, step_id: StepId) -> bool:
+        """Whether readers see the step's output: it has one, and no red gate blocks it."""
+        record = self.steps.get(step_id)
+        return record is not None and record.status in SUCCESSES and blocking_gate(record.gates) is None
+
+    def outputs(self) -> Mapping[StepId, Json]:
+        """Return the outputs of the steps that are present."""
+        return {step_id: record.output for step_id, record in self.steps.items() if self.is_present(step_id)}
+
+    def _ordered(self) -> list[StepFinished]:
+        """Return the endings in the plan's order; those that the plan does not name come last, by id."""
+        place = {step_id: number for number, step_id in enumerate(_step_ids(self.plan))}
+        return sorted(
+            self.steps.values(), key=lambda record: (place.get(record.step, len(place)), record.step)
+        )
+
+
+def blocking_gate(gates: tuple[GateRecord, ...]) -> GateRecord | None:
+    """Return the first red gate that keeps an output from its readers."""
+    for record in gates:
+        if record.has_failed and record.severity == "block":
+            return record
+    return None
+
+
+def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - one case an event
+    """Return the state after one more event. Pure: same state and event, same result."""
+    match event:
+        case StepFinished():
+            return _with_step(state, event)
+        case ItemFinished():
+            known = state.items.get(event.step, _NO_ITEMS_OF_STEP)
+            return replace(
+                state,
+                items=state.items.set(event.step, known.set(event.index, event)),
+                begun=_without(state.begun, event),
+                finished=None,
+            )
+        case StepStarted():
+            return replace(state, begun=state.begun.set((event.step, event.key), event), finished=None)
+        case WaveStarted():
+            record = WaveRecord(event.wave, event.round, event.steps, event.at)
+            return replace(
+                state, wave_records=state.wave_records.set((event.round, event.wave), record), finished=None
+            )
+        case WaveFinished():
+            return _with_finished_wave(state, event)
+        case RunStarted():
+            return replace(state, started=event, finished=None)
+        case PlanAccepted():
+            return replace(state, plans=(*state.plans, event), finished=None)
+        case ModelCalled():
+            return replace(state, uses=state.uses.set(len(state.uses), event.use), finished=None)
+        case RungTaken():
+            taken = state.rung_records.set(len(state.rung_records), event)
+            return replace(state, rung_records=taken, finished=None)
+        case LoopToolCalled():
+            made = state.loop_records.get(event.step, _NO_LOOP_CALLS_OF_STEP)
+            calls = state.loop_records.set(event.step, made.set(len(made), event))
+            return replace(state, loop_records=calls, finished=None)
+        case AttemptLogged():
+            return _with_fault(state, event)
+        case OutputStreamed() | AnswerKept():
+            return state if state.finished is None else replace(state, finished=None)
+        case Noted():
+            return replace(state, notes=(*state.notes, event))
+        case RunFinished():
+            return replace(state, finished=event)
+        case _:
+            assert_never(event)
+
+
+def fold(events: Iterable[Event], state: RunState | None = None) -> RunState:
+    """Return the state after all the events: `reduce` one by one, with the endings of steps taken in bulk."""
+    folded = state if state is not None else RunState()
+    endings: list[StepFinished] = []
+    for event in events:
+        if isinstance(event, StepFinished):
+            endings.append(event)
+            continue
+        if endings:
+            folded = _with_steps(folded, endings)
+            endings = []
+        folded = reduce(folded, event)
+    return _with_steps(folded, endings) if endings else folded
+
+
+def _with_step(state: RunState, ending: StepFinished) -> RunState:
+    # Written out because `replace` costs as much as all the rest on the path of every step.
+    return RunState(
+        state.started,
+        state.plans,
+        state.steps.set(ending.step, ending),
+        state.items,
+        _without(state.begun, ending) if state.begun else state.begun,
+        state.wave_records,
+        state.notes,
+        state.uses,
+        state.rung_records,
+        state.loop_records,
+        state.faults,
+    )
+
+
+def _with_steps(state: RunState, endings: Iterable[StepFinished]) -> RunState:
+    begun = state.begun
+    steps = state.steps.mutate()
+    for ending in endings:
+        steps[ending.step] = ending
+        if begun:
+            begun = _without(begun, ending)
+    return RunState(
+        state.started,
+        state.plans,
+        steps.finish(),
+        state.items,
+        begun,
+        state.wave_records,
+        state.notes,
+        state.uses,
+        state.rung_records,
+        state.loop_records,
+        state.faults,
+    )
+
+
+def _without(
+    begun: Map[tuple[StepId, StepKey], StepStarted], ending: StepFinished | ItemFinished
+) -> Map[tuple[StepId, StepKey], StepStarted]:
+    """Strike out a write whose end is known; one that was cancelled may have taken effect, and stays."""
+    if ending.key is None or ending.status == "cancelled" or (ending.step, ending.key) not in begun:
+        return begun
+    return begun.delete((ending.step, ending.key))
+
+
+def _with_fault(state: RunState, event: AttemptLogged) -> RunState:
+    place = (event.step, event.index)
+    if not event.traceback or (place not in state.faults and len(state.faults) >= MAX_FAULTS):
+        return state if state.finished is None else replace(state, finished=None)
+    return replace(state, faults=state.faults.set(place, event), finished=None)
+
+
+def _in_order(numbered: Map[int, _E]) -> tuple[_E, ...]:
+    return tuple(numbered[number] for number in range(len(numbered)))
+
+
+def _with_finished_wave(state: RunState, event: WaveFinished) -> RunState:
+    place = (event.round, event.wave)
+    record = state.wave_records.get(place)
+    if record is None:
+        return state
+    return replace(
+        state, wave_records=state.wave_records.set(place, replace(record, finished=event.at)), finished=None
+    )
+
+
+def _step_ids(plan: JsonObject | None) -> list[str]:
+    steps = plan.get("steps") if plan else None
+    if not isinstance(steps, list):
+        return []
+    return [str(step["id"]) for step in steps if isinstance(step, dict) and "id" in step]

@@ -1,0 +1,296 @@
+"""Events: everything a run does, in order, as data.
+
+The state of a run is a fold over its events and nothing else; progress, log, report and `resume` are readers of
+this one stream. An event is immutable, JSON, and says what happened, never what should happen next. Times are
+seconds since the epoch (UTC).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.ports.model_port import ModelQuestion, ModelUse
+from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, PlanHash, RunId, StepId, StepKey
+from wavewright.tools.functions.tool import AgentToolCall
+
+StepStatus: TypeAlias = Literal["ok", "empty", "failed", "skipped", "blocked", "cancelled", "reused"]
+"""How a step ends. `reused`: its output comes from the journal of this run's earlier plan or of another run."""
+
+ErrorKind: TypeAlias = Literal[
+    "tool", "transient", "timeout", "params", "output", "expression", "items", "cancelled", "interrupted"
+]
+"""What a failure is, from a fixed list: the only thing of an error that a recovery planner may see."""
+
+
+@dataclass(frozen=True, slots=True)
+class TracebackFrame:
+    """One line of a traceback."""
+
+    file: str
+    """Relative to the working directory where it lies in there."""
+    line: int
+    function: str
+    code: str = ""
+    """The line's text, without secrets; empty where the file cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepError:
+    """Why a step or an item failed."""
+
+    kind: ErrorKind
+    message: str
+    attempts: int = 1
+    hint: str | None = None
+    frames: tuple[TracebackFrame, ...] = ()
+    """Where the exception was raised: the last frames of the tool's own code, the innermost last."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateRecord:
+    """What one gate looked at and found."""
+
+    gate: GateId
+    step: StepId
+    kind: Literal["check", "schema", "fresh_within", "required", "judge"]
+    severity: GateSeverity
+    verdict: Literal["pass", "fail", "error", "not_evaluated"]
+    """`error`: the gate could not be asked; `not_evaluated`: there were no items to ask it about. Both count as red."""
+    looked_at: str
+    """The expression or fields, with the values found, short enough for one line of a report."""
+    message: str = ""
+    hint: str | None = None
+    index: int | None = None
+    """The item, where the gate is asked once a call of a `for_each` step."""
+    template_gate: GateId | None = None
+    """The goal template's gate that this one stands for."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the gate did not pass."""
+        return self.verdict != "pass"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryOf:
+    """Which run another one repeats, and what of it is done anew."""
+
+    run: RunId
+    origin: RunId
+    """The first of a chain of retries: its id is part of the keys of calls that are not done anew."""
+    anew: tuple[StepId, ...] = ()
+    """Steps that are called again although they had ended well."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A run exists, for this job and goal."""
+
+    run: RunId
+    at: float
+    job: str
+    goal: JsonObject
+    """The resolved goal, as JSON."""
+    now: float
+    """The instant that `now()` gives all through the run."""
+    versions: dict[str, str] = field(default_factory=dict[str, str])
+    tool_code: dict[str, str] = field(default_factory=dict[str, str])
+    """By tool, a hash of its function's code, for tools that are Python functions."""
+    retry: RetryOf | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAccepted:
+    """A plan passed the checker and became the run's: the first one, or one that a patch made."""
+
+    at: float
+    plan: JsonObject
+    plan_hash: PlanHash
+    rung: str
+    """Which rung of the ladder made it: `given`, `template`, `llm`, `repaired`, `suggested`, `minimal`, `patch`."""
+    round: int = 0
+    warnings: tuple[JsonObject, ...] = ()
+    patch: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaveStarted:
+    """The steps of one wave may start."""
+
+    at: float
+    wave: int
+    steps: tuple[StepId, ...]
+    round: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    """A step's first call is about to be made.
+
+    Journaled before the call for tools that write, and for every tool where the process of an earlier attempt died.
+    """
+
+    at: float
+    step: StepId
+    key: StepKey
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFinished:
+    """One item of a `for_each` step is done; lets a resumed run skip it."""
+
+    at: float
+    step: StepId
+    index: int
+    key: StepKey | None
+    """None where the item's parameters could not be made."""
+    status: Literal["ok", "empty", "failed", "reused"]
+    output: Json = None
+    error: StepError | None = None
+    seconds: float = 0.0
+    attempts: int = 1
+    withheld: tuple[str, ...] = ()
+    """As of a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepFinished:
+    """A step has ended, with its output and what its gates found."""
+
+    at: float
+    step: StepId
+    status: StepStatus
+    key: StepKey | None = None
+    output: Json = None
+    error: StepError | None = None
+    gates: tuple[GateRecord, ...] = ()
+    started: float | None = None
+    seconds: float = 0.0
+    attempts: int = 0
+    items: tuple[int, int] | None = None
+    """Succeeded and all, for a `for_each` step."""
+    reason: str | None = None
+    """Why it was skipped, blocked, cancelled or reused."""
+    withheld: tuple[str, ...] = ()
+    """Fields of the output in which the journal has `[redacted]` in place of a secret; `""` stands for all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaveFinished:
+    """Every step of one wave has ended."""
+
+    at: float
+    wave: int
+    round: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCalled:
+    """A language model was asked; what it cost, answered or not."""
+
+    at: float
+    use: ModelUse
+
+
+@dataclass(frozen=True, slots=True)
+class RungTaken:
+    """A rung of a fallback ladder was tried."""
+
+    at: float
+    rung: RungRecord
+    step: StepId | None = None
+    index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStreamed:
+    """A piece of an output that is still being made; the output itself comes with the step's end."""
+
+    at: float
+    step: StepId
+    text: str
+    index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoopToolCalled:
+    """An agent called a tool inside its step."""
+
+    at: float
+    step: StepId
+    call: AgentToolCall
+    index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptLogged:
+    """What one attempt of a call raised, printed and logged; there is none of an attempt that did nothing of these.
+
+    Every text is without secrets and of bounded size: the end of it where it was longer.
+    """
+
+    at: float
+    step: StepId
+    attempt: int
+    index: int | None = None
+    traceback: str = ""
+    """As Python prints it, from the tool's own code on; empty where nothing was raised."""
+    stdout: str = ""
+    stderr: str = ""
+    log: str = ""
+    """Log records, a line each: time (UTC), level, logger and message."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerKept:
+    """A model's answer, or an output that an agent got, as it stands in the journal for a run that is resumed.
+
+    No watcher is told of it: what came of the answer is told by other events.
+    """
+
+    at: float
+    key: str
+    """What was asked, as `tools/models/remembering.py` makes it."""
+    answer: JsonObject
+    """Without secrets."""
+    question: ModelQuestion | None = None
+    """What the model was asked; none where it is a tool's output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Something a phase above the executor did or decided: `approval`, `review`, `package`, `warning`."""
+
+    at: float
+    topic: str
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """The run has ended; `interrupted` can be resumed."""
+
+    at: float
+    status: Literal["achieved", "not_achieved", "failed", "interrupted"]
+    reason: str = ""
+
+
+Event: TypeAlias = (
+    RunStarted
+    | PlanAccepted
+    | WaveStarted
+    | StepStarted
+    | ItemFinished
+    | StepFinished
+    | WaveFinished
+    | ModelCalled
+    | RungTaken
+    | OutputStreamed
+    | LoopToolCalled
+    | AttemptLogged
+    | AnswerKept
+    | Noted
+    | RunFinished
+)

@@ -1,0 +1,403 @@
+"""A call, from being ready to its ending.
+
+Whatever makes a call unnecessary is looked for first: that it was finished in an earlier part of the run, that an
+equal call of a reading tool serves it, that it is a write of which nobody knows whether it took effect. What is
+left is called, attempt by attempt, and its ending recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.executor.events.types import ItemFinished, StepError, StepFinished, StepStarted, StepStatus
+from wavewright.executor.run.failures import AttemptFailure, may_retry, seconds_before_retry
+from wavewright.executor.run.ports import Clock, GateRecords
+from wavewright.executor.run.program import CompiledStep
+from wavewright.executor.run.recording import WHOLE_OUTPUT, EventRecorder, WithheldCheck
+from wavewright.executor.run.reuse import FinishedCall, ReuseIndex, ReuseSource
+from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall, SchedulerPort, item_call
+from wavewright.executor.run.step_runner import (
+    SkippedStep,
+    StepRunner,
+    checked_output,
+    fan_out_items,
+    fan_out_key,
+    fan_out_result,
+    is_empty,
+)
+from wavewright.executor.store.journal import Journal
+from wavewright.planner.types import Json, StepId, StepKey
+
+ItemStatus: TypeAlias = Literal["ok", "empty", "failed", "reused"]
+
+_WITHHELD = StepError(
+    "output",
+    "the call was made in an earlier part of the run, and the plan now reads a secret of its output that the journal"
+    " does not keep",
+    attempts=0,
+    hint="start a new run; a tool that is safe to repeat says so with idempotent=True, and is called again",
+)
+
+
+def _is_repeatable(compiled: CompiledStep) -> bool:
+    return compiled.tool.only_reads or compiled.tool.signature.idempotent
+
+
+class CallExecutor:
+    """Performs the calls of one execution."""
+
+    def __init__(  # noqa: PLR0913 - the parts of an execution that a call needs
+        self,
+        stage: SchedulerPort,
+        runner: StepRunner,
+        ledger: EventRecorder,
+        journal: Journal | None,
+        *,
+        lacks: WithheldCheck,
+        prior: RunState,
+        retry_failed: bool,
+        announces: bool,
+        donor: ReuseSource | None,
+        clock: Clock,
+    ) -> None:
+        self._stage = stage
+        self._runner = runner
+        self._ledger = ledger
+        self._journal = journal
+        self._is_withheld = lacks
+        self._prior = prior
+        self._retry_failed = retry_failed
+        self._announces = announces
+        self._reuse_source = donor
+        self._clock = clock
+        self._reuse = ReuseIndex(prior)
+
+    async def execute(self, call: ScheduledCall) -> None:
+        """Bring a call as far as it goes now: to its ending, or to the wait before its next attempt."""
+        compiled = call.compiled or self._begin(call)
+        if compiled is None or not (call.is_prepared or await self._prepare(call, compiled)):
+            return
+        await self._ledger.check_lease()
+        call.attempt += 1
+        outcome = await self._runner.attempt(call, compiled)
+        if isinstance(outcome, AttemptFailure):
+            self._after_failure(call, compiled, outcome)
+        else:
+            self._succeed(call, compiled, outcome)
+
+    def _begin(self, call: ScheduledCall) -> CompiledStep | None:
+        """Start on a step; return it compiled where it is one call that can go on."""
+        call.started, call.clock_start = self._clock.wall(), self._clock.monotonic()
+        call.visible = self._stage.visible(call.step.id)
+        begun = self._runner.begin(call)
+        if isinstance(begun, CompiledStep):
+            call.compiled = begun
+            return begun
+        if isinstance(begun, FanOut):
+            self._begin_fan_out(begun)
+        elif isinstance(begun, SkippedStep):
+            self._stage.finish_step(
+                StepFinished(at=self._clock.wall(), step=call.step.id, status="skipped", reason=begun.reason)
+            )
+        else:
+            self._fail(call, begun)
+        return None
+
+    # -- is the call necessary?
+
+    async def _prepare(self, call: ScheduledCall, compiled: CompiledStep) -> bool:
+        """Give a call its parameters and its key; answer whether it has to be made."""
+        if call.key is None and (error := self._runner.prepare(call, compiled)) is not None:
+            self._fail(call, error)
+            return False
+        key = call.key
+        assert key is not None
+        if self._is_replayed(call, compiled, key) or self._is_reused_from_retried_run(call, compiled, key):
+            return False
+        if compiled.tool.only_reads:
+            call.is_prepared = call.step.supersedes is not None or not (
+                self._is_deduplicated(call, key)
+                or (
+                    compiled.tool.signature.cache_for is not None
+                    and not self._is_anew(call)
+                    and await self._is_cached(call, compiled, key)
+                )
+            )
+        else:
+            call.is_prepared = self._may_change(call, compiled, key)
+        if call.is_prepared and (self._announces or compiled.tool.signature.writes):
+            self._ledger.record(StepStarted(self._clock.wall(), call.step.id, key))
+            self._stage.commit_now()
+            await self._ledger.committed()
+        return call.is_prepared
+
+    def _is_replayed(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
+        """Whether this very call ended in an earlier part of the run; then its ending stands."""
+        record = self._prior_ending(call)
+        if record is None or record.key != key or not self._is_still_valid(record):
+            return False
+        if self._is_withheld(record, call.fan_out is not None) and _is_repeatable(compiled):
+            return False
+        if self._is_withheld(record, False):
+            self._fail(call, _WITHHELD)
+        elif isinstance(record, StepFinished):
+            self._stage.replay_step(record)
+        elif call.fan_out is not None:
+            self._finish_item(call.fan_out, record)
+        return True
+
+    def _prior_ending(self, call: ScheduledCall) -> FinishedCall | None:
+        if call.fan_out is None:
+            return self._prior.steps.get(call.step.id)
+        items = self._prior.items.get(call.step.id)
+        return items.get(call.index) if items else None
+
+    def is_finished_earlier(self, step_id: StepId) -> bool:
+        """Whether a step ended in an earlier part of the run in a way that stands, if its call is still the same."""
+        record = self._prior.steps.get(step_id)
+        return record is not None and self._is_still_valid(record)
+
+    def _is_still_valid(self, record: FinishedCall) -> bool:
+        if record.status in SUCCESSES:
+            return True
+        # A write that may have taken effect is not repeated for a word that speaks of failures in general.
+        is_unclear = record.error is not None and record.error.kind == "interrupted"
+        return record.status == "failed" and (is_unclear or not self._retry_failed)
+
+    def _is_anew(self, call: ScheduledCall) -> bool:
+        return self._reuse_source is not None and call.step.id in self._reuse_source.anew
+
+    def _is_reused_from_retried_run(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
+        """Whether this very call ended well in the run that this one retries; then its output is this run's."""
+        ending = self._reuse_source.find(call, key) if self._reuse_source is not None else None
+        if ending is None or isinstance(checked_output(ending.output, compiled.tool), AttemptFailure):
+            return False
+        if self._is_withheld(ending, True) and _is_repeatable(compiled):
+            return False
+        if self._is_withheld(ending, False):
+            self._fail(call, _WITHHELD)
+            return True
+        assert self._reuse_source is not None
+        call.withheld = ending.withheld
+        taken = self._reuse_output(
+            call, ending.output, f"taken over from run {self._reuse_source.state.run!r}"
+        )
+        if compiled.tool.only_reads and not ending.withheld:
+            for follower in self._reuse.succeed(key, taken):
+                self._reuse_output(follower, ending.output, f"an equal call was made by {call.step.id!r}")
+        return True
+
+    def _is_deduplicated(self, call: ScheduledCall, key: StepKey) -> bool:
+        """Whether an equal call of this run serves this one, or is about to."""
+        equal = self._reuse.find(key)
+        if equal is not None:
+            self._reuse_output(call, equal.output, f"an equal call was made by {equal.step!r}")
+            return True
+        return self._reuse.follows(call, key)
+
+    async def _is_cached(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
+        """Whether an equal call of another run serves this one."""
+        stored = None if self._journal is None else await self._journal.find_output(key)
+        # The key holds the instant that the run takes for now, which a job may pin; the output ages all the same.
+        kept_for = compiled.tool.signature.cache_for or 0.0
+        if stored is None or self._clock.wall() - stored.at > kept_for:
+            return False
+        if isinstance(checked_output(stored.output, compiled.tool), AttemptFailure):
+            return False
+        reason = f"run {stored.run!r} made the same call"
+        for follower in self._reuse.succeed(key, self._reuse_output(call, stored.output, reason)):
+            self._reuse_output(follower, stored.output, reason)
+        return True
+
+    def _may_change(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
+        """Whether a call that may change something can be made; one that may have been made already is refused."""
+        tool = compiled.tool.signature
+        if tool.writes and not tool.idempotent and (call.step.id, key) in self._prior.begun:
+            self._fail(
+                call,
+                StepError(
+                    "interrupted",
+                    "the call was started before the run was interrupted and may have taken effect",
+                    attempts=0,
+                    hint="look whether it did; a tool that is safe to repeat says so with idempotent=True",
+                ),
+            )
+            return False
+        return True
+
+    # -- how a call ends
+
+    def _after_failure(self, call: ScheduledCall, compiled: CompiledStep, failure: AttemptFailure) -> None:
+        if may_retry(failure, compiled.retry, call.attempt):
+            jitter = self._clock.jitter(compiled.retry.wait_jitter)
+            self._stage.push(call, seconds_before_retry(call.attempt, compiled.retry, jitter, failure))
+        else:
+            self._fail(call, failure.as_error(call.attempt))
+
+    def _fail(self, call: ScheduledCall, error: StepError) -> None:
+        if call.fan_out is None:
+            self._finish_step(call, "failed", None, error=error)
+        else:
+            self._finish_item(call.fan_out, self._item(call, "failed", None, error=error))
+        if call.key is not None:
+            for follower in self._reuse.fail(call.key):
+                self._stage.push(follower)
+
+    def _succeed(self, call: ScheduledCall, compiled: CompiledStep, output: Json) -> None:
+        ending = self._finish_call(call, "empty" if is_empty(output) else "ok", output)
+        if compiled.tool.only_reads and call.key is not None:
+            for follower in self._reuse.succeed(call.key, ending):
+                self._reuse_output(follower, output, f"an equal call was made by {call.step.id!r}")
+
+    def _reuse_output(self, call: ScheduledCall, output: Json, reason: str) -> FinishedCall:
+        return self._finish_call(call, "reused", output, reason)
+
+    def _finish_call(
+        self,
+        call: ScheduledCall,
+        status: Literal["ok", "empty", "reused"],
+        output: Json,
+        reason: str | None = None,
+    ) -> FinishedCall:
+        if call.fan_out is None:
+            return self._finish_step(call, status, output, reason=reason)
+        item = self._item(call, status, output)
+        self._finish_item(call.fan_out, item)
+        return item
+
+    def _finish_step(
+        self,
+        call: ScheduledCall,
+        status: StepStatus,
+        output: Json,
+        *,
+        error: StepError | None = None,
+        reason: str | None = None,
+    ) -> StepFinished:
+        gates = self._runner.ask_gates(call, output, None) if status in SUCCESSES else ()
+        ending = StepFinished(
+            at=self._clock.wall(),
+            step=call.step.id,
+            status=status,
+            key=call.key,
+            output=output,
+            error=error,
+            gates=gates if isinstance(gates, tuple) else (),
+            started=call.started,
+            seconds=self._clock.monotonic() - call.clock_start,
+            attempts=call.attempt,
+            reason=reason,
+            withheld=call.withheld,
+        )
+        self._record_finished(call, ending, gates)
+        return ending
+
+    def _record_finished(
+        self, call: ScheduledCall, ending: StepFinished, gates: GateRecords | Awaitable[GateRecords]
+    ) -> None:
+        """End a step, now or when its gates have answered."""
+        if isinstance(gates, tuple):
+            self._stage.finish_step(ending)
+            return
+
+        async def end_when_judged() -> None:
+            records = await self._runner.await_gates(ending.step, gates)
+            judged = replace(
+                ending,
+                at=self._clock.wall(),
+                gates=records,
+                seconds=self._clock.monotonic() - call.clock_start,
+            )
+            self._stage.finish_step(judged)
+
+        self._stage.start_background(end_when_judged)
+
+    # -- the calls of a `for_each` step
+
+    def _begin_fan_out(self, fan: FanOut) -> None:
+        if self._is_fan_out_replayed(fan):
+            return
+        if fan.unfinished:
+            self._push_items(fan)
+        else:
+            self._finish_fan_out(fan)
+
+    def _is_fan_out_replayed(self, fan: FanOut) -> bool:
+        """Whether the whole step ended before, with the same calls; then its ending stands."""
+        record = self._prior.steps.get(fan.step_id)
+        if (
+            record is None
+            or record.key is None
+            or not self._is_still_valid(record)
+            or self._is_withheld(record, False)
+        ):
+            return False
+        calls = [item_call(fan, index) for index in range(len(fan.items))]
+        if any(self._runner.prepare(call, fan.compiled) is not None for call in calls):
+            return False
+        if fan_out_key([call.key for call in calls]) != record.key:
+            return False
+        self._stage.replay_step(record)
+        return True
+
+    def _push_items(self, fan: FanOut) -> None:
+        """Push the next items, as many as may be under way at once."""
+        at_once = fan.head.step.concurrency or len(fan.items)
+        ended = len(fan.items) - fan.unfinished
+        while fan.next_index < min(len(fan.items), ended + at_once):
+            call = item_call(fan, fan.next_index)
+            call.started, call.clock_start = self._clock.wall(), self._clock.monotonic()
+            fan.next_index += 1
+            self._stage.push(call)
+
+    def _item(
+        self, call: ScheduledCall, status: ItemStatus, output: Json, *, error: StepError | None = None
+    ) -> ItemFinished:
+        item = ItemFinished(
+            at=self._clock.wall(),
+            step=call.step.id,
+            index=call.index,
+            key=call.key,
+            status=status,
+            output=output,
+            error=error,
+            seconds=self._clock.monotonic() - call.clock_start,
+            attempts=call.attempt,
+            withheld=call.withheld,
+        )
+        self._ledger.record(item)
+        return item
+
+    def _finish_item(self, fan: FanOut, item: ItemFinished) -> None:
+        fan.endings[item.index] = item
+        fan.unfinished -= 1
+        if fan.unfinished:
+            self._push_items(fan)
+        else:
+            self._finish_fan_out(fan)
+
+    def _finish_fan_out(self, fan: FanOut) -> None:
+        head = fan.head
+        endings = [ending for ending in fan.endings if ending is not None]
+        status, output, error = fan_out_result(fan)
+        head.key = fan_out_key([ending.key for ending in endings])
+        gates = self._runner.ask_gates(head, output, fan_out_items(fan)) if status in SUCCESSES else ()
+        ending = StepFinished(
+            at=self._clock.wall(),
+            step=head.step.id,
+            status=status,
+            key=head.key,
+            output=output,
+            error=error,
+            gates=gates if isinstance(gates, tuple) else (),
+            started=head.started,
+            seconds=self._clock.monotonic() - head.clock_start,
+            attempts=sum(ending.attempts for ending in endings),
+            items=(sum(ending.status != "failed" for ending in endings), len(endings)),
+            reason="equal calls were made before" if status == "reused" else None,
+            withheld=(WHOLE_OUTPUT,) if any(ending.withheld for ending in endings) else (),
+        )
+        self._record_finished(head, ending, gates)

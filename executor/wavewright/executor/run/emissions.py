@@ -1,0 +1,353 @@
+"""What a call prints and logs, kept apart from what other calls do at the same time.
+
+A *capture* belongs to one attempt of one call. It is found by a context variable, which follows the call into the
+threads and tasks that it is awaited in; so parallel calls, and other runs of the same process, do not mix. What is
+printed goes on to where it went before. Not seen: what a child process prints, what a thread that the tool itself
+starts prints, and log records below the level that the program's logging lets through.
+
+What tools let be known while they work, on its way to becoming events.
+
+An *emission* is made in the middle of a call, from whatever thread the tool runs in, and becomes an event of the run
+there and then; text is gathered into pieces worth an event. What is emitted after its call has ended is dropped: by
+then the step may have ended too, and nothing is told of a step after its ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+import math
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TextIO, TypeAlias, cast
+
+from wavewright.config.redaction import Redactor
+from wavewright.executor.events.codec import decode, encode
+from wavewright.executor.events.json_values import NotJsonError, clean_json, valid_text
+from wavewright.executor.events.types import (
+    AttemptLogged,
+    Event,
+    LoopToolCalled,
+    ModelCalled,
+    OutputStreamed,
+    RungTaken,
+)
+from wavewright.executor.run.ports import Clock, Timer
+from wavewright.executor.run.scheduled_calls import ScheduledCall
+from wavewright.planner.diagnostics.rendering import printable_lines
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.ports.model_port import ModelUse
+from wavewright.planner.types import JsonObject, StepId
+from wavewright.tools.functions.tool import AgentToolCall, Emission, TextChunk
+
+MAX_CHARS: Final = 16_000
+"""Characters of each text that are kept of an attempt: the last ones."""
+_MAX_RAW_CHARS = 3 * MAX_CHARS
+"""Characters that are held until they are redacted: a secret that the cut goes through lies in what is cut off then."""
+
+
+class _TailBuffer:
+    """The end of a text of any length."""
+
+    __slots__ = ("_chars", "_dropped", "_parts")
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._chars = 0
+        self._dropped = 0
+
+    def add(self, text: str) -> None:
+        self._parts.append(text)
+        self._chars += len(text)
+        if self._chars > 2 * _MAX_RAW_CHARS:
+            kept = "".join(self._parts)[-_MAX_RAW_CHARS:]
+            self._dropped += self._chars - len(kept)
+            self._parts, self._chars = [kept], len(kept)
+
+    def text(self, redactor: Redactor) -> str:
+        text = valid_text(redactor.redact("".join(self._parts)))
+        dropped = self._dropped + max(0, len(text) - MAX_CHARS)
+        return f"… {dropped:,} characters before this were left out\n{text[-MAX_CHARS:]}" if dropped else text
+
+
+_CAPTURE_LOCK = threading.Lock()
+"""Held while a text is added to: a tool may print from several threads."""
+
+
+class OutputCapture:
+    """What one attempt has printed and logged."""
+
+    __slots__ = ("_is_closed", "_texts")
+
+    def __init__(self) -> None:
+        self._texts: dict[str, _TailBuffer] | None = None
+        self._is_closed = False
+
+    def add(self, name: str, text: str) -> None:
+        """Add to the text of that name; nothing once the attempt has ended."""
+        with _CAPTURE_LOCK:
+            if self._is_closed:
+                return
+            if self._texts is None:
+                self._texts = {}
+            self._texts.setdefault(name, _TailBuffer()).add(text)
+
+    def close(self, redactor: Redactor) -> dict[str, str]:
+        """Return the texts that are not empty (`stdout`, `stderr`, `log`), redacted; take in nothing any more."""
+        with _CAPTURE_LOCK:
+            self._is_closed = True
+            texts, self._texts = self._texts or {}, None
+        return {name: text for name, end in texts.items() if (text := end.text(redactor))}
+
+
+CURRENT_CAPTURE: Final[ContextVar[OutputCapture | None]] = ContextVar("wavewright_capture", default=None)
+"""Where the running code's output is kept."""
+
+
+@contextmanager
+def capture_suspended() -> Generator[None]:
+    """Keep nothing of what is printed in a `with` block: for watchers who are told of a call from within it."""
+    token = CURRENT_CAPTURE.set(None)
+    try:
+        yield
+    finally:
+        CURRENT_CAPTURE.reset(token)
+
+
+class _Tee:
+    """A stream that keeps what captured code writes, and passes everything on; in all else the stream behind it."""
+
+    def __init__(self, name: str, behind: TextIO) -> None:
+        self._name = name
+        self.behind = behind
+        self.is_on = True
+
+    def write(self, text: str) -> int:
+        capture = CURRENT_CAPTURE.get()
+        if capture is not None and self.is_on:
+            capture.add(self._name, text)
+            # What a tool prints is to steer no terminal.
+            self.behind.write(printable_lines(text))
+            return len(text)
+        return self.behind.write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.behind, name)
+
+
+class _StreamPatch:
+    """The process's standard streams and log records, watched for as long as any run is executed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._tees: dict[str, _Tee] = {}
+        self._make_record = logging.getLogRecordFactory()
+
+    def enter(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users > 1:
+                return
+            for name in ("stdout", "stderr"):
+                stream = getattr(sys, name)
+                if stream is not None:  # as where a process has no console
+                    self._tees[name] = tee = _Tee(name, stream)
+                    setattr(sys, name, cast("TextIO", tee))
+            self._make_record = logging.getLogRecordFactory()
+            # Not a handler: with one on the root logger, Python's handler of last resort and `basicConfig` do nothing.
+            logging.setLogRecordFactory(self._recorded)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return
+            for name, tee in self._tees.items():
+                tee.is_on = False
+                if getattr(sys, name) is tee:  # whoever has put another in its place puts back what was there
+                    setattr(sys, name, tee.behind)
+            self._tees.clear()
+            if logging.getLogRecordFactory() == self._recorded:
+                logging.setLogRecordFactory(self._make_record)
+
+    def _recorded(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = self._make_record(*args, **kwargs)
+        capture = CURRENT_CAPTURE.get()
+        if capture is not None and self._users:
+            capture.add("log", f"{_log_line(record)}\n")
+        return record
+
+
+_STREAM_PATCH: Final = _StreamPatch()
+_FORMATTER = logging.Formatter()
+
+
+@contextmanager
+def capturing() -> Generator[None]:
+    """Let captures take in what is printed and logged, in a `with` block; blocks may overlap."""
+    _STREAM_PATCH.enter()
+    try:
+        yield
+    finally:
+        _STREAM_PATCH.leave()
+
+
+def _log_line(record: logging.LogRecord) -> str:
+    try:
+        message = record.getMessage()
+    except Exception as error:  # noqa: BLE001 - arguments that do not fit the message: logging says so itself
+        words = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
+        message = f"{words} ({type(error).__name__}: {error})"
+    if record.exc_info and record.exc_info[0] is not None:
+        message += f"\n{_FORMATTER.formatException(record.exc_info)}"
+    time = dt.datetime.fromtimestamp(record.created, dt.UTC).strftime("%H:%M:%S.%f")[:-3]
+    return f"{time} {record.levelname} {record.name}: {message}"
+
+
+FLUSH_SECONDS: Final = 0.25
+"""Text is told of at most so often …"""
+FLUSH_CHARS: Final = 2_000
+"""… or as soon as there is so much of it."""
+
+_NO_OUTPUT: Final[Mapping[str, str]] = {}
+MAX_LOGGED_ATTEMPTS: Final = 50
+"""Attempts of one step whose traceback, output and log records are kept: a step of many items has many attempts."""
+
+_Emitted: TypeAlias = Event | str
+"""An event, or text that becomes one."""
+
+
+@dataclass(slots=True)
+class _TextBuffer:
+    """Text of one call that was not told of yet."""
+
+    timer: Timer
+    parts: list[str] = field(default_factory=list[str])
+    chars: int = 0
+
+
+class Emissions:
+    """The emissions of one run."""
+
+    def __init__(self, record: Callable[[Event], None], clock: Clock) -> None:
+        """Record each event on the loop that this is made on."""
+        self._record = record
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._texts = dict[ScheduledCall, _TextBuffer]()
+        self._logged = Counter[StepId]()
+
+    def emit(self, call: ScheduledCall, attempt: int, emission: Emission) -> None:
+        """Let something be known; bound to its call and attempt, this is `ToolCall.emit`. Never waits.
+
+        Raises:
+            TypeError: it is none of the things that a tool may let be known.
+            ValueError: it has a field of a wrong type.
+        """
+        told = self._to_emitted(call, emission)
+        if threading.get_ident() == self._thread:
+            self._record_emitted(call, attempt, told)
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._record_emitted, call, attempt, told)
+        except RuntimeError:
+            # The loop is closed: the run has ended long ago.
+            return
+
+    def finish(
+        self, call: ScheduledCall, printed: Mapping[str, str] = _NO_OUTPUT, traceback: str = ""
+    ) -> None:
+        """Tell what is left of the attempt's text, and what it printed and raised; drop whatever it still emits."""
+        call.is_under_way = False
+        if self._texts and call in self._texts:
+            self._flush_text(call)
+        if (printed or traceback) and self._logged[call.step.id] < MAX_LOGGED_ATTEMPTS:
+            self._logged[call.step.id] += 1
+            index = None if call.index < 0 else call.index
+            self._record(
+                AttemptLogged(
+                    self._clock.wall(), call.step.id, call.attempt, index, traceback=traceback, **printed
+                )
+            )
+
+    def _to_emitted(self, call: ScheduledCall, emission: Emission) -> _Emitted:
+        if isinstance(emission, TextChunk):
+            if not isinstance(emission.text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a user's tool
+                raise TypeError(f"the text of a piece is {type(emission.text).__name__}, not str")
+            return emission.text
+        event = self._event(call, emission)
+        # What cannot be read back would make the journal unreadable; whoever emits it is told, not whoever resumes.
+        decode(*encode(event))
+        return event
+
+    def _event(self, call: ScheduledCall, emission: ModelUse | RungRecord | AgentToolCall) -> Event:
+        at, step, index = self._clock.wall(), call.step.id, None if call.index < 0 else call.index
+        match emission:
+            case ModelUse():
+                return ModelCalled(at, _with_step(emission, step, index))
+            case RungRecord():
+                return RungTaken(at, emission, step, index)
+            case AgentToolCall():
+                return LoopToolCalled(at, step, _clean_loop_call(emission), index)
+            case _:  # a user's tool may say anything
+                raise TypeError(f"a tool cannot let a {type(emission).__name__} be known")
+
+    def _record_emitted(self, call: ScheduledCall, attempt: int, told: _Emitted) -> None:
+        if not call.is_under_way or call.attempt != attempt:
+            return
+        if isinstance(told, str):
+            self._buffer_text(call, told)
+        else:
+            self._record(told)
+
+    def _buffer_text(self, call: ScheduledCall, piece: str) -> None:
+        if not piece:
+            return
+        text = self._texts.get(call)
+        if text is None:
+            timer = self._clock.call_later(FLUSH_SECONDS, lambda: self._flush_text(call))
+            text = self._texts[call] = _TextBuffer(timer)
+        text.parts.append(piece)
+        text.chars += len(piece)
+        if text.chars >= FLUSH_CHARS:
+            self._flush_text(call)
+
+    def _flush_text(self, call: ScheduledCall) -> None:
+        text = self._texts.pop(call)
+        text.timer.cancel()
+        index = None if call.index < 0 else call.index
+        self._record(OutputStreamed(self._clock.wall(), call.step.id, "".join(text.parts), index))
+
+
+def _with_step(use: ModelUse, step: StepId, index: int | None) -> ModelUse:
+    """Return a use with the step that it was for, and with figures that JSON can hold."""
+    return replace(
+        use,
+        step=step if use.step is None else use.step,
+        index=index if use.index is None else use.index,
+        usd=use.usd if use.usd is None or math.isfinite(use.usd) else None,
+        seconds=use.seconds if math.isfinite(use.seconds) else 0.0,
+    )
+
+
+def _clean_loop_call(call: AgentToolCall) -> AgentToolCall:
+    """Return a loop's call as JSON: a model wrote its parameters, and they may be anything."""
+    params: JsonObject = {}
+    try:
+        cleaned = clean_json(call.params)
+    except NotJsonError:
+        message = f"{call.message}; " if call.message else ""
+        return replace(call, params=params, message=f"{message}its parameters are no JSON and left out")
+    return replace(call, params=cleaned if isinstance(cleaned, dict) else params)

@@ -1,0 +1,336 @@
+"""Where an exception came from: the frames of the tool's own code, and the whole traceback as text.
+
+Frames of the engine and of the libraries between it and a tool are left out, since nobody can fix anything there. What
+is returned holds no known secret and is of bounded size.
+
+Whether a failed call is tried again, and how long after.
+
+A *failure* is an exception seen from outside: its kind from the fixed list, its words, and whether another attempt
+may succeed. The rules are stamina's: the wait doubles from attempt to attempt up to a ceiling, a random part keeps
+many clients from returning at once, and a server's `Retry-After` is obeyed. No user code need import anything of
+ours to be understood.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import email.utils
+import os
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final, TypeVar, cast
+
+from wavewright.config.redaction import Redactor, known_secrets
+from wavewright.executor.events.json_values import valid_text
+from wavewright.executor.events.types import ErrorKind, StepError, TracebackFrame
+from wavewright.planner.diagnostics.rendering import cut_middle
+from wavewright.planner.language.plan import Retry
+from wavewright.tools.functions.tool import ToolError
+
+MAX_FRAMES: Final = 4
+"""Frames that an error holds."""
+MAX_TRACEBACK_CHARS: Final = 16_000
+_MAX_TRACED_FRAMES: Final = 40
+"""Frames of one exception in the text of a traceback."""
+_MAX_LINE_CHARS = 200
+_MAX_REDACTED_CHARS = 16 * MAX_TRACEBACK_CHARS
+_LIBRARY_FOLDERS = frozenset({"site-packages", "dist-packages"})
+
+
+def last_frames(error: BaseException, redactor: Redactor) -> tuple[TracebackFrame, ...]:
+    """Return the last frames of the user's own code, the innermost last.
+
+    Where an exception passed through none of it, as in a tool that was installed with pip, those of libraries count.
+    A group is followed into the first of its exceptions.
+    """
+    stack = [
+        frame
+        for one in _first_exceptions(error)
+        for frame in _tool_frames(traceback.extract_tb(one.__traceback__))
+    ]
+    own = [frame for frame in stack if not _is_library(frame.filename)]
+    shown = own or [frame for frame in stack if not _is_engine(frame.filename)]
+    return tuple(_frame(frame, redactor) for frame in shown[-MAX_FRAMES:])
+
+
+def traceback_text(error: BaseException, redactor: Redactor) -> str:
+    """Return the traceback as Python prints it, without the frames of the engine above the tool's own."""
+    whole = traceback.TracebackException.from_exception(error, limit=-_MAX_TRACED_FRAMES, compact=True)
+    whole.stack = traceback.StackSummary.from_list(_tool_frames(whole.stack))
+    text = "".join(whole.format()).rstrip()
+    # Redacted before it is cut: half a secret is not recognised as one.
+    text = valid_text(redactor.redact(cut_middle(text, _MAX_REDACTED_CHARS)))
+    return cut_middle(text, MAX_TRACEBACK_CHARS)
+
+
+def _first_exceptions(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and, where it is a group, the first one of each level of it."""
+    yield error
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+        yield error
+
+
+def _tool_frames(stack: Iterable[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+    """Return a stack from the first frame on that is not the engine's; all of it where every frame is."""
+    frames = list(stack)
+    first = next((place for place, frame in enumerate(frames) if not _is_engine(frame.filename)), 0)
+    return frames[first:]
+
+
+def _frame(frame: traceback.FrameSummary, redactor: Redactor) -> TracebackFrame:
+    code = redactor.redact((frame.line or "").strip())
+    return TracebackFrame(_shown_path(frame.filename), frame.lineno or 0, frame.name, code[:_MAX_LINE_CHARS])
+
+
+def _shown_path(file: str) -> str:
+    try:
+        relative = os.path.relpath(file)
+    except (OSError, ValueError):
+        # The working directory was removed, or the file lies on another drive.
+        return file
+    return file if relative.startswith("..") else relative
+
+
+def _is_engine(file: str) -> bool:
+    return file.startswith(_engine_folders())
+
+
+def _is_library(file: str) -> bool:
+    return (
+        _is_engine(file)
+        or file.startswith(("<", f"{_standard_library()}{os.sep}"))
+        or not _LIBRARY_FOLDERS.isdisjoint(Path(file).parts)
+    )
+
+
+@cache
+def _engine_folders() -> tuple[str, ...]:
+    """Return the folders of this package, and of the libraries that take calls into threads."""
+    import anyio
+
+    import wavewright
+
+    folders = (
+        *map(Path, wavewright.__path__),
+        Path(anyio.__file__).parent,
+        _standard_library() / "concurrent",
+    )
+    return tuple(f"{folder}{os.sep}" for folder in folders)
+
+
+@cache
+def _standard_library() -> Path:
+    return Path(sysconfig.get_path("stdlib"))
+
+
+_Read = TypeVar("_Read")
+_TRANSIENT_STATUSES = frozenset({408, 425, 429})
+_MAX_MESSAGE_CHARS = 2000
+MAX_RETRY_AFTER_SECONDS = 3600.0
+"""No server may make a run wait longer than this between two attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailure:
+    """Why one attempt failed."""
+
+    kind: ErrorKind
+    message: str
+    hint: str | None = None
+    names: frozenset[str] = frozenset()
+    """Names of the exception's classes, for `Retry.on`."""
+    retry_after: float | None = None
+    """Seconds that the other side asked for."""
+    is_final: bool = False
+    """Whether it is known that no other attempt would help."""
+    frames: tuple[TracebackFrame, ...] = ()
+    traceback: str = ""
+
+    def as_error(self, attempts: int) -> StepError:
+        """Return the failure as it is journaled."""
+        return StepError(self.kind, self.message, attempts=attempts, hint=self.hint, frames=self.frames)
+
+
+class RecordedFailure(Exception):
+    """A failure that is on record and happens again, as it was: whatever its kind, no attempt follows."""
+
+    def __init__(self, error: StepError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def timeout_failure(seconds: float, *, was_abandoned: bool = False) -> AttemptFailure:
+    """Return the failure of an attempt that took longer than it may.
+
+    Args:
+        seconds: What it may take.
+        was_abandoned: Whether it swallowed its cancellation, so that it was not waited for any longer.
+    """
+    if was_abandoned:
+        return AttemptFailure(
+            "timeout",
+            f"no answer within {seconds:g} s; it swallowed its cancellation and was abandoned",
+            hint="let asyncio.CancelledError pass through the tool",
+        )
+    return AttemptFailure(
+        "timeout", f"no answer within {seconds:g} s", hint="raise the step's timeout, or ask for less"
+    )
+
+
+def describe_failure(error: BaseException, wall: float, redactor: Redactor | None = None) -> AttemptFailure:
+    """Return what an exception out of a tool means.
+
+    Args:
+        error: What the tool raised.
+        wall: The time now, which a `Retry-After` that names a date is measured from.
+        redactor: Takes secrets out of every text; one that knows those of the environment where absent.
+    """
+    cause = _only_cause(error)
+    if isinstance(cause, RecordedFailure):
+        known = cause.error
+        return AttemptFailure(known.kind, known.message, known.hint, is_final=True, frames=known.frames)
+    redactor = redactor or environment_redactor()
+    return AttemptFailure(
+        kind="transient" if is_transient(cause) else "tool",
+        message=_message(cause, redactor),
+        hint=valid_text(cause.hint) if isinstance(cause, ToolError) and cause.hint else None,
+        names=frozenset(_class_names(cause)),
+        retry_after=_retry_after(cause, wall),
+        frames=last_frames(cause, redactor),
+        traceback=traceback_text(cause, redactor),
+    )
+
+
+def environment_redactor() -> Redactor:
+    """Return what takes the secrets of the environment out of texts."""
+    return Redactor(known_secrets(None, os.environ))
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether another attempt may succeed where this one failed."""
+    if isinstance(error, ToolError):
+        return error.transient
+    if parts := _group_members(error):
+        return all(map(is_transient, parts))
+    status = _status_code(error)
+    if status is not None:
+        return status in _TRANSIENT_STATUSES or 500 <= status < 600
+    # A missing file or a refused right does not come back by itself, although it is an `OSError`.
+    if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError):
+        return False
+    return isinstance(error, OSError | TimeoutError) or _is_http_transport_error(error)
+
+
+def may_retry(failure: AttemptFailure, retry: Retry, attempt: int) -> bool:
+    """Whether attempt number `attempt`, which failed so, is followed by another."""
+    if attempt >= retry.attempts or failure.is_final:
+        return False
+    wanted = retry.on
+    return failure.kind in wanted or "any" in wanted or not failure.names.isdisjoint(wanted)
+
+
+def seconds_before_retry(attempt: int, retry: Retry, jitter: float, failure: AttemptFailure) -> float:
+    """Return the seconds to wait after failed attempt number `attempt`, counted from 1.
+
+    Args:
+        attempt: The attempt that failed.
+        retry: The step's policy.
+        jitter: A number drawn from 0 to `retry.wait_jitter`.
+        failure: How it failed; a `Retry-After` longer than the computed wait wins.
+    """
+    # The exponent is bounded so that a hundred attempts do not overflow a float.
+    growth = retry.wait_exp_base ** min(attempt - 1, 64)
+    backoff = min(retry.wait_max, retry.wait_initial * growth + jitter)
+    return backoff if failure.retry_after is None else max(backoff, failure.retry_after)
+
+
+def _only_cause(error: BaseException) -> BaseException:
+    """Unwrap groups of one: a tool that used a task group failed for the reason inside."""
+    parts = _group_members(error)
+    return _only_cause(parts[0]) if len(parts) == 1 else error
+
+
+def _group_members(error: BaseException) -> tuple[BaseException, ...]:
+    if not isinstance(error, BaseExceptionGroup):
+        return ()
+    return cast("BaseExceptionGroup[BaseException]", error).exceptions
+
+
+def _message(error: BaseException, redactor: Redactor) -> str:
+    if parts := _group_members(error):
+        text = "; ".join(_message(part, redactor) for part in parts)
+    elif isinstance(error, ToolError):
+        text = _text_of(error)
+    else:
+        words = _text_of(error)
+        text = f"{type(error).__name__}: {words}" if words else type(error).__name__
+    # Libraries put addresses and headers into their words, and whatever failed is journaled and told.
+    text = valid_text(redactor.redact(text))
+    return text if len(text) <= _MAX_MESSAGE_CHARS else text[: _MAX_MESSAGE_CHARS - 1] + "…"
+
+
+def _text_of(error: BaseException) -> str:
+    words = _read_safely(lambda: str(error))
+    return "<its text cannot be read: __str__ failed>" if words is None else words
+
+
+def _read_safely(read: Callable[[], _Read]) -> _Read | None:
+    """Return what an exception's own methods and properties give; `None` where these fail themselves."""
+    try:
+        return read()
+    except Exception:  # noqa: BLE001 - `__str__`, `response` and their like are the tool's code
+        return None
+
+
+def _class_names(error: BaseException) -> Iterator[str]:
+    for cls in type(error).__mro__[:-1]:
+        yield cls.__name__
+        yield f"{cls.__module__}.{cls.__qualname__}"
+    for part in _group_members(error):
+        yield from _class_names(part)
+
+
+def _status_code(error: BaseException) -> int | None:
+    status = _read_safely(lambda: getattr(getattr(error, "response", None), "status_code", None))
+    return status if isinstance(status, int) else None
+
+
+def _is_http_transport_error(error: BaseException) -> bool:
+    """Recognise httpx's (and its successor's) network errors without importing either."""
+    return any(
+        cls.__name__ == "TransportError"
+        and cls.__module__.partition(".")[0] in {"httpx", "httpx2", "httpcore"}
+        for cls in type(error).__mro__
+    )
+
+
+def _retry_after(error: BaseException, wall: float) -> float | None:
+    text = _read_safely(lambda: _retry_after_header(error))
+    if not isinstance(text, str):
+        return None
+    seconds = _seconds_of(text.strip(), wall)
+    return None if seconds is None else min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
+
+
+def _retry_after_header(error: BaseException) -> object:
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    get = getattr(headers, "get", None)
+    return (get("Retry-After") or get("retry-after")) if callable(get) else None
+
+
+def _seconds_of(text: str, wall: float) -> float | None:
+    """Return the seconds that a `Retry-After` means: a number, or a date (RFC 9110, 10.2.3)."""
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        date = email.utils.parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=dt.UTC)
+    return date.timestamp() - wall

@@ -1,0 +1,323 @@
+"""One step: its condition, its items, its parameters, its calls, its output and its gates.
+
+Nothing here decides when a step runs. Whatever goes wrong with a step, in its expressions, its parameters or its
+tool, comes back as a `StepError`, never as an exception: a failure is a result that the reviewer reads. An output
+has passed the tool's output schema before anybody else sees it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import hashlib
+from collections.abc import Awaitable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from wavewright.config.redaction import Redactor
+from wavewright.executor.events.json_values import NotJsonError, clean_json, copy_json
+from wavewright.executor.events.types import GateRecord, ItemFinished, StepError, StepStatus
+from wavewright.executor.run.deadlines import (
+    CallCancelledItself,
+    DeadlineExceeded,
+    Deadlines,
+    is_process_exception,
+)
+from wavewright.executor.run.emissions import CURRENT_CAPTURE, Emissions, OutputCapture
+from wavewright.executor.run.failures import AttemptFailure, describe_failure, timeout_failure
+from wavewright.executor.run.ports import Clock, GateRecords, Verify
+from wavewright.executor.run.program import CompiledPlan, CompiledStep, CompiledTool
+from wavewright.executor.run.reuse import ReuseSource, StepKeyBuilder
+from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall, new_fan_out
+from wavewright.planner.cel.paths import kind_name
+from wavewright.planner.language.plan import Step
+from wavewright.planner.plans.expressions import ExpressionError
+from wavewright.planner.schemas.validation import Validator
+from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+from wavewright.tools.functions.tool import ToolCall
+
+_MAX_MISMATCHES = 3
+_JUDGE_SECONDS = 86_400.0
+"""No judge takes a day; its own clock and the run's are what ends it."""
+_SCALARS = (str, int, float, bool, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedStep:
+    """The step's condition is false."""
+
+    reason: str
+
+
+@dataclass(slots=True)
+class StepGateView:
+    """What a step's gates may look at; made for every step, so it is not frozen."""
+
+    inputs: JsonObject
+    steps: JsonObject
+    """Outputs of the step itself and of what it waits for."""
+    items: Sequence[tuple[int, Json]] | None = None
+
+
+class StepRunner:
+    """Runs single steps of one program, in one run."""
+
+    def __init__(
+        self,
+        program: CompiledPlan,
+        *,
+        run: RunId,
+        job: str | None,
+        now: dt.datetime,
+        verify: Verify,
+        emissions: Emissions,
+        clock: Clock,
+        donor: ReuseSource | None,
+        redactor: Redactor,
+    ) -> None:
+        self.deadlines = Deadlines(clock)
+        self._program = program
+        self._run = run
+        self._job = job
+        self._now = now
+        self._keys: dict[tuple[str, RunId], StepKeyBuilder] = {}
+        """By tool and the run that keys name; made when first called, so that a plan of many tools waits for none."""
+        self._inputs = program.plan.inputs
+        self._verify = verify
+        self._emissions = emissions
+        self._clock = clock
+        self._donor = donor
+        self._redactor = redactor
+
+    def begin(self, call: ScheduledCall) -> CompiledStep | FanOut | SkippedStep | StepError:
+        """Compile a step and ask its condition; spread it where it has items."""
+        if call.step.tool not in self._program.tools:
+            return StepError("tool", f"no tool named {call.step.tool!r} is installed", attempts=0)
+        try:
+            compiled = self._program.compile(call.step)
+            if compiled.when is not None:
+                holds = compiled.when(self._variables(call), self._now)
+                if holds is False:
+                    return SkippedStep(f"its condition is false: {call.step.when}")
+                if holds is not True:
+                    return StepError(
+                        "expression", f"its condition gave {kind_name(holds)}, not true or false", attempts=0
+                    )
+            if compiled.for_each is None:
+                return compiled
+            items = compiled.for_each(self._variables(call), self._now)
+        except ExpressionError as fault:
+            return _expression_error(fault)
+        if not isinstance(items, list):
+            return StepError("items", f"for_each gave {kind_name(items)}, not a list", attempts=0)
+        if len(items) > compiled.max_items:
+            return StepError(
+                "items",
+                f"for_each gave {len(items)} items, more than the {compiled.max_items} allowed",
+                attempts=0,
+                hint="narrow the list, or raise max_items",
+            )
+        return new_fan_out(call, compiled, items)
+
+    def prepare(self, call: ScheduledCall, compiled: CompiledStep) -> StepError | None:
+        """Render and validate the parameters of a call and give it its key."""
+        tool = compiled.tool
+        try:
+            params = compiled.params(self._variables(call), self._now)
+        except ExpressionError as fault:
+            return _expression_error(fault)
+        if not isinstance(params, dict):
+            return StepError("params", f"the parameters are {kind_name(params)}, not an object", attempts=0)
+        if tool.accepts is not None and not tool.accepts.accepts(params):
+            return StepError("params", f"the parameters {_mismatch_text(tool.accepts, params)}", attempts=0)
+        call.params = params
+        try:
+            keys = self._key_maker(call.step, tool)
+            call.key = keys.key(params, call.step.id, None if call.index < 0 else call.index)
+        except ValueError as error:
+            return StepError("params", f"the parameters are no JSON: {error}", attempts=0)
+        return None
+
+    async def attempt(self, call: ScheduledCall, compiled: CompiledStep) -> Json | AttemptFailure:
+        """Make one attempt; return the clean and valid output, or why there is none."""
+        assert call.key is not None
+        tool = compiled.tool
+        request = ToolCall(
+            run=self._run,
+            step=call.step.id,
+            tool=call.step.tool,
+            params=_own_copy(call.params),
+            key=call.key,
+            now=self._now,
+            index=None if call.index < 0 else call.index,
+            attempt=call.attempt,
+            worker_type=tool.worker_type,
+            config=tool.config,
+            job=self._job,
+            budget=call.step.budget,
+            emit=partial(self._emissions.emit, call, call.attempt),
+        )
+        call.is_under_way = True
+        output: object = None
+        failure: AttemptFailure | None = None
+        capture = OutputCapture()
+        token = CURRENT_CAPTURE.set(capture)
+        try:
+            output = await self.deadlines.limit(tool.call(request), compiled.timeout, of=call.step.id)
+        except DeadlineExceeded as passed:
+            failure = timeout_failure(compiled.timeout, was_abandoned=passed.was_abandoned)
+        except CallCancelledItself:
+            failure = AttemptFailure("tool", "the tool cancelled itself")
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            # The edge of a tool call: a failure is a result, whatever class its author has chosen for it.
+            if is_process_exception(error, asyncio.current_task()):
+                raise
+            failure = describe_failure(error, self._clock.wall(), self._redactor)
+        finally:
+            CURRENT_CAPTURE.reset(token)
+            texts = capture.close(self._redactor)
+            self._emissions.finish(call, texts, failure.traceback if failure is not None else "")
+        return failure or checked_output(output, tool)
+
+    def ask_gates(
+        self, call: ScheduledCall, output: Json, items: Sequence[tuple[int, Json]] | None
+    ) -> GateRecords | Awaitable[GateRecords]:
+        """Return what a step's gates say of its output, or what is to be waited for to know it."""
+        step_id = call.step.id
+        view = StepGateView(self._inputs, {**call.visible, step_id: output}, items)
+        try:
+            return self._verify(step_id, output, view)
+        except Exception as error:  # noqa: BLE001 - the port's other side: a gate that was not asked is red
+            return self._not_evaluated(step_id, error)
+
+    async def await_gates(self, step_id: StepId, asked: Awaitable[GateRecords]) -> GateRecords:
+        """Wait for what a step's gates say; whatever goes wrong there makes them red."""
+        try:
+            return await self.deadlines.limit(asked, _JUDGE_SECONDS)
+        except CallCancelledItself:
+            return self._not_evaluated(step_id, "it was cancelled")
+        except Exception as error:  # noqa: BLE001 - the port's other side: a gate that was not asked is red
+            return self._not_evaluated(step_id, error)
+
+    def _not_evaluated(self, step_id: StepId, reason: object) -> GateRecords:
+        """Return the gates of a step as red: the port promises an answer, and gave none."""
+        why = f"{type(reason).__name__}: {reason}" if isinstance(reason, Exception) else str(reason)
+        return tuple(
+            GateRecord(
+                gate=gate.id,
+                step=step_id,
+                kind=gate.kind,
+                severity=gate.severity,
+                verdict="error",
+                looked_at=gate.check or gate.kind,
+                message=f"the gate could not be asked: {why}",
+                hint=gate.hint,
+            )
+            for gate in self._program.plan.gates
+            if gate.on == step_id
+        )
+
+    def _key_maker(self, step: Step, tool: CompiledTool) -> StepKeyBuilder:
+        # A call that a retry repeats is the same work: a tool that writes can tell by its key.
+        run = self._run
+        if self._donor is not None and step.id not in self._donor.anew:
+            run = self._donor.origin
+        made = self._keys.get((step.tool, run))
+        if made is None:
+            made = StepKeyBuilder(tool.signature, config=tool.config, now=self._now.timestamp(), run=run)
+            self._keys[step.tool, run] = made
+        return made
+
+    def _variables(self, call: ScheduledCall) -> JsonObject:
+        variables: JsonObject = {"inputs": self._inputs, "steps": call.visible}
+        if call.fan_out is not None:
+            variables["item"] = call.fan_out.items[call.index]
+            variables["index"] = call.index
+        return variables
+
+
+def checked_output(output: object, tool: CompiledTool) -> Json | AttemptFailure:
+    """Return an output as clean JSON that fits the tool's output schema, or why it is none."""
+    try:
+        clean = clean_json(output)
+    except NotJsonError as error:
+        return AttemptFailure("output", str(error), hint="return plain JSON values")
+    if tool.returns is not None and not tool.returns.accepts(clean):
+        return AttemptFailure("output", f"the output {_mismatch_text(tool.returns, clean)}")
+    return clean
+
+
+def is_empty(output: Json) -> bool:
+    """Whether an output holds nothing: null, `""`, `[]` or `{}`."""
+    return output is None or (isinstance(output, str | list | dict) and not output)
+
+
+def fan_out_result(fan: FanOut) -> tuple[StepStatus, Json, StepError | None]:
+    """Return status, output and error of a `for_each` step all of whose items have ended."""
+    endings = [ending for ending in fan.endings if ending is not None]
+    succeeded = [ending for ending in endings if ending.status != "failed"]
+    wanted = fan.head.step.min_ok
+    if len(succeeded) < (len(endings) if wanted is None else min(wanted, len(endings))):
+        return "failed", None, _fan_out_error(endings, len(succeeded))
+    output: Json = [ending.output for ending in succeeded]
+    if not output:
+        return "empty", output, None
+    return ("reused" if all(ending.status == "reused" for ending in endings) else "ok"), output, None
+
+
+def fan_out_items(fan: FanOut) -> list[tuple[int, Json]]:
+    """Return position and item of each entry of a fan's output."""
+    return [
+        (ending.index, fan.items[ending.index])
+        for ending in fan.endings
+        if ending is not None and ending.status != "failed"
+    ]
+
+
+def fan_out_key(keys: Sequence[StepKey | None]) -> StepKey | None:
+    """Return the key of a `for_each` step from those of its items; none where an item has none."""
+    digest = hashlib.sha256(b"for_each")
+    for key in keys:
+        if key is None:
+            return None
+        digest.update(key.encode())
+    return StepKey(digest.hexdigest())
+
+
+def _fan_out_error(endings: list[ItemFinished], succeeded: int) -> StepError:
+    failed = [ending for ending in endings if ending.error is not None]
+    first = failed[0]
+    assert first.error is not None
+    kinds = {ending.error.kind for ending in failed if ending.error is not None}
+    return StepError(
+        kind=first.error.kind if len(kinds) == 1 else "items",
+        message=f"{succeeded} of {len(endings)} items succeeded; item {first.index}: {first.error.message}",
+        attempts=sum(ending.attempts for ending in endings),
+        hint=first.error.hint,
+        frames=first.error.frames,
+    )
+
+
+def _own_copy(params: JsonObject) -> JsonObject:
+    """Return parameters that a tool may change without changing what was journaled."""
+    return {
+        name: value if isinstance(value, _SCALARS) else copy_json(value) for name, value in params.items()
+    }
+
+
+def _expression_error(fault: ExpressionError) -> StepError:
+    return StepError("expression", fault.message, attempts=0, hint=fault.hint)
+
+
+def _mismatch_text(validator: Validator, value: Json) -> str:
+    return "; ".join(_mismatch_lines(validator, value))
+
+
+def _mismatch_lines(validator: Validator, value: Json) -> Iterator[str]:
+    misfits = validator.violations(value)
+    for misfit in misfits[:_MAX_MISMATCHES]:
+        yield f"at {misfit.pointer} {misfit.message}" if misfit.pointer else misfit.message
+    if len(misfits) > _MAX_MISMATCHES:
+        yield f"and {len(misfits) - _MAX_MISMATCHES} more"

@@ -1,0 +1,1 @@
+"""The journal, the job store and the budget store in one SQLite file."""

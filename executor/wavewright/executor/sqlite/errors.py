@@ -1,0 +1,159 @@
+"""Say in the user's words what SQLite or the system found wrong with the journal's file.
+
+A *fault* is told by its code, never by its text; each has one message and one mend.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from typing import TYPE_CHECKING, Final
+
+from wavewright.executor.store.errors import (
+    EventUnwritable,
+    JournalDamaged,
+    JournalError,
+    JournalLocked,
+    JournalNotOpened,
+    JournalNotWritten,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FREE_SPACE: Final = "free some space and resume the run; all that was journaled before is safe"
+_MIN_FREE_BYTES: Final = 64 * 1024
+"""Bytes below which a disk is full for a journal: its shared memory alone grows by 32 KiB at a time."""
+_CHOOSE_WRITABLE_PATH: Final = "give a path where files can be written"
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """Return SQLite's result code without its extension; 0 for an error of the driver's own."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
+
+
+def is_locked(error: sqlite3.Error) -> bool:
+    """Return whether waiting may help: another connection has the lock."""
+    return primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def explain_opening(
+    error: Exception, path: Path, connection: sqlite3.Connection | None = None
+) -> JournalError:
+    """Return what keeps the journal from being opened."""
+    place = str(path)
+    match error:
+        case JournalError():
+            return error
+        case sqlite3.Error() if primary_code(error) == sqlite3.SQLITE_NOTADB:
+            return JournalNotOpened(
+                "the file is not a journal, nor any database",
+                place=place,
+                mend="give another path; the file was left as it is",
+            )
+        case sqlite3.Error() if is_locked(error):
+            return JournalLocked(
+                "another program keeps the journal locked",
+                place=place,
+                mend="end that program (a backup, an open database browser) and try again",
+            )
+        case sqlite3.Error() if primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            return JournalNotOpened(
+                "the journal cannot be opened for writing",
+                place=place,
+                mend=f"check its permissions, or {_CHOOSE_WRITABLE_PATH}",
+            )
+        case sqlite3.Error():
+            return explain_use(error, path, connection)
+        case OSError(errno=errno.ENOSPC) | OSError(errno=errno.EDQUOT):
+            return JournalNotWritten("the disk is full", place=place, mend=_FREE_SPACE)
+        case FileNotFoundError():
+            return JournalNotOpened(
+                "there is no journal",
+                place=place,
+                mend="`wavewright run JOB` makes one, or give another path",
+            )
+        case IsADirectoryError():
+            return JournalNotOpened(
+                "a folder is no journal", place=place, mend="give the path of a file in it"
+            )
+        case OSError():
+            reason = error.strerror or str(error)
+            return JournalNotOpened(
+                f"the journal cannot be opened: {reason}", place=place, mend=_CHOOSE_WRITABLE_PATH
+            )
+        case _:
+            return JournalNotOpened(
+                f"no file can have this path: {error}", place=repr(place), mend=_CHOOSE_WRITABLE_PATH
+            )
+
+
+def explain_use(
+    error: sqlite3.Error, path: Path, connection: sqlite3.Connection | None = None, run: str | None = None
+) -> JournalError:
+    """Return what went wrong in a journal that was opened."""
+    place = str(path) if run is None else f"{path}, run {run}"
+    match primary_code(error):
+        case sqlite3.SQLITE_FULL:
+            return JournalNotWritten("the disk is full", place=place, mend=_FREE_SPACE)
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
+            return JournalNotWritten(
+                "the journal is read-only",
+                place=place,
+                mend=f"make file and folder writable, or {_CHOOSE_WRITABLE_PATH}",
+            )
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return JournalNotWritten(
+                "another program keeps the journal locked",
+                place=place,
+                mend="end that program (a backup, an open database browser) and resume the run",
+            )
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return JournalDamaged(
+                f"the journal is damaged: {_first_finding(error, connection)}",
+                place=place,
+                mend=f"copy the file; `sqlite3 {path} .recover` saves what can be read; move it aside to start anew",
+            )
+        case sqlite3.SQLITE_IOERR if _is_full(path):
+            # What SQLite keeps beside the file (its shared memory) does not tell a full disk from a broken one.
+            return JournalNotWritten("the disk is full", place=place, mend=_FREE_SPACE)
+        case sqlite3.SQLITE_IOERR:
+            return JournalNotWritten(
+                f"the disk failed: {error}",
+                place=place,
+                mend="check the disk and its free space, then resume the run; what was journaled before is safe",
+            )
+        case sqlite3.SQLITE_TOOBIG:
+            return EventUnwritable(
+                "an event is longer than SQLite can hold (1 GB)",
+                place=place,
+                mend="let the step write its output to a file and return the path",
+            )
+        case _:
+            return JournalError(
+                f"the journal cannot be used: {error}",
+                place=place,
+                mend=f"`sqlite3 {path} 'PRAGMA integrity_check'` tells more",
+            )
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        disk = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _MIN_FREE_BYTES
+
+
+def _first_finding(error: sqlite3.Error, connection: sqlite3.Connection | None) -> str:
+    """Return what SQLite's own check finds first; the error where it finds nothing or cannot run."""
+    if connection is not None:
+        try:
+            for (finding,) in connection.execute("PRAGMA quick_check(1)"):
+                if finding != "ok":
+                    return " ".join(str(finding).split())
+        except sqlite3.Error:
+            pass
+    return str(error)

@@ -1,0 +1,373 @@
+"""All that is said to the journal's database, one call at a time.
+
+The *store* is plain and synchronous: one thread at a time uses it. Every write names the *fence* under which this
+owner holds the run and is refused, in the same transaction, once another owner has a higher one. A transaction is
+written whole or not at all, and what one run cannot write costs no other run anything.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from wavewright.executor.events.types import RunStarted
+from wavewright.executor.sqlite.database import SqliteTransaction, WriteAheadLog, open_journal_file
+from wavewright.executor.sqlite.errors import explain_use, is_locked
+from wavewright.executor.sqlite.job_tables import SqliteJobTables, put_outbox_rows
+from wavewright.executor.sqlite.leases import SqliteLeases
+from wavewright.executor.sqlite.reader import STEP_COUNTS, JournalReader
+from wavewright.executor.store.commands import AppendEntry
+from wavewright.executor.store.errors import JournalError, JournalNotWritten, RunBusy, RunLost
+from wavewright.executor.store.job_rows import OutboxRows
+from wavewright.executor.store.leases import LEASE_SECONDS, HeldLease, Lease, LeaseProbe, Owner, this_owner
+from wavewright.planner.types import RunId
+
+_LONG_LOG: Final = 4 * 2**20
+"""Bytes of the write-ahead log after which it is copied into the file."""
+_COMMIT_BYTES: Final = 3 * 4096
+"""What a commit adds to the log beside the events' texts: the last page of the table, of its index, and a run's."""
+
+_CHANGE_BYTES: Final = 3 * 4096
+"""What a changed row of the job store adds, beside long texts: its table's page, and those of its indexes."""
+
+_INSERT: Final = """
+    INSERT INTO event (run, seq, at, kind, step, status, key, crc, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+
+_T = TypeVar("_T")
+
+
+class DatabaseLocked(Exception):
+    """Another connection has the lock, and the caller did not want to wait."""
+
+
+class SqliteEventStore:
+    """The journal's database, open."""
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        owner: Owner | None = None,
+        clock: Callable[[], float] = time.time,
+        lease: float = LEASE_SECONDS,
+        patience: float = 10.0,
+    ) -> None:
+        """Open the file, and create it where there is none.
+
+        Args:
+            path: The file.
+            owner: Who opens it; this process where not given.
+            clock: Seconds since the epoch.
+            lease: Seconds for which an owner on another machine is believed without a beat.
+            patience: Seconds to wait for another program's lock.
+
+        Raises:
+            JournalError: with the place and the mend.
+        """
+        self.path = Path(path)
+        self.lease = lease
+        self.last_write = 0.0
+        """Seconds that the last transaction took."""
+        self.faults = dict[RunId, JournalError]()
+        """Runs to which nothing more is written here, and why, until they are opened again."""
+        owner = owner or this_owner()
+        self.token = owner.token
+        """Tells this opening of the journal from all others."""
+        self._clock = clock
+        self._patience = patience
+        self._held = dict[RunId, HeldLease]()
+        self._connection = open_journal_file(self.path, patience=patience)
+        self.log = WriteAheadLog(self.path, self._connection, long=_LONG_LOG)
+        self._name = str(self.path)
+        status = self.path.stat()
+        self._place = (status.st_dev, status.st_ino)
+        self.reader = JournalReader(self.path, self._connection, clock=clock, realm=owner.pid_namespace)
+        self._leases = SqliteLeases(self._connection, self.path, owner=owner, clock=clock, seconds=lease)
+        self.jobs = SqliteJobTables(self._connection)
+        """Used within the transaction of a wish; see `grant`."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give up all runs and close the file; closing again does nothing."""
+        try:
+            for run in list(self._held):
+                self.release(run)
+        except JournalError:
+            # The process ends; whoever comes next finds it gone.
+            pass
+        finally:
+            self._connection.close()
+
+    # Owning runs
+
+    def holds(self, run: RunId) -> bool:
+        """Return whether this store is the run's owner."""
+        return run in self._held
+
+    def claim(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:
+        """Become the run's owner; or return how long to watch its present one first.
+
+        Args:
+            run: The run, new or known.
+            unmoved: The beat of a watch that is over.
+
+        Raises:
+            RunBusy: its owner lives.
+        """
+        if run in self._held and run not in self.faults:
+            raise self._leases.busy_here_error(run)
+        self._held.pop(run, None)
+        self.faults.pop(run, None)
+        self.log.preallocate()
+        try:
+            with self._transaction(self._patience):
+                held = self._leases.acquire(run, unmoved=unmoved)
+        except sqlite3.Error as error:
+            raise explain_use(error, self.path, self._connection, run) from error
+        if isinstance(held, LeaseProbe):
+            return held
+        self._held[run] = held
+        return None
+
+    def busy_error(self, run: RunId, hold: Lease) -> RunBusy:
+        """Return the error that names the run's owner."""
+        return self._leases.busy_error(run, hold)
+
+    def release(self, run: RunId) -> None:
+        """Give the run up; nothing where it is not held."""
+        held = self._held.pop(run, None)
+        self.faults.pop(run, None)
+        if held is None:
+            return
+        try:
+            with self._transaction(self._patience):
+                self._leases.release(held)
+        except sqlite3.Error as error:
+            raise explain_use(error, self.path, self._connection, run) from error
+
+    def heartbeat(self) -> None:
+        """Show that the owner of the held runs lives. A beat that is not written is made up for by the next."""
+        if self._held:
+            # A full disk or a lock will be told to whoever appends; on this machine the process itself is looked at.
+            with suppress(sqlite3.Error), self._transaction():
+                self._leases.heartbeat()
+
+    # Wishes
+
+    def execute(self, wishes: Sequence[Callable[[], _T]]) -> list[_T | JournalError]:
+        """Carry out wishes in one transaction, in this order, and return what each returned.
+
+        A wish that raises an error of the journal gets it as its answer, and undoes nothing but itself. Wishes may
+        be carried out twice, the first time in vain.
+        """
+        held = self._held.copy()
+        changes = self._connection.total_changes
+        try:
+            self._check_place()
+            self.log.preallocate()
+            with self._transaction(self._patience):
+                granted: list[_T | JournalError] = [wish() for wish in wishes]
+            self.log.record_written(_CHANGE_BYTES * (self._connection.total_changes - changes))
+            self.log.record_written(self.jobs.take_written_bytes())
+            return granted
+        except sqlite3.Error as error:
+            self._held = held
+            return [explain_use(error, self.path, self._connection)] * len(wishes)
+        except JournalError as error:
+            self._held = held
+            if len(wishes) == 1:
+                return [error]
+            return [answer for wish in wishes for answer in self.execute([wish])]
+        except BaseException:
+            self._held = held
+            raise
+
+    def acquire_lease(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:
+        """Become the run's owner within a wish; see `claim`."""
+        held = self._leases.acquire(run, unmoved=unmoved)
+        if isinstance(held, LeaseProbe):
+            return held
+        self._held[run] = held
+        self.faults.pop(run, None)
+        return None
+
+    def check(self, run: RunId, *, despite_faults: bool = False) -> None:
+        """Return, within a wish, where the run is held here and all that was appended to it is written.
+
+        Args:
+            run: The run.
+            despite_faults: Whether it does not matter that something could not be written.
+
+        Raises:
+            RunLost: it is not held, or another owner came.
+            JournalError: something could not be written.
+        """
+        fault = self.faults.get(run)
+        if isinstance(fault, RunLost) or (fault is not None and not despite_faults):
+            raise fault
+        held = self._held.get(run)
+        if held is None:
+            raise RunLost(f"run {run} is not open here", place=str(self.path), mend="open it first")
+        self._leases.check(run, held)
+
+    def release_lease(self, run: RunId) -> None:
+        """Give the run up within a wish."""
+        if (held := self._held.pop(run, None)) is not None:
+            self._leases.release(held)
+
+    def is_held(self, run: RunId) -> bool:
+        """Return whether somebody has the run open, or may have."""
+        return self._leases.is_held(run)
+
+    def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows that a statement brings, or writes, within a wish."""
+        return self._connection.execute(statement, values).fetchall()
+
+    def owner_of(self, run: RunId) -> str | None:
+        """Return who has the run open, for people; none where nobody does, or nobody who lives."""
+        return self._leases.owner_of(run)
+
+    # Writing
+
+    def write(self, entries: Sequence[AppendEntry], *, may_wait: bool = True) -> dict[RunId, JournalError]:
+        """Write the entries in one transaction and return, run by run, what could not be written and why.
+
+        Nothing more is written to a run that is returned, until it is claimed again.
+
+        Raises:
+            MustWait: `may_wait` is false and another connection has the lock; nothing was written.
+        """
+        good = [entry for entry in entries if entry.run not in self.faults]
+        started = time.perf_counter()
+        try:
+            if good:
+                self._write_at_once(good, patience=self._patience if may_wait else 0)
+        except sqlite3.Error as error:
+            if not may_wait and self._is_refused(error):
+                raise DatabaseLocked from error
+            self._write_apart(good, error)
+        except JournalError as error:
+            self._write_apart(good, error)
+        self.last_write = time.perf_counter() - started
+        return {entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults}
+
+    def _write_apart(self, entries: Sequence[AppendEntry], error: sqlite3.Error | JournalError) -> None:
+        """Write each run's entries by themselves after they failed together; note the fault of a lone run."""
+        runs = dict.fromkeys(entry.run for entry in entries)
+        if len(runs) > 1:
+            for run in runs:
+                self.write([entry for entry in entries if entry.run == run])
+            return
+        (run,) = runs
+        fault = (
+            error if isinstance(error, JournalError) else explain_use(error, self.path, self._connection, run)
+        )
+        self.faults[run] = fault
+
+    @staticmethod
+    def _is_refused(error: sqlite3.Error) -> bool:
+        return isinstance(error, sqlite3.OperationalError) and is_locked(error)
+
+    def _write_at_once(self, entries: Sequence[AppendEntry], *, patience: float) -> None:
+        self._check_place()
+        self.log.preallocate()
+        with self._transaction(patience):
+            held = {run: self._fenced_lease(run) for run in dict.fromkeys(entry.run for entry in entries)}
+            values = list[tuple[object, ...]]()
+            after = {run: (hold.seq, hold.is_finished) for run, hold in held.items()}
+            for entry in entries:
+                no, (seq, is_finished) = held[entry.run].no, after[entry.run]
+                values += [(no, at, *row) for at, row in enumerate(entry.rows, seq)]
+                after[entry.run] = (seq + len(entry.rows), is_finished)
+            self._connection.executemany(_INSERT, values)
+            for entry in entries:
+                seq, is_finished = after[entry.run]
+                after[entry.run] = (seq, self._update_run(entry, held[entry.run].no, is_finished=is_finished))
+            left = [
+                self._put_outbox_rows(entry.outbox_rows, held)
+                for entry in entries
+                if entry.outbox_rows is not None
+            ]
+        self.log.record_written(_COMMIT_BYTES + sum(len(row.body) for entry in entries for row in entry.rows))
+        self.log.record_written(self.jobs.take_written_bytes())
+        for run, (seq, is_finished) in after.items():
+            hold = self._held[run] = held[run]
+            hold.seq, hold.is_finished = seq, is_finished
+        for given_up in left:
+            if given_up is not None:
+                self._held.pop(given_up, None)
+
+    def _put_outbox_rows(self, beside: OutboxRows, held: dict[RunId, HeldLease]) -> RunId | None:
+        """Write what goes beside the events of those runs; return the run that is given up with it."""
+
+        def check(run: RunId) -> None:
+            # A run whose events are written was checked before.
+            if run not in held:
+                self.check(run)
+
+        given_up = put_outbox_rows(self.jobs, beside, self._clock(), check)
+        if given_up is not None:
+            self._leases.release(held.get(given_up) or self._held[given_up])
+        return given_up
+
+    def _check_place(self) -> None:
+        """Refuse to write into a file that nobody will find again."""
+        try:
+            found = os.stat(self._name)  # noqa: PTH116 - Path.stat costs several times as much, at every commit
+        except OSError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != self._place:
+            raise JournalNotWritten(
+                "the journal was moved or deleted while it was open",
+                place=str(self.path),
+                mend="put the file and its -wal back and resume the run, or start the job anew",
+            )
+
+    def _fenced_lease(self, run: RunId) -> HeldLease:
+        """Return how the run is held, within a transaction; claims it where it was not opened yet."""
+        held = self._held.get(run)
+        if held is not None:
+            self._leases.check(run, held)
+            return held
+        taken = self._leases.acquire(run)
+        if isinstance(taken, LeaseProbe):
+            raise self._leases.busy_error(run, taken.lease)
+        return taken
+
+    def _update_run(self, entry: AppendEntry, no: int, *, is_finished: bool) -> bool:
+        """Bring the run's row up to date and return whether the run has ended."""
+        if is_finished and not entry.is_run_end:
+            self._connection.execute(
+                "UPDATE run SET status = NULL, finished = NULL, steps = NULL WHERE no = ?", (no,)
+            )
+            is_finished = False
+        for mark in entry.run_events:
+            if isinstance(mark, RunStarted):
+                self._connection.execute(
+                    "UPDATE run SET job = ?, created = ? WHERE no = ?", (mark.job, mark.at, no)
+                )
+            else:
+                counts = self._connection.execute(STEP_COUNTS, (no,)).fetchone()
+                self._connection.execute(
+                    "UPDATE run SET status = ?, finished = ?, steps = ?, ok = ?, failed = ? WHERE no = ?",
+                    (mark.status, mark.at, *counts, no),
+                )
+                is_finished = True
+        return is_finished
+
+    def _transaction(self, patience: float = 0.0) -> SqliteTransaction:
+        return SqliteTransaction(self._connection, patience)

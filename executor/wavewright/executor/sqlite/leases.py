@@ -1,0 +1,145 @@
+"""Who has which run open, as the journal's file keeps it.
+
+Everything here is said within a transaction of the caller's, so that the answer still holds when its events are
+written. How an owner is judged is in `lease.py`; here its *hold* is read from the run's row and put there.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from wavewright.executor.store.errors import RunBusy
+from wavewright.executor.store.leases import (
+    HeldLease,
+    Lease,
+    LeaseProbe,
+    LeaseVerdict,
+    Owner,
+    judge_lease,
+    read_lease,
+    run_busy_error,
+    run_busy_here_error,
+    run_lost_error,
+)
+from wavewright.planner.types import RunId
+
+
+class SqliteLeases:
+    """The holds of one owner."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        *,
+        owner: Owner,
+        clock: Callable[[], float],
+        seconds: float,
+    ) -> None:
+        """Keep holds for this owner, each for so many seconds after its last beat."""
+        self._connection = connection
+        self._path = path
+        self._owner = owner
+        self._clock = clock
+        self._seconds = seconds
+
+    def acquire(self, run: RunId, *, unmoved: int | None = None) -> HeldLease | LeaseProbe:
+        """Write this owner into the run's row, or return whom to watch first.
+
+        Args:
+            run: The run, new or known.
+            unmoved: The beat of a watch that is over.
+
+        Raises:
+            RunBusy: the run's owner lives.
+        """
+        now = self._clock()
+        self._connection.execute("INSERT OR IGNORE INTO run (run, created) VALUES (?, ?)", (run, now))
+        no, fence, status, *columns = self._connection.execute(
+            """SELECT no, fence, status, owner, host, pid, born, realm, since, beat, beat_at, lease
+               FROM run WHERE run = ?""",
+            (run,),
+        ).fetchone()
+        hold = read_lease(tuple(columns))
+        # A hold of its own is left over from a fault.
+        if hold is not None and hold.owner.token != self._owner.token:
+            match judge_lease(hold, now=now, realm=self._owner.pid_namespace):
+                case "busy":
+                    raise self.busy_error(run, hold)
+                case "watch" if hold.heartbeat != unmoved:
+                    return LeaseProbe(hold)
+                case _:
+                    pass
+        owner = self._owner
+        self._connection.execute(
+            """UPDATE run SET fence = fence + 1, beat = beat + 1, owner = ?, host = ?, pid = ?, born = ?, realm = ?,
+               since = ?, beat_at = ?, lease = ? WHERE no = ?""",
+            (
+                owner.token,
+                owner.host,
+                owner.pid,
+                owner.process_start,
+                owner.pid_namespace,
+                now,
+                now,
+                self._seconds,
+                no,
+            ),
+        )
+        (seq,) = self._connection.execute(
+            "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run = ?", (no,)
+        ).fetchone()
+        return HeldLease(no, fence + 1, seq, status is not None)
+
+    def check(self, run: RunId, held: HeldLease) -> None:
+        """Return where the hold still stands.
+
+        Raises:
+            RunLost: another owner came.
+        """
+        fence, host, pid = self._connection.execute(
+            "SELECT fence, host, pid FROM run WHERE no = ?", (held.no,)
+        ).fetchone()
+        if fence != held.fence:
+            raise run_lost_error(run, pid=pid, host=host, place=str(self._path))
+
+    def release(self, held: HeldLease) -> None:
+        """Take this owner out of the run's row, unless another one stands there."""
+        self._connection.execute(
+            "UPDATE run SET owner = NULL WHERE no = ? AND fence = ?", (held.no, held.fence)
+        )
+
+    def heartbeat(self) -> None:
+        """Renew all holds of this owner."""
+        self._connection.execute(
+            "UPDATE run SET beat = beat + 1, beat_at = ? WHERE owner = ?", (self._clock(), self._owner.token)
+        )
+
+    def owner_of(self, run: RunId) -> str | None:
+        """Return who has the run open, for people; none where nobody does, or nobody who lives."""
+        hold = self._find(run)
+        return str(hold.owner) if hold is not None and self._verdict(hold) == "busy" else None
+
+    def is_held(self, run: RunId) -> bool:
+        """Return whether somebody has the run open who lives, or who may live where it cannot be seen from here."""
+        hold = self._find(run)
+        return hold is not None and self._verdict(hold) != "free"
+
+    def _find(self, run: RunId) -> Lease | None:
+        columns = self._connection.execute(
+            "SELECT owner, host, pid, born, realm, since, beat, beat_at, lease FROM run WHERE run = ?", (run,)
+        ).fetchone()
+        return None if columns is None else read_lease(columns)
+
+    def _verdict(self, hold: Lease) -> LeaseVerdict:
+        return judge_lease(hold, now=self._clock(), realm=self._owner.pid_namespace)
+
+    def busy_error(self, run: RunId, hold: Lease) -> RunBusy:
+        """Return the error that names the run's owner."""
+        return run_busy_error(run, hold, owner=self._owner, place=str(self._path))
+
+    def busy_here_error(self, run: RunId) -> RunBusy:
+        """Return the error for a run that this process has open itself."""
+        return run_busy_here_error(run, place=str(self._path))

@@ -1,0 +1,322 @@
+"""Run ids, and finding a run by the part of its id that people type.
+
+A *run id* is the time of its birth and six random characters, `20261121-231907-3f2a7c`: ids sort by time, and the
+short tail is enough to name a run. A prefix of either part that fits more than one run is never guessed.
+
+The journal: what a run did, written down before anybody relies on it.
+
+A *journal* keeps the events of every run in the order in which they were appended. What `load` gives back is always
+a prefix of what was appended: an append that cannot be written fails, and so does every later append to that run
+until it is opened again. `MemoryJournal` keeps the same promises for as long as the process lives.
+"""
+
+from __future__ import annotations
+
+import difflib
+import secrets
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Literal, Protocol, Self, TypeAlias
+
+from wavewright.executor.events.types import Event, ItemFinished, Noted, RunFinished, RunStarted, StepFinished
+from wavewright.executor.store.errors import RunBusy, RunNotFound
+from wavewright.executor.store.job_records import OutboxWrites
+from wavewright.planner.types import Json, RunId, StepId, StepKey
+
+RunStatus: TypeAlias = Literal[
+    "running",
+    "achieved",
+    "not_achieved",
+    "failed",
+    "interrupted",
+    "waiting_for_approval",
+    "waiting_for_answer",
+]
+"""`running` while its owner lives; a run that nobody owns and that never finished is `interrupted`.
+
+What a run waits for is no concern of a store's: it gives such a run as `interrupted`.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run in a list of runs."""
+
+    run: RunId
+    job: str
+    status: RunStatus
+    started: float
+    finished: float | None
+    steps: int
+    """Steps that have ended, by their last ending; of a run that waits for a person, those of its plan."""
+    ok: int
+    """Of these: ok, empty or reused."""
+    failed: int
+    owner: str | None = None
+    """Who has it open, for people: `pid 4711 on ada`."""
+    tokens: int = 0
+    """Tokens of models that the purse in the same file has spent on it or put aside for it."""
+
+
+def new_run_id(now: float, random: Callable[[int], bytes] = secrets.token_bytes) -> RunId:
+    """Return a new run id for that instant, in UTC.
+
+    Args:
+        now: Seconds since the epoch.
+        random: Gives so many random bytes.
+    """
+    return RunId(f"{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}-{random(3).hex()}")
+
+
+def match_run(prefix: str, runs: Iterable[RunId], *, place: str = "") -> RunId:
+    """Return the one run whose id, or whose tail after the last `-`, starts with `prefix`.
+
+    Raises:
+        RunNotFound: none does, or several do; names the near ones.
+    """
+    known = sorted(runs)
+    if not known:
+        raise RunNotFound("this journal has no runs yet", place=place, mend="`wavewright run JOB` makes one")
+    if prefix in known:
+        return RunId(prefix)
+    found = [run for run in known if prefix and _starts(run, prefix)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise RunNotFound(
+            f"{len(found)} runs start with {prefix!r}: {_some_ids(found)}",
+            place=place,
+            mend="type more of the id",
+        )
+    raise RunNotFound(f"no run starts with {prefix!r}", place=place, mend=_suggestion(prefix, known))
+
+
+def _starts(run: RunId, prefix: str) -> bool:
+    wanted = prefix.lower()
+    return run.lower().startswith(wanted) or run.lower().rpartition("-")[2].startswith(wanted)
+
+
+def _some_ids(runs: list[RunId], most: int = 5) -> str:
+    # The newest are what people look for.
+    shown = ", ".join(reversed(runs[-most:]))
+    return shown if len(runs) <= most else f"{shown} and {len(runs) - most} more"
+
+
+def _suggestion(prefix: str, known: list[RunId]) -> str:
+    tails = {run.rpartition("-")[2]: run for run in known}
+    near = difflib.get_close_matches(prefix, known, n=3)
+    near += [tails[tail] for tail in difflib.get_close_matches(prefix, tails, n=3) if tails[tail] not in near]
+    if near:
+        return f"did you mean {', '.join(near[:3])}?"
+    return f"`wavewright runs` lists them; the newest is {known[-1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOutput:
+    """A step's output, as some run journaled it."""
+
+    run: RunId
+    step: StepId
+    key: StepKey
+    at: float
+    status: Literal["ok", "empty"]
+    output: Json
+
+
+class Journal(Protocol):
+    """Where events go and come back from."""
+
+    async def open_run(self, run: RunId) -> None:
+        """Become the run's one owner, new or to be resumed; an `append` to a run not yet opened does so as well.
+
+        Raises:
+            RunBusy: somebody has it open.
+        """
+        ...
+
+    def append(
+        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
+    ) -> Awaitable[None]:
+        """Write the events at the end of the run; what is returned is done once they are durable.
+
+        Calls of one tick of the event loop are committed together. Not awaiting is allowed; a failure then shows
+        at the next append. What is given alongside is written in the same transaction as the events, or neither is.
+
+        Raises:
+            JournalError: when awaited, or at once for events that are not JSON.
+        """
+        ...
+
+    async def close_run(self, run: RunId) -> None:
+        """Give the run up, so that another process may open it."""
+        ...
+
+    async def load(self, run: RunId) -> list[Event]:
+        """Return the run's events in order; none for a run that does not exist."""
+        ...
+
+    async def find_output(self, key: StepKey) -> StoredOutput | None:
+        """Return the newest whole and unblocked output that any run journaled under the key."""
+        ...
+
+    async def list_runs(self) -> list[RunRow]:
+        """Return all runs, the newest first."""
+        ...
+
+    async def find_run(self, prefix: str) -> RunId:
+        """Return the run whose id or tail starts so.
+
+        Raises:
+            RunNotFound: none does, or several do.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Write what is pending, give up all runs and close; closing again does nothing."""
+        ...
+
+
+def reusable_output(run: RunId, event: Event) -> StoredOutput | None:
+    """Return the event's output as other runs may take it, if they may."""
+    if not isinstance(event, StepFinished | ItemFinished) or event.status not in ("ok", "empty"):
+        return None
+    key = reusable_key(event)
+    return None if key is None else StoredOutput(run, event.step, key, event.at, event.status, event.output)
+
+
+def reusable_key(event: StepFinished | ItemFinished) -> StepKey | None:
+    """Return the key under which other runs may take the event's output, if they may.
+
+    They may not where items are missing, a block gate is red or a secret was withheld: the next run should call the
+    tool again.
+    """
+    if event.status not in ("ok", "empty") or event.withheld:
+        return None
+    if isinstance(event, StepFinished):
+        if event.items is not None and event.items[0] < event.items[1]:
+            return None
+        if event.gates and any(gate.has_failed and gate.severity == "block" for gate in event.gates):
+            return None
+    return event.key
+
+
+class MemoryJournal:
+    """A journal that lives as long as the process."""
+
+    def __init__(self) -> None:
+        self.outbox_writes = list[tuple[RunId, OutboxWrites]]()
+        """What was given alongside events, in its order: there is no job store in memory that would take it."""
+        self._events = dict[RunId, list[Event]]()
+        self._outputs = dict[StepKey, StoredOutput]()
+        self._opened = set[RunId]()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def open_run(self, run: RunId) -> None:
+        """Become the run's one owner."""
+        if run in self._opened:
+            raise RunBusy(f"run {run!r} is open already in this process", mend="wait for it to end")
+        self._opened.add(run)
+        self._events.setdefault(run, [])
+
+    def append(
+        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
+    ) -> Awaitable[None]:
+        """Keep the events; what is returned is done."""
+        if alongside is not None:
+            self.outbox_writes.append((run, alongside))
+        known = self._events.get(run)
+        if known is None:
+            known = self._events[run] = []
+        self._opened.add(run)
+        known.extend(events)
+        for event in events:
+            if (stored := reusable_output(run, event)) is not None:
+                self._outputs[stored.key] = stored
+        return COMPLETED
+
+    async def close_run(self, run: RunId) -> None:
+        """Give the run up."""
+        self._opened.discard(run)
+
+    async def load(self, run: RunId) -> list[Event]:
+        """Return the run's events in order."""
+        return list(self._events.get(run, ()))
+
+    async def find_output(self, key: StepKey) -> StoredOutput | None:
+        """Return the newest output under the key."""
+        return self._outputs.get(key)
+
+    async def list_runs(self) -> list[RunRow]:
+        """Return all runs, the newest first."""
+        rows = [
+            summarize_run(run, events, is_owned=run in self._opened) for run, events in self._events.items()
+        ]
+        return sorted(rows, key=lambda row: (row.started, row.run), reverse=True)
+
+    async def find_run(self, prefix: str) -> RunId:
+        """Return the run whose id or tail starts so."""
+        return match_run(prefix, self._events, place="the journal in memory")
+
+    async def aclose(self) -> None:
+        """Give up all runs."""
+        self._opened.clear()
+
+
+class _Completed:
+    """An awaitable that is done; one for all, since it has no state."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+COMPLETED: Final[Awaitable[None]] = _Completed()
+"""What an append returns that needed no waiting."""
+
+
+def run_status(ended: RunStatus | None, *, is_owned: bool) -> RunStatus:
+    """Return how a run stands, from how it last ended and whether somebody has it open."""
+    if ended is None or ended == "interrupted":
+        return "running" if is_owned else "interrupted"
+    return ended
+
+
+def summarize_run(run: RunId, events: Sequence[Event], *, is_owned: bool) -> RunRow:
+    """Return the list row of a run from its events."""
+    job, started, finished = "", 0.0, None
+    ended: RunStatus | None = None
+    last = dict[StepId, str]()
+    for event in events:
+        match event:
+            case RunStarted():
+                job, started = event.job, event.at
+            case StepFinished():
+                last[event.step] = event.status
+            case RunFinished():
+                ended, finished = event.status, event.at
+                continue
+            case Noted():
+                continue
+            case _:
+                pass
+        # It did more than take a note after it ended: it was resumed.
+        ended, finished = None, None
+    statuses = list(last.values())
+    return RunRow(
+        run=run,
+        job=job,
+        status=run_status(ended, is_owned=is_owned),
+        started=started,
+        finished=finished,
+        steps=len(statuses),
+        ok=sum(status in ("ok", "empty", "reused") for status in statuses),
+        failed=statuses.count("failed"),
+    )

@@ -1,0 +1,190 @@
+"""Messages are forgotten a part at a time: one rule for every store.
+
+Rows are looked at in the order in which they came, so whoever meets a part that begins with a young one is done: none
+that follows is older, unless a clock was set. A message that waits for its turn is forgotten like the others, or ids
+that nobody knows would pile up for ever; but a verdict on a package that is out has its turn still to come.
+
+Removing runs that have ended and are old enough, with all that is kept of them.
+
+Runs that name each other (a job and its targets, a run and its retries) are a *group*: it is removed in one
+transaction, and only once each of its runs may be. A run may be removed when it has ended, nobody holds it and its
+job has ended, too. What models have cost stays counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias
+
+import anyio
+
+from wavewright.executor.store.job_records import RetentionCursor, VerdictGiven
+from wavewright.executor.store.job_rows import read_deferred, read_sent
+from wavewright.planner.types import Json, RunId
+
+FORGET_PAGE_SIZE: Final = 1_000
+"""Rows of each table that one transaction looks at."""
+
+_Rows = Sequence[Sequence[Any]]
+"""Numbers of rows, each with its instant, in their order."""
+
+
+def next_cursor(walk: RetentionCursor, inbox: _Rows, outbox: _Rows, before: float) -> RetentionCursor | None:
+    """Return where to look next after these rows; none where nothing older than the instant is left."""
+    is_done = not any(rows and rows[0][1] < before for rows in (inbox, outbox))
+    return (
+        None
+        if is_done
+        else RetentionCursor(_last_number(inbox, walk.inbox), _last_number(outbox, walk.outbox))
+    )
+
+
+def orphaned_messages(rows: _Rows) -> list[int]:
+    """Return the numbers of old messages whose turn never came.
+
+    Args:
+        rows: Of messages that are kept and that nothing has changed for: the number, the text, and the latest package
+            and the sent ones of the job that it names, none where that is unknown or has ended.
+    """
+    return [no for no, kept, package, sent in rows if not _is_awaited(kept, package, sent)]
+
+
+def _is_awaited(kept: str, package: str | None, sent: str | None) -> bool:
+    request = read_deferred(kept)
+    if not isinstance(request, VerdictGiven) or package is None or sent is None:
+        return False
+    return request.package in {package, *(one.package for one in read_sent(sent))}
+
+
+def _last_number(rows: _Rows, otherwise: int) -> int:
+    return int(rows[-1][0]) if rows else otherwise
+
+
+LINKS_PAGE_SIZE: Final = 5_000
+"""Events that are looked through for links at once, so that nobody waits long for the store."""
+LINKING_EVENTS: Final = """
+    (kind = 'noted' AND body LIKE '%"run":%' OR kind = 'run_started' AND body LIKE '%"retry":{%')"""
+"""Events in which a link may be; read further by `links_in`."""
+_PAUSE_SECONDS: Final = 0.02
+"""Between two transactions, for those who wait for the store."""
+
+RunLink: TypeAlias = tuple[RunId, RunId]
+"""A run, and one that its events name: the run that it repeats, or that of a target."""
+RunGroup: TypeAlias = tuple[RunId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedGroup:
+    """A group that was removed."""
+
+    runs: RunGroup
+    bytes: int
+    """Of its events."""
+
+
+class RunRemoval(Protocol):
+    """The removing side of an open journal."""
+
+    async def removable(self, before: float) -> list[RunId]:
+        """Return runs that ended before an instant, that nobody holds and whose job is not open, the oldest first."""
+        ...
+
+    async def links(self, after: int) -> tuple[list[RunLink], int | None]:
+        """Return the links in the next events after one, and where to go on; None where no event is left."""
+        ...
+
+    async def remove(self, runs: RunGroup, before: float, looked_at: int) -> int | None:
+        """Remove all of the runs in one transaction and return the bytes of their events.
+
+        Args:
+            runs: A group.
+            before: As for `removable`.
+            looked_at: The last event whose links are known; later ones are looked at again.
+
+        Returns:
+            None where nothing was removed: one of the runs may not be, or not any more.
+        """
+        ...
+
+
+def links_in(rows: Iterable[tuple[str, str, bytes | str]]) -> list[RunLink]:
+    """Return the links in the bodies of events, given as run, kind and body; one that is damaged has none."""
+    return [(RunId(run), other) for run, kind, body in rows if (other := _linked_run(kind, body)) is not None]
+
+
+def _linked_run(kind: str, body: bytes | str) -> RunId | None:
+    try:
+        found: Json = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    part = found.get("body" if kind == "noted" else "retry") if isinstance(found, dict) else None
+    run = part.get("run") if isinstance(part, dict) else None
+    return RunId(run) if isinstance(run, str) else None
+
+
+async def find_groups(
+    removal: RunRemoval, before: float, spared: Collection[RunId] = ()
+) -> tuple[list[RunGroup], int]:
+    """Return the groups that may be removed, and the last event that was looked at for links.
+
+    Args:
+        removal: Of the journal.
+        before: Runs that ended before this instant, in seconds since the epoch, are old enough.
+        spared: Runs that are kept however old they are.
+
+    Raises:
+        JournalError: the journal cannot be read.
+    """
+    removable = [run for run in await removal.removable(before) if run not in spared]
+    links, looked_at = list[RunLink](), 0
+    while removable:
+        found, last = await removal.links(looked_at)
+        if last is None:
+            break
+        links += found
+        looked_at = last
+        await anyio.sleep(_PAUSE_SECONDS)
+    return _groups(removable, links), looked_at
+
+
+async def remove_groups(
+    removal: RunRemoval, before: float, spared: Collection[RunId] = ()
+) -> AsyncGenerator[RemovedGroup]:
+    """Remove the groups that may be removed, each in a transaction of its own, and tell of each.
+
+    The arguments are those of `find_groups`.
+
+    Raises:
+        JournalError: the journal cannot be read or written; what was told of is removed.
+    """
+    groups, looked_at = await find_groups(removal, before, spared)
+    for group in groups:
+        size = await removal.remove(group, before, looked_at)
+        if size is not None:
+            yield RemovedGroup(group, size)
+        await anyio.sleep(_PAUSE_SECONDS)
+
+
+def _groups(removable: Sequence[RunId], links: Iterable[RunLink]) -> list[RunGroup]:
+    """Return the groups of which every run may be removed, in the order of their first runs."""
+    linked = defaultdict[RunId, list[RunId]](list)
+    for one, other in links:
+        linked[one].append(other)
+        linked[other].append(one)
+    allowed, seen, groups = set(removable), set[RunId](), list[RunGroup]()
+    for run in removable:
+        if run in seen:
+            continue
+        group, to_visit = list[RunId](), [run]
+        seen.add(run)
+        while to_visit:
+            group.append(to_visit.pop())
+            fresh = {*linked[group[-1]]} - seen
+            seen |= fresh
+            to_visit += fresh
+        if allowed.issuperset(group):
+            groups.append(tuple(sorted(group)))
+    return groups

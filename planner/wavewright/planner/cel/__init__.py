@@ -1,0 +1,1 @@
+"""The expression language: parse, compile and evaluate CEL over JSON values."""

@@ -1,0 +1,387 @@
+"""Turn a tree into what evaluates it.
+
+An *evaluation* is a tree of closures over the nodes of an expression, prepared once and called often. Whatever it
+reads is passed on and never copied; whatever it makes is counted by the meter of its scope first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias, cast
+
+from wavewright.planner.cel.errors import MAX_KEY_LENGTH_SHOWN, SUPPRESSED_ERROR_COST, ExpressionError
+from wavewright.planner.cel.functions import MIN_MAX_FUNCTIONS, check_function_exists
+from wavewright.planner.cel.library_functions import call_library, evaluate_in_library
+from wavewright.planner.cel.macros import SORT, CompiledMacro
+from wavewright.planner.cel.operators import (
+    OPERATORS,
+    Operator,
+    are_equal,
+    class_of,
+    contains,
+    evaluation_error,
+    negate,
+    no_overload_error,
+)
+from wavewright.planner.cel.overloads import (
+    CONVERSION_OVERLOADS,
+    FUNCTION_OVERLOADS,
+    METHOD_OVERLOADS,
+    TYPE_CONSTANTS,
+    Overloads,
+)
+from wavewright.planner.cel.paths import (
+    Evaluation,
+    EvaluationScope,
+    Path,
+    compile_index,
+    compile_path,
+    compile_select,
+    kind_name,
+    not_an_object_error,
+    path_exists,
+    plain_path,
+)
+from wavewright.planner.cel.syntax import (
+    Binary,
+    Conditional,
+    ExpressionNode,
+    FunctionCall,
+    Has,
+    Identifier,
+    Index,
+    ListLiteral,
+    LiteralValue,
+    LogicalOperation,
+    Macro,
+    MapLiteral,
+    Select,
+    Unary,
+    children,
+    without_parens,
+)
+from wavewright.planner.types import Json
+
+Locals: TypeAlias = frozenset[str]
+"""Names that macros gave to elements."""
+
+_ELEMENT = "\0element"
+
+
+def compile_node(node: ExpressionNode, local_names: Locals = frozenset()) -> Evaluation:  # noqa: C901, PLR0912 - one case a kind
+    """Return what evaluates a tree.
+
+    Raises:
+        ExpressionFault: the tree calls a function that does not exist.
+    """
+    node = without_parens(node)
+    path = plain_path(node, {})
+    if path is not None:
+        return _compile_path(path)
+    match node:
+        case LiteralValue():
+            return _compile_constant(node)
+        case Select():
+            return compile_select(compile_node(node.operand, local_names), node.field)
+        case Index():
+            return compile_index(compile_node(node.operand, local_names), compile_node(node.key, local_names))
+        case FunctionCall():
+            return _compile_call(node, local_names)
+        case Macro():
+            return _compile_macro(node, local_names)
+        case Has():
+            return _compile_has(node, local_names)
+        case Unary():
+            return _compile_unary(node, local_names)
+        case Binary():
+            return _compile_binary(node, local_names)
+        case LogicalOperation():
+            return _compile_logical(node, local_names)
+        case Conditional():
+            return _compile_conditional(node, local_names)
+        case ListLiteral():
+            return _compile_list(tuple(compile_node(item, local_names) for item in node.items))
+        case MapLiteral():
+            return _compile_object(node, local_names)
+        case _:
+            msg = f"{type(node).__name__} is a plain path"
+            raise AssertionError(msg)
+
+
+def _compile_path(path: Path) -> Evaluation:
+    if path.root in TYPE_CONSTANTS and not path.keys:
+        named = cast("Json", TYPE_CONSTANTS[path.root])
+        return lambda _scope: named
+    walk = compile_path(path)
+    return lambda scope: walk(scope.variables)
+
+
+def _compile_constant(literal: LiteralValue) -> Evaluation:
+    value = _value_of(literal)
+    return lambda _scope: value
+
+
+def _value_of(literal: LiteralValue) -> Json:
+    match literal.kind:
+        case "string":
+            return literal.string
+        case "int":
+            return int(literal.text, 0 if "x" in literal.text else 10)
+        case "double":
+            return float(literal.text)
+        case "bool":
+            return literal.text == "true"
+        case "null":
+            return None
+        case _:
+            return cast("Json", evaluate_in_library(literal.text, {}))
+
+
+def _compile_call(node: FunctionCall, local_names: Locals) -> Evaluation:
+    check_function_exists(node)
+    function, target = node.function, node.target
+    if target is not None and function == "sort" and not node.arguments:
+        element = Identifier(node.start, node.end, 1, _ELEMENT)
+        sort = Macro(node.start, node.end, node.depth, SORT, target, _ELEMENT, (element,), node.name_start)
+        return _compile_macro(sort, local_names)
+    arguments = tuple(compile_node(argument, local_names) for argument in node.arguments)
+    if target is None:
+        if function == "now" and not arguments:
+            return lambda scope: cast("Json", scope.now)
+        if function in MIN_MAX_FUNCTIONS:
+            function = MIN_MAX_FUNCTIONS[function]
+            if len(arguments) > 1:
+                arguments = (_compile_list(arguments),)
+        return _apply_overload(function, arguments, node, FUNCTION_OVERLOADS.get(function))
+    return _apply_overload(
+        function, (compile_node(target, local_names), *arguments), node, METHOD_OVERLOADS.get(function)
+    )
+
+
+def _apply_overload(
+    function: str, arguments: tuple[Evaluation, ...], node: FunctionCall, ours: Overloads | None
+) -> Evaluation:
+    is_method = node.target is not None
+    if ours is None:
+        return _compile_library_call(function, arguments, is_method=is_method)
+    says_of = is_method and function != "size"
+    shown = function if says_of else f"{function}()"
+    offset = (node.target or node.arguments[0]).start if function == "size" and arguments else None
+
+    def evaluate(scope: EvaluationScope) -> Json:
+        values = tuple([argument(scope) for argument in arguments])
+        run = ours.get(tuple([value.__class__ for value in values])) or ours.get(tuple(map(class_of, values)))
+        if run is None and len(values) == 1:
+            run = ours.get((object,))
+        if run is None:
+            fault = no_overload_error(shown, values, is_method=says_of)
+            raise ExpressionError(fault.kind, fault.message, offset)
+        try:
+            return cast("Json", run(scope.cost, *values))
+        except OverflowError:
+            raise evaluation_error("a number is too large") from None
+        except ValueError as refused:
+            raise evaluation_error(str(refused)) from None
+
+    return evaluate
+
+
+def _compile_library_call(function: str, arguments: tuple[Evaluation, ...], *, is_method: bool) -> Evaluation:
+    shortcuts = CONVERSION_OVERLOADS.get(function, {})
+
+    def evaluate(scope: EvaluationScope) -> Json:
+        values = tuple([argument(scope) for argument in arguments])
+        run = shortcuts.get(tuple([value.__class__ for value in values]))
+        if run is not None:
+            return cast("Json", run(scope.cost, *values))
+        return cast("Json", call_library(function, scope.cost, values, is_method=is_method))
+
+    return evaluate
+
+
+def _compile_macro(node: Macro, local_names: Locals) -> Evaluation:
+    inner = local_names | {node.variable}
+    bodies = tuple(compile_node(argument, inner) for argument in node.arguments)
+    size = 2 + sum(map(_operation_count, node.arguments))
+    return CompiledMacro(node, compile_node(node.range, local_names), bodies, size).run
+
+
+def _operation_count(node: ExpressionNode) -> int:
+    """Return the operations of one evaluation of a tree; a loop inside counts its own turns."""
+    if isinstance(node, Macro):
+        return 4 + _operation_count(node.range)
+    return (3 if isinstance(node, FunctionCall) else 1) + sum(map(_operation_count, children(node)))
+
+
+def _compile_has(node: Has, local_names: Locals) -> Evaluation:
+    path = plain_path(node.selection, {})
+    if path is not None:
+        return lambda scope: path_exists(path, scope.variables)
+    return _is_present(node.selection, local_names)
+
+
+def _is_present(selection: Select | Index, local_names: Locals) -> Evaluation:
+    """Return what asks for a field after asking for everything on the way to it."""
+    operand = without_parens(selection.operand)
+    on_the_way = (
+        _is_present(operand, local_names)
+        if isinstance(operand, Select) or (isinstance(operand, Index) and _names_field(operand))
+        else None
+    )
+    read = compile_node(operand, local_names)
+    name = selection.field if isinstance(selection, Select) else _key_of(selection)
+
+    def evaluate(scope: EvaluationScope) -> Json:
+        if on_the_way is not None and not on_the_way(scope):
+            return False
+        owner = read(scope)
+        if owner is None and on_the_way is not None:
+            return False
+        if not isinstance(owner, Mapping):
+            raise not_an_object_error()
+        return name in owner
+
+    return evaluate
+
+
+def _names_field(node: Index) -> bool:
+    key = without_parens(node.key)
+    return isinstance(key, LiteralValue) and key.kind == "string"
+
+
+def _key_of(node: Index) -> str:
+    key = without_parens(node.key)
+    assert isinstance(key, LiteralValue)
+    return key.string
+
+
+def _compile_unary(node: Unary, local_names: Locals) -> Evaluation:
+    operand = compile_node(node.operand, local_names)
+    if node.operator == "-":
+        return lambda scope: cast("Json", negate(operand(scope)))
+
+    def turn_round(scope: EvaluationScope) -> Json:
+        value = operand(scope)
+        if isinstance(value, bool):
+            return not value
+        raise ExpressionError("no_overload", "'!' turns a condition round, and was given none")
+
+    return turn_round
+
+
+def _compile_binary(node: Binary, local_names: Locals) -> Evaluation:
+    left, right = compile_node(node.left, local_names), compile_node(node.right, local_names)
+    match node.operator:
+        case "==":
+            return lambda scope: are_equal(left(scope), right(scope), scope.cost)
+        case "!=":
+            return lambda scope: not are_equal(left(scope), right(scope), scope.cost)
+        case "in":
+            path = plain_path(node.right, {})
+            # What a macro gives may be gone in the next turn, and another list stand at its address.
+            if path is not None and path.root not in local_names:
+                return lambda scope: scope.membership.contains(right(scope), left(scope), scope.cost)
+            return lambda scope: contains(right(scope), left(scope), scope.cost)
+        case _:
+            return _apply_operator(node.operator, OPERATORS[node.operator], left, right)
+
+
+def _apply_operator(
+    symbol: str, table: Mapping[tuple[type, type], Operator], left: Evaluation, right: Evaluation
+) -> Evaluation:
+    def evaluate(scope: EvaluationScope) -> Json:
+        one, other = left(scope), right(scope)
+        run = table.get((one.__class__, other.__class__)) or table.get((class_of(one), class_of(other)))
+        if run is None:
+            raise no_overload_error(f"'{symbol}'", (one, other))
+        return cast("Json", run(scope.cost, one, other))
+
+    return evaluate
+
+
+def _compile_logical(node: LogicalOperation, local_names: Locals) -> Evaluation:
+    operands = [compile_node(operand, local_names) for operand in node.operands]
+    decisive = node.operator == "||"
+
+    def evaluate(scope: EvaluationScope) -> Json:
+        met: ExpressionError | None = None
+        for operand in operands:
+            try:
+                value = operand(scope)
+            except ExpressionError as fault:
+                if fault.kind == "expression_too_large":
+                    raise
+                scope.cost.count_operations(SUPPRESSED_ERROR_COST)
+                met = met or fault
+                continue
+            if value is decisive:
+                return decisive
+            if not isinstance(value, bool):
+                met = met or ExpressionError(
+                    "no_overload",
+                    f"'{node.operator}' joins conditions, and one of its sides is neither true nor false",
+                )
+        if met is not None:
+            raise met
+        return not decisive
+
+    return evaluate
+
+
+def _compile_conditional(node: Conditional, local_names: Locals) -> Evaluation:
+    condition, yes, no = (compile_node(part, local_names) for part in (node.condition, node.yes, node.no))
+
+    def evaluate(scope: EvaluationScope) -> Json:
+        chosen = condition(scope)
+        if not isinstance(chosen, bool):
+            raise ExpressionError(
+                "no_overload",
+                f"'?' follows a condition, and was given {kind_name(chosen)}",
+                node.condition.start,
+            )
+        return yes(scope) if chosen else no(scope)
+
+    return evaluate
+
+
+_EMPTY_LIST = 88
+"""Bytes of a list that a literal makes, with the room it keeps for more."""
+_ITEM = 41
+"""Bytes of a place in it and of the number that stands there; what is larger is counted where it is made."""
+
+
+def _compile_list(items: tuple[Evaluation, ...]) -> Evaluation:
+    size = _EMPTY_LIST + _ITEM * len(items)
+
+    def evaluate(scope: EvaluationScope) -> Json:
+        scope.cost.allocate(size)
+        return [item(scope) for item in items]
+
+    return evaluate
+
+
+_ENTRY = 64
+"""Bytes of an entry of an object; an empty one takes as much."""
+
+
+def _compile_object(node: MapLiteral, local_names: Locals) -> Evaluation:
+    entries = [
+        (compile_node(key, local_names), compile_node(value, local_names)) for key, value in node.entries
+    ]
+    start, size = node.start, (len(entries) + 2) * _ENTRY
+
+    def evaluate(scope: EvaluationScope) -> Json:
+        scope.cost.allocate(size)
+        made: dict[str, Json] = {}
+        for key, value in entries:
+            name = key(scope)
+            if not isinstance(name, str | int):
+                raise ExpressionError("evaluation_failed", f"{kind_name(name)} cannot be a key", start)
+            if name in made:
+                raise ExpressionError(
+                    "evaluation_failed", f"the key '{str(name)[:MAX_KEY_LENGTH_SHOWN]}' is given twice", start
+                )
+            made[cast("str", name)] = value(scope)
+        return made
+
+    return evaluate

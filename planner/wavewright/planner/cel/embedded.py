@@ -1,0 +1,191 @@
+"""What an expression reads.
+
+A *read* is one mention of a root: which step, which input, `item` and so on. Most expressions are a *plain path*, such
+as `steps.prices.close`, and are read off here; the grammar is loaded for the first one that is more than that.
+
+References in text: where the `${…}` of a string stand.
+
+A *reference* is an expression between `${` and its closing brace. Here text is split at its references, and values
+are searched for them, without a look at what an expression says: this is all that a plan without expressions needs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.types import Json
+
+
+class Read(NamedTuple):
+    """One mention of a root."""
+
+    root: str
+    """`steps`, `inputs`, `item`, `index`, `output`, `goal` or a name that stands for nothing."""
+    name: str | None
+    """The field below the root, where the text names one: the step's or the input's name."""
+    guarded: bool
+    """Whether the expression asks `has(steps.<name>)`, or for a field of it, anywhere."""
+    offset: int
+    """Where the name stands, or the root where there is none."""
+
+
+_PLAIN_PATH = re.compile(
+    r"(?P<root>steps|inputs|item|output)\.(?P<name>(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*)"
+    r"(?:\.(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*){0,8}"
+)
+"""Paths of which nothing but the root and the first name matters; the four words cannot follow a dot in CEL."""
+_MAX_PATH_LENGTH = 1000
+"""Characters; far below the length that an expression may have."""
+
+
+def plain_read(expression: str) -> Read | None:
+    """Return the one read of a plain path, as `reads` would, or None where the expression may be more than that."""
+    path = _match_plain_path(expression)
+    return (
+        None if path is None else Read(path["root"], path["name"], guarded=False, offset=path.start("name"))
+    )
+
+
+def is_plain_path(expression: str) -> bool:
+    """Return whether an expression is names joined by dots, of which the first is a root."""
+    return _match_plain_path(expression) is not None
+
+
+def _match_plain_path(expression: str) -> re.Match[str] | None:
+    return _PLAIN_PATH.fullmatch(expression) if len(expression) <= _MAX_PATH_LENGTH else None
+
+
+@lru_cache(maxsize=8192)
+def reads(expression: str) -> tuple[Read, ...]:
+    """Return every read of an expression, in the order of the text.
+
+    Raises:
+        ExpressionFault: it is no expression, or uses `steps` without naming the step.
+    """
+    plain = plain_read(expression)
+    if plain is not None:
+        return (plain,)
+    from wavewright.planner.cel.reads import reads_of_tree
+
+    return reads_of_tree(expression)
+
+
+@lru_cache(maxsize=8192)
+def guarded_steps(condition: str) -> frozenset[str]:
+    """Return the steps that are there for certain where a bare condition holds: it asks `has()` for each."""
+    from wavewright.planner.cel.reads import guarded_by_tree
+
+    return guarded_by_tree(condition)
+
+
+class EmbeddedExpression(NamedTuple):
+    """A reference in text: `text[start:end]` is the whole of it, `${` and `}` included."""
+
+    expression: str
+    start: int
+    end: int
+    offset: int
+    """Where the expression itself starts in the text."""
+
+
+_OPENING = re.compile(r"\$\$\{|\$\{")
+_SINGLE_PATH_REFERENCE = re.compile(r"\$\{[A-Za-z0-9_.\[\]]*\}")
+"""Text that is one reference without quotes, braces and comments inside, as most are: it closes where it ends."""
+
+
+@lru_cache(maxsize=8192)
+def split_references(text: str) -> tuple[str | EmbeddedExpression, ...]:
+    """Split text into literal pieces and references, in order; `$${` becomes a literal `${`.
+
+    Raises:
+        ExpressionFault: a reference is not closed.
+    """
+    if _SINGLE_PATH_REFERENCE.fullmatch(text) is not None:
+        return (EmbeddedExpression(text[2:-1], 0, len(text), 2),)
+    parts: list[str | EmbeddedExpression] = []
+    literal = ""
+    position = 0
+    while (opening := _OPENING.search(text, position)) is not None:
+        literal += text[position : opening.start()]
+        if opening[0] == "$${":
+            literal += "${"
+            position = opening.end()
+            continue
+        closing = _closing_brace(text, opening.end())
+        if closing is None:
+            raise ExpressionError(
+                "unclosed_reference",
+                "'${' is not closed by '}'",
+                opening.start(),
+                "close it, or write $${ for a literal ${",
+            )
+        if literal:
+            parts.append(literal)
+            literal = ""
+        expression = text[opening.end() : closing]
+        parts.append(EmbeddedExpression(expression, opening.start(), closing + 1, opening.end()))
+        position = closing + 1
+    literal += text[position:]
+    if literal:
+        parts.append(literal)
+    return tuple(parts)
+
+
+def _closing_brace(text: str, position: int) -> int | None:
+    """Return where the brace that closes a reference stands, past strings, comments and maps."""
+    depth = 0
+    for token in _reference_body_pattern().finditer(text, position):
+        brace = token["brace"]
+        if brace == "{":
+            depth += 1
+        elif brace == "}":
+            if depth == 0:
+                return token.start()
+            depth -= 1
+    return None
+
+
+@cache
+def _reference_body_pattern() -> re.Pattern[str]:
+    """Return the pattern of what may stand in a reference; it takes longer to compile than most plans to check."""
+    from wavewright.planner.cel.syntax import STRING_PATTERN
+
+    return re.compile(
+        rf"//[^\n]*|(?:{STRING_PATTERN})|[A-Za-z_][A-Za-z0-9_]*|(?P<brace>[{{{{}}}}])|.", re.DOTALL
+    )
+
+
+def join_references(parts: tuple[str | EmbeddedExpression, ...]) -> str:
+    """Return the text that `parse_text` splits into these parts."""
+    return "".join(
+        part.replace("${", "$${") if isinstance(part, str) else f"${{{part.expression}}}" for part in parts
+    )
+
+
+def bare_expression(text: str) -> EmbeddedExpression:
+    """Return the expression of a field that holds nothing else: bare, or as one whole `${…}`.
+
+    Raises:
+        ExpressionFault: it begins as a reference that is not closed.
+    """
+    if text.lstrip().startswith("${"):
+        parts = [part for part in split_references(text) if not isinstance(part, str) or part.strip()]
+        if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
+            return parts[0]
+    return EmbeddedExpression(text, 0, len(text), 0)
+
+
+def iterate_strings(value: Json, pointer: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every string in a value with its JSON Pointer, in the value's order."""
+    if isinstance(value, str):
+        yield pointer, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from iterate_strings(item, f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}")
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from iterate_strings(item, f"{pointer}/{place}")

@@ -1,0 +1,177 @@
+"""Faults of expressions, in the author's words.
+
+An *expression fault* says what is wrong, where in the expression and what would mend it. Whatever the CEL library
+or Python answers is turned into one of these, so no internal name and no traceback reaches an author.
+
+Bound what one evaluation takes.
+
+A *meter* counts the operations and the bytes of one evaluation. Whatever computes or makes a value asks it first,
+so an expression that would take too much ends with a fault before it does. The counts depend on the expression and
+its values alone: what is refused on one machine is refused on all.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Final, Literal, TypeAlias
+
+ExpressionErrorKind: TypeAlias = Literal[
+    "bad_expression",
+    "expression_too_large",
+    "item_outside_for_each",
+    "no_overload",
+    "unclosed_reference",
+    "unknown_input",
+    "unknown_name_or_field",
+    "unknown_step",
+    "evaluation_failed",
+]
+"""Kinds as the catalogue of diagnostics names them; `evaluation_failed` exists at run time only."""
+
+MAX_KEY_LENGTH_SHOWN: Final = 80
+"""Characters of a key that a fault shows."""
+MAX_NAMES_LISTED: Final = 12
+"""Names that a fault lists."""
+_MAX_NAMES_COMPARED = 2000
+_MAX_LENGTH_COMPARED = 100
+
+
+class ExpressionError(Exception):
+    """Why an expression cannot be read, checked or evaluated."""
+
+    def __init__(
+        self,
+        kind: ExpressionErrorKind,
+        message: str,
+        offset: int | None = None,
+        hint: str | Callable[[], str | None] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind: ExpressionErrorKind = kind
+        self.message = message
+        self.offset = offset
+        """Character of the expression that the fault speaks of, counted from 0."""
+        self._hint = hint
+
+    @property
+    def hint(self) -> str | None:
+        """What would mend it; made when it is asked for, as a loop may pass over many faults."""
+        return self._hint() if callable(self._hint) else self._hint
+
+    def moved(self, by: int) -> ExpressionError:
+        """Return the same fault for an expression that starts `by` characters later."""
+        if self.offset is None:
+            return self
+        return ExpressionError(self.kind, self.message, self.offset + by, self._hint)
+
+
+def closest_name_hint(name: str, known: Iterable[str]) -> str | None:
+    """Return "did you mean …?" for the known name most like `name`, if one is like it.
+
+    Long names, and those after the first 2,000, are not compared: it would take seconds.
+    """
+    if len(name) > _MAX_LENGTH_COMPARED:
+        return None
+    names = [one for one in islice(known, _MAX_NAMES_COMPARED) if len(one) <= _MAX_LENGTH_COMPARED]
+    lowered = {candidate.lower(): candidate for candidate in names}
+    found = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    return f"did you mean '{lowered[found[0]]}'?" if found else None
+
+
+def join_names(names: Iterable[str], count: int | None = None) -> str:
+    """Return names as a readable list, cut where it would be long; `count` is how many there are if not all given."""
+    shown = list(names)
+    more = (len(shown) if count is None else count) - MAX_NAMES_LISTED
+    return ", ".join(shown[:MAX_NAMES_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+MAX_ITERATIONS: Final = 100_000
+"""Turns of the loops of one evaluation."""
+MAX_OPERATIONS: Final = 3_000_000
+"""Operations of one evaluation: a node of the tree, an element of a list or a stretch of text is one."""
+MAX_MEMORY: Final = 48 * 2**20
+"""Bytes that the values made by one evaluation may take at a time."""
+MAX_TEXT_LENGTH: Final = 2**22
+"""Characters of a text that an expression makes."""
+SCALAR_BYTES: Final = 64
+"""Bytes of an instant, a duration or an unsigned integer."""
+SUPPRESSED_ERROR_COST: Final = 16
+"""Operations of a fault that `||`, `&&`, all() or exists() passes over."""
+
+_BYTES_PER_OPERATION = 512
+_HINT = "filter first, or leave the work to a tool"
+
+
+class CostTracker:
+    """What is left of the operations and bytes of one evaluation.
+
+    Every method raises ExpressionFault (`expression_too_large`) where nothing is left.
+    """
+
+    __slots__ = ("iterations", "memory", "operations")
+
+    def __init__(self) -> None:
+        self.iterations = MAX_ITERATIONS
+        self.operations = MAX_OPERATIONS
+        self.memory = MAX_MEMORY
+
+    def count_iteration(self, operations: int) -> None:
+        """Count one turn of a loop whose body has so many nodes."""
+        self.iterations -= 1
+        self.operations -= operations
+        if self.iterations < 0:
+            raise too_large_error(f"the expression takes more than {MAX_ITERATIONS:,} turns of its loops")
+        if self.operations < 0:
+            raise _too_many_operations_error()
+
+    def count_operations(self, operations: int) -> None:
+        """Count operations."""
+        self.operations -= operations
+        if self.operations < 0:
+            raise _too_many_operations_error()
+
+    def count_scan(self, *texts: str | bytes) -> None:
+        """Count that texts are searched or compared from end to end."""
+        self.count_operations(sum(map(len, texts)) // _BYTES_PER_OPERATION)
+
+    def count_search(self, text: str, part: str) -> None:
+        """Count that a text is searched for a part; a short text is searched in the naive way."""
+        self.count_operations(len(text) * min(len(part) + 2, 100) // 700)
+
+    def allocate(self, size: int) -> None:
+        """Count a value of so many bytes that is about to be made."""
+        self.memory -= size
+        if self.memory < 0:
+            raise too_large_error(
+                f"the expression makes values of more than {MAX_MEMORY // 2**20} MiB out of what it is given"
+            )
+        self.count_operations(size // _BYTES_PER_OPERATION)
+
+    def allocate_list(self, length: int) -> None:
+        """Count a list of so many elements that are there already."""
+        self.allocate(56 + 8 * length)
+
+    def allocate_text(self, length: int, *sources: str) -> None:
+        """Count a text of so many characters, all of them from the sources."""
+        if length > MAX_TEXT_LENGTH:
+            raise too_large_error(f"the expression makes a text of more than {MAX_TEXT_LENGTH:,} characters")
+        self.allocate(64 + length * (1 if all(map(str.isascii, sources)) else 4))
+
+    def release_temporaries(self, value: object, before: int) -> None:
+        """Give back what a turn took beyond its value; `before` is the memory that was left before the turn."""
+        if value is None or isinstance(value, int | float):
+            self.memory = before - 32
+        elif isinstance(value, str):
+            self.memory = max(self.memory, before - sys.getsizeof(value))
+
+
+def too_large_error(message: str) -> ExpressionError:
+    """Return the fault of an expression that takes too much."""
+    return ExpressionError("expression_too_large", message, None, _HINT)
+
+
+def _too_many_operations_error() -> ExpressionError:
+    return too_large_error(f"the expression takes more than {MAX_OPERATIONS:,} operations")

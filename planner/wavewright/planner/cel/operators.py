@@ -1,0 +1,358 @@
+"""Compute the operators of expressions.
+
+An *operator* is chosen by the classes of its operands. Values are plain Python ones; what JSON has not is a
+`datetime`, a `timedelta`, `bytes`, a `Uint` or a `CelType`. Numbers mix, division gives a decimal, and integers stay
+within 64 bits: one that came from outside and is larger is taken as a number.
+
+Search lists that are searched again and again.
+
+A list of the run that is asked for a member for the second time in one evaluation is kept as a set, so that a loop
+that looks every element up in a list takes linear time.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, cast
+
+from wavewright.planner.cel.errors import SCALAR_BYTES, CostTracker, ExpressionError
+
+INT_RANGE: Final = (-(2**63), 2**63 - 1)
+UINT_RANGE: Final = (0, 2**64 - 1)
+MAX_DURATION: Final = dt.timedelta(microseconds=2**63 // 1000)
+"""As long as CEL computes with: about 292 years."""
+_ELEMENT_BYTES = 144
+"""Bytes that a part of a canonical key takes."""
+_SHORT = 64
+"""Characters of a text that is compared in no time worth counting."""
+
+
+class Uint(int):
+    """An unsigned integer."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """A type as a value, for comparing with `type(x)`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+KINDS: Final[dict[type, str]] = {
+    int: "an integer", Uint: "an unsigned integer", float: "a number", str: "a string", bool: "true or false",
+    list: "a list", dict: "an object", type(None): "null", dt.datetime: "a timestamp", dt.timedelta: "a duration",
+    bytes: "bytes", TypeValue: "a type",
+}  # fmt: skip
+"""Classes of values, and what authors call them."""
+
+
+def class_of(value: object) -> type:
+    """Return the class by which a value's operators and functions are chosen."""
+    found = value.__class__
+    if found in KINDS:
+        return found
+    if isinstance(value, Mapping):
+        return dict
+    return next((known for known in (bool, int, float, str, list) if isinstance(value, known)), object)
+
+
+def evaluation_error(message: str) -> ExpressionError:
+    """Return the fault of an operator or function that has no value for its operands."""
+    return ExpressionError("evaluation_failed", message)
+
+
+def no_overload_error(name: str, values: tuple[object, ...], *, is_method: bool = False) -> ExpressionError:
+    """Return the fault of an operator, function or method that does not take these values."""
+    kinds = [KINDS.get(class_of(value), "a value of its own kind") for value in values]
+    if is_method:
+        given = f" with {' and '.join(kinds[1:])}" if kinds[1:] else ""
+        return ExpressionError("no_overload", f"{name}() cannot be asked of {kinds[0]}{given}")
+    return ExpressionError("no_overload", f"{name} does not take {' and '.join(kinds) or 'nothing'}")
+
+
+Operator: TypeAlias = Callable[[CostTracker, Any, Any], object]
+
+
+def as_number(value: int | float) -> int | float:  # noqa: PYI041 - the two are told apart
+    """Return a number as a double or an integer of 64 bits holds it."""
+    if isinstance(value, float) or INT_RANGE[0] <= value <= UINT_RANGE[1]:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _on_integers(compute: Callable[[Any, Any], Any]) -> Operator:
+    def run(_meter: CostTracker, left: int, right: int) -> object:
+        result = compute(left, right)
+        if INT_RANGE[0] <= result <= INT_RANGE[1]:
+            return result
+        if all(INT_RANGE[0] <= given <= INT_RANGE[1] for given in (left, right)):
+            raise evaluation_error("integer overflow")
+        return _on_numbers(compute)(_meter, left, right)
+
+    return run
+
+
+def _on_numbers(compute: Callable[[Any, Any], Any]) -> Operator:
+    def run(_meter: CostTracker, left: float, right: float) -> object:
+        return compute(float(as_number(left)), float(as_number(right)))
+
+    return run
+
+
+def _on_unsigned(compute: Callable[[Any, Any], Any]) -> Operator:
+    def run(meter: CostTracker, left: int, right: int) -> object:
+        meter.allocate(SCALAR_BYTES)
+        result = compute(int(left), int(right))
+        if not UINT_RANGE[0] <= result <= UINT_RANGE[1]:
+            raise evaluation_error("unsigned integer overflow")
+        return Uint(result)
+
+    return run
+
+
+def _on_temporal_values(compute: Callable[[Any, Any], Any], what: str) -> Operator:
+    def run(meter: CostTracker, left: object, right: object) -> object:
+        meter.allocate(SCALAR_BYTES)
+        try:
+            result = compute(left, right)
+        except OverflowError:
+            raise evaluation_error(f"{what} overflow") from None
+        if isinstance(result, dt.timedelta) and abs(result) > MAX_DURATION:
+            raise evaluation_error("duration overflow")
+        return result
+
+    return run
+
+
+def _divide(_meter: CostTracker, left: float, right: float) -> object:
+    if right == 0:
+        raise evaluation_error("division by zero")
+    return float(as_number(left)) / float(as_number(right))
+
+
+def _remainder(_meter: CostTracker, left: float, right: float) -> object:
+    if right == 0:
+        raise evaluation_error("modulus by zero")
+    if not (float(as_number(left)).is_integer() and float(as_number(right)).is_integer()):
+        raise evaluation_error("'%' takes whole numbers")
+    whole = abs(int(left)) % abs(int(right))
+    return (Uint if isinstance(left, Uint) else int)(whole if left >= 0 else -whole)
+
+
+def _join_texts(meter: CostTracker, left: str, right: str) -> object:
+    meter.allocate_text(len(left) + len(right), left, right)
+    return left + right
+
+
+def _join_bytes(meter: CostTracker, left: bytes, right: bytes) -> object:
+    meter.allocate(len(left) + len(right))
+    return left + right
+
+
+def _join_lists(meter: CostTracker, left: list[object], right: list[object]) -> object:
+    meter.allocate_list(len(left) + len(right))
+    return left + right
+
+
+def _arithmetic(compute: Callable[[Any, Any], Any]) -> dict[tuple[type, type], Operator]:
+    return {
+        (int, int): _on_integers(compute),
+        (Uint, Uint): _on_unsigned(compute),
+        **dict.fromkeys(((float, float), (int, float), (float, int)), _on_numbers(compute)),
+    }
+
+
+_NUMBERS = (int, float, Uint)
+_NUMBER_PAIRS = [(left, right) for left in _NUMBERS for right in _NUMBERS]
+_TEMPORAL_TYPES = dt.datetime, dt.timedelta
+
+
+def _ordering(compute: Callable[[Any, Any], bool]) -> dict[tuple[type, type], Operator]:
+    def of_texts(meter: CostTracker, left: str | bytes, right: str | bytes) -> bool:
+        meter.count_scan(left if len(left) < len(right) else right)
+        return compute(left, right)
+
+    def of_others(_meter: CostTracker, left: object, right: object) -> bool:
+        return compute(left, right)
+
+    alike = [(kind, kind) for kind in (bool, *_TEMPORAL_TYPES)]
+    return {
+        **dict.fromkeys((*_NUMBER_PAIRS, *alike), of_others),
+        **dict.fromkeys(((str, str), (bytes, bytes)), of_texts),
+    }
+
+
+OPERATORS: Final[dict[str, dict[tuple[type, type], Operator]]] = {
+    "+": {
+        **_arithmetic(operator.add),
+        (str, str): _join_texts,
+        (bytes, bytes): _join_bytes,
+        (list, list): _join_lists,
+        (dt.datetime, dt.timedelta): _on_temporal_values(operator.add, "timestamp"),
+        (dt.timedelta, dt.datetime): _on_temporal_values(operator.add, "timestamp"),
+        (dt.timedelta, dt.timedelta): _on_temporal_values(operator.add, "duration"),
+    },
+    "-": {
+        **_arithmetic(operator.sub),
+        (dt.datetime, dt.timedelta): _on_temporal_values(operator.sub, "timestamp"),
+        (dt.datetime, dt.datetime): _on_temporal_values(operator.sub, "duration"),
+        (dt.timedelta, dt.timedelta): _on_temporal_values(operator.sub, "duration"),
+    },
+    "*": _arithmetic(operator.mul),
+    "/": dict.fromkeys(_NUMBER_PAIRS, _divide),
+    "%": dict.fromkeys(
+        ((int, int), (Uint, Uint), (float, float), (int, float), (float, int)), _remainder
+    ),
+    "<": _ordering(operator.lt),
+    "<=": _ordering(operator.le),
+    ">": _ordering(operator.gt),
+    ">=": _ordering(operator.ge),
+}  # fmt: skip
+"""Operators by the classes of their operands; equality and membership take any."""
+
+
+def negate(value: object) -> object:
+    """Return `-value`.
+
+    Raises:
+        ExpressionFault: it is no number.
+    """
+    if isinstance(value, float):
+        return -value
+    if class_of(value) is int:
+        return _on_integers(operator.sub)(CostTracker(), 0, value)
+    raise no_overload_error("'-'", (value,))
+
+
+def are_equal(one: object, other: object, meter: CostTracker) -> bool:
+    """Return whether values are equal as CEL has it: numbers by value, and nothing else across kinds."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, str):
+        if not isinstance(other, str) or len(one) != len(other):
+            return False
+        meter.count_scan(one)
+        return one == other
+    if isinstance(one, list) and isinstance(other, list):
+        left, right = cast("list[object]", one), cast("list[object]", other)
+        if len(left) != len(right):
+            return False
+        meter.count_operations(3 + len(left) * 5 // 4)
+        return all(are_equal(item, beside, meter) for item, beside in zip(left, right, strict=True))
+    if isinstance(one, dict) and isinstance(other, dict):
+        fields, others = cast("dict[object, object]", one), cast("dict[object, object]", other)
+        if len(fields) != len(others):
+            return False
+        meter.count_operations(2 * len(fields))
+        return all(key in others and are_equal(value, others[key], meter) for key, value in fields.items())
+    return one == other
+
+
+def equality_key(value: object, meter: CostTracker) -> object:
+    """Return what is equal, and hashes alike, for values that are equal."""
+    meter.allocate(_ELEMENT_BYTES)
+    meter.count_operations(2)
+    match value:
+        case bool():
+            return (bool, value)
+        case float() if value != value:  # noqa: PLR0124 - the test for a value that equals nothing
+            return object()
+        case int() | float():
+            return as_number(value)
+        case str() | bytes():
+            meter.count_scan(value)
+            return value
+        case list():
+            return (list, *(equality_key(item, meter) for item in cast("list[object]", value)))
+        case dict():
+            fields = cast("dict[object, object]", value)
+            return frozenset((key, equality_key(item, meter)) for key, item in fields.items())
+        case _:
+            return value
+
+
+def contains(container: object, member: object, meter: CostTracker) -> bool:
+    """Answer `member in container`.
+
+    Raises:
+        ExpressionFault: the container is neither list nor object.
+    """
+    if isinstance(container, list):
+        elements = cast("list[object]", container)
+        if isinstance(member, str) and len(member) <= _SHORT:
+            meter.count_operations(len(elements) // 16)
+            return member in elements
+        meter.count_operations(len(elements))
+        return any(are_equal(member, element, meter) for element in elements)
+    if isinstance(container, Mapping):
+        keys = cast("Mapping[object, object]", container)
+        if is_key(member):
+            return member in keys
+    raise ExpressionError(
+        "no_overload", "'in' asks a list for an element, or an object for a field, and was given neither"
+    )
+
+
+def is_key(value: object) -> bool:
+    """Return whether an object can be asked for a value."""
+    return isinstance(value, str | int | float)
+
+
+_MIN_INDEXED_LENGTH = 16
+"""Elements of a list that is worth a set."""
+_MAX_INDEXED_ELEMENTS = 200_000
+"""Elements of all sets of one evaluation; one takes about 72 bytes."""
+
+
+class MembershipIndex:
+    """The lists of the run that one evaluation has searched, by identity."""
+
+    __slots__ = ("_capacity", "_sets")
+
+    def __init__(self) -> None:
+        self._sets: dict[int, frozenset[object] | None] = {}
+        self._capacity = _MAX_INDEXED_ELEMENTS
+
+    def contains(self, container: object, member: object, meter: CostTracker) -> bool:
+        """Answer `member in container` for a container that stays as it is during the evaluation.
+
+        Raises:
+            ExpressionFault: the container is neither list nor object.
+        """
+        if container.__class__ is not list or not _is_indexable(member):
+            return contains(container, member, meter)
+        elements = cast("list[object]", container)
+        known = self._sets.get(id(elements))
+        if known is None:
+            if (
+                len(elements) < _MIN_INDEXED_LENGTH
+                or id(elements) not in self._sets
+                or len(elements) > self._capacity
+            ):
+                self._sets[id(elements)] = None
+                return contains(elements, member, meter)
+            meter.count_operations(len(elements))
+            self._capacity -= len(elements)
+            known = frozenset(map(_index_key, filter(_is_indexable, elements)))
+            self._sets[id(elements)] = known
+        return _index_key(member) in known
+
+
+def _is_indexable(value: object) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _index_key(value: object) -> object:
+    return as_number(value) if isinstance(value, int | float) else value

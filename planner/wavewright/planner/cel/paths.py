@@ -1,0 +1,360 @@
+"""Plain paths: the part of an expression that only walks down to a value.
+
+A *path* is a root with fields and places below it, such as `steps.prices[0].close` or `inputs.rows[index]`. Most
+expressions are nothing else. A path is walked over the values in Python, so the CEL library only ever sees the
+values that an expression works on, and never a whole run; the answers are those that CEL gives.
+
+What an evaluation sees and may take.
+
+A *scope* holds the variables by root, the run's instant and the meter of one evaluation; the scopes of loops share
+the meter.
+
+Evaluate the fields and elements of what an expression made.
+
+A *field* is asked of an object, an element of a list; paths from a root are walked by `cel_paths`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeAlias, cast
+
+from wavewright.planner.cel.errors import (
+    MAX_KEY_LENGTH_SHOWN,
+    MAX_NAMES_LISTED,
+    CostTracker,
+    ExpressionError,
+    closest_name_hint,
+    join_names,
+)
+from wavewright.planner.cel.operators import KINDS, MembershipIndex, class_of, evaluation_error, is_key
+from wavewright.planner.cel.parser import (
+    ExpressionNode,
+    Identifier,
+    Index,
+    LiteralValue,
+    Select,
+    without_parens,
+)
+from wavewright.planner.types import Json
+
+Variables: TypeAlias = Mapping[str, Json]
+"""What an expression sees, by root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A root, and the keys below it: a field, a place in a list, or a path whose value is either."""
+
+    root: str
+    keys: tuple[str | int | Path, ...]
+    offsets: tuple[int, ...]
+    """Where each key stands in the expression."""
+    start: int
+
+    def text(self, count: int | None = None) -> str:
+        """Return the path as an author writes it, up to a number of keys."""
+        written = self.root
+        for key in self.keys[:count]:
+            if isinstance(key, str):
+                written += f".{key}" if key.isidentifier() else f'["{key}"]'
+            else:
+                written += f"[{key.text() if isinstance(key, Path) else key}]"
+        return written
+
+
+def plain_path(node: ExpressionNode, local_names: Mapping[str, object]) -> Path | None:
+    """Return the path that a node is, or None where it is more than one or starts at a macro's name."""
+    keys: list[str | int | Path] = []
+    offsets: list[int] = []
+    node = without_parens(node)
+    while not isinstance(node, Identifier):
+        if isinstance(node, Select):
+            keys.append(node.field)
+            offsets.append(node.field_start)
+        elif isinstance(node, Index):
+            key = _key(node.key, local_names)
+            if key is None:
+                return None
+            keys.append(key)
+            offsets.append(node.key.start)
+        else:
+            return None
+        node = without_parens(node.operand)
+    if node.name in local_names:
+        return None
+    return Path(node.name, tuple(reversed(keys)), tuple(reversed(offsets)), node.start)
+
+
+def _key(node: ExpressionNode, local_names: Mapping[str, object]) -> str | int | Path | None:
+    node = without_parens(node)
+    if isinstance(node, LiteralValue):
+        if node.kind == "string":
+            return node.string
+        if node.kind == "int" and not node.text.startswith("-"):
+            return int(node.text, 0) if "x" in node.text else int(node.text)
+        return None
+    return plain_path(node, local_names)
+
+
+def evaluate_path(path: Path, variables: Variables) -> Json:
+    """Return the value at the end of a path.
+
+    Raises:
+        ExpressionFault: something on the way is missing or has no parts.
+    """
+    value = _root(path, variables)
+    for place, written in enumerate(path.keys):
+        key = _computed_key(written, variables) if isinstance(written, Path) else written
+        if isinstance(key, str):
+            if not isinstance(value, Mapping):
+                raise _no_parts_error(path, place, value, key)
+            if key not in value:
+                raise _missing_error(path, place, value, key)
+            value = value[key]
+        else:
+            if not isinstance(value, list):
+                raise _no_parts_error(path, place, value, key)
+            if not 0 <= key < len(value):
+                raise _out_of_range_error(path, place, value, key)
+            value = value[key]
+    return value
+
+
+def path_exists(path: Path, variables: Variables) -> bool:
+    """Answer `has(path)`: false where the field, or anything on the way to it, is missing or null.
+
+    Raises:
+        ExpressionFault: the way leads through something that cannot have fields.
+    """
+    value = _root(path, variables)
+    for place, written in enumerate(path.keys):
+        key = _computed_key(written, variables) if isinstance(written, Path) else written
+        if value is None:
+            return False
+        if isinstance(key, str):
+            if not isinstance(value, Mapping):
+                raise _no_parts_error(path, place, value, key)
+            if key not in value:
+                return False
+            value = value[key]
+        else:
+            if not isinstance(value, list):
+                raise _no_parts_error(path, place, value, key)
+            if not 0 <= key < len(value):
+                return False
+            value = value[key]
+    return True
+
+
+def compile_path(path: Path) -> Callable[[Variables], Json]:
+    """Return `follow` for one path, prepared for being called often."""
+    root, keys = path.root, path.keys
+    if not keys:
+        return lambda variables: _root(path, variables)
+    steps: list[tuple[str | int, type]] = []
+    for key in keys:
+        if isinstance(key, Path):
+            return lambda variables: evaluate_path(path, variables)
+        steps.append((key, dict if isinstance(key, str) else list))
+
+    def walk(variables: Variables) -> Json:
+        try:
+            value: Any = variables[root]
+            for key, container in steps:
+                # Exact classes: a string has places too, and no author means them.
+                exact: object = value.__class__
+                if exact is not container:
+                    return evaluate_path(path, variables)
+                value = value[key]
+        except (KeyError, IndexError):
+            return evaluate_path(path, variables)
+        return cast("Json", value)
+
+    return walk
+
+
+def _root(path: Path, variables: Variables) -> Json:
+    try:
+        return variables[path.root]
+    except KeyError:
+        raise unknown_root_error(path.root, path.start, variables) from None
+
+
+def unknown_root_error(name: str, offset: int, known: Mapping[str, object]) -> ExpressionError:
+    """Return the fault for a name that stands for nothing here."""
+    if name in ("item", "index"):
+        return ExpressionError(
+            "item_outside_for_each",
+            f"'{name}' exists only in a step that has for_each",
+            offset,
+            "give the step a for_each, or name the value: inputs.…, steps.…",
+        )
+    if name == "output":
+        return ExpressionError(
+            "unknown_name_or_field",
+            "'output' exists only in the check of a gate",
+            offset,
+            "name the step: steps.…",
+        )
+    hint = closest_name_hint(name, known) or f"there are: {join_names(known)}"
+    if "steps" in known and isinstance(steps := known["steps"], Mapping) and name in steps:
+        hint = f"did you mean 'steps.{name}'?"
+    elif "inputs" in known and isinstance(inputs := known["inputs"], Mapping) and name in inputs:
+        hint = f"did you mean 'inputs.{name}'?"
+    return ExpressionError("unknown_name_or_field", f"nothing is called '{name}' here", offset, hint)
+
+
+def _computed_key(path: Path, variables: Variables) -> str | int:
+    value = evaluate_path(path, variables)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ExpressionError(
+        "no_overload",
+        f"'{path.text()}' is {kind_name(value)} and cannot be a place in a list or the name of a field",
+        path.start,
+    )
+
+
+def _missing_error(path: Path, place: int, value: Mapping[str, Json], key: str) -> ExpressionError:
+    offset = path.offsets[place]
+    key = key[:MAX_KEY_LENGTH_SHOWN]
+    if path.root == "steps" and place == 0:
+        return ExpressionError(
+            "unknown_step",
+            f"step '{key}' has no output here",
+            offset,
+            f"it was skipped, blocked or failed; guard with has(steps.{key})",
+        )
+    if path.root == "inputs" and place == 0:
+        return ExpressionError(
+            "unknown_input",
+            f"no input is called '{key}'",
+            offset,
+            lambda: closest_name_hint(key, value) or f"there are: {join_names(value)}",
+        )
+    kinds = (
+        f"{name[:MAX_KEY_LENGTH_SHOWN]}: {kind_name(value[name])}" for name in islice(value, MAX_NAMES_LISTED)
+    )
+    fields = join_names(kinds, len(value))
+    has = f"it has: {fields}" if fields else "it is empty"
+    return ExpressionError(
+        "unknown_name_or_field",
+        f"{owner_name(path, place)} has no field '{key}'; {has}",
+        offset,
+        lambda: closest_name_hint(key, value),
+    )
+
+
+def _no_parts_error(path: Path, place: int, value: Json, key: str | int) -> ExpressionError:
+    wanted = f"field '{key[:MAX_KEY_LENGTH_SHOWN]}'" if isinstance(key, str) else f"element [{key}]"
+    return ExpressionError(
+        "unknown_name_or_field",
+        f"{owner_name(path, place)} is {kind_name(value)} and has no {wanted}",
+        path.offsets[place],
+    )
+
+
+def _out_of_range_error(path: Path, place: int, value: list[Json], key: int) -> ExpressionError:
+    return ExpressionError(
+        "evaluation_failed",
+        f"{owner_name(path, place)} has {len(value)} element{'s' if len(value) != 1 else ''}, so there is no [{key}]",
+        path.offsets[place],
+    )
+
+
+def owner_name(path: Path, place: int) -> str:
+    """Return what an author would call the value that the key at `place` is asked of."""
+    if path.root == "steps" and place == 1:
+        return f"step '{path.keys[0]}'"
+    if path.root == "inputs" and place == 1:
+        return f"input '{path.keys[0]}'"
+    return f"'{path.text(place)}'"
+
+
+def kind_name(value: object) -> str:
+    """Return the kind of a value in plain words."""
+    return KINDS.get(class_of(value), "an object")
+
+
+class EvaluationScope:
+    """Variables, instant and meter of one evaluation."""
+
+    __slots__ = ("cost", "membership", "now", "variables")
+
+    def __init__(
+        self,
+        variables: dict[str, Json],
+        now: dt.datetime,
+        meter: CostTracker,
+        searched: MembershipIndex,
+    ) -> None:
+        self.variables = variables
+        self.now = now
+        self.cost = meter
+        self.membership = searched
+
+    def child(self) -> EvaluationScope:
+        """Return the scope of a loop, which can be given further variables."""
+        return EvaluationScope(dict(self.variables), self.now, self.cost, self.membership)
+
+
+Evaluation: TypeAlias = Callable[[EvaluationScope], Json]
+"""Gives a value that may hold instants, durations, bytes, unsigned integers and types, which JSON has not."""
+
+
+def compile_select(operand: Evaluation, name: str) -> Evaluation:
+    """Return what evaluates `operand.name`."""
+
+    def evaluate(scope: EvaluationScope) -> Json:
+        owner = operand(scope)
+        if not isinstance(owner, Mapping):
+            raise not_an_object_error()
+        if name not in owner:
+            raise _no_field_error(name)
+        return owner[name]
+
+    return evaluate
+
+
+def not_an_object_error() -> ExpressionError:
+    """Return the fault of asking for a field where there are none."""
+    return ExpressionError("no_overload", "a field is asked of a value that is no object")
+
+
+def _no_field_error(key: object) -> ExpressionError:
+    shown = str(key)[:MAX_KEY_LENGTH_SHOWN]
+    return ExpressionError(
+        "unknown_name_or_field", f"there is no field '{shown}'", None, f"guard with has(….{shown})"
+    )
+
+
+def compile_index(operand: Evaluation, key: Evaluation) -> Evaluation:
+    """Return what evaluates `operand[key]`."""
+
+    def evaluate(scope: EvaluationScope) -> Json:
+        owner, place = operand(scope), key(scope)
+        if isinstance(owner, Mapping):
+            if not is_key(place):
+                raise ExpressionError("no_overload", f"{kind_name(place)} is no name of a field")
+            if place not in owner:
+                raise _no_field_error(place)
+            return owner[place]
+        if not isinstance(owner, list):
+            raise ExpressionError("no_overload", f"{kind_name(owner)} has no elements and no fields")
+        if isinstance(place, bool) or not (
+            isinstance(place, int) or (isinstance(place, float) and place.is_integer())
+        ):
+            raise ExpressionError("no_overload", "a place in a list is a whole number")
+        if not 0 <= place < len(owner):
+            raise evaluation_error(f"there is no element [{int(place)}] in a list of {len(owner)}")
+        return owner[int(place)]
+
+    return evaluate

@@ -1,0 +1,1 @@
+"""The checker: every family of checks, what they share, and lint."""

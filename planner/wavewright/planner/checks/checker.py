@@ -1,0 +1,249 @@
+"""The valid part of a plan whose document has faults of shape, so that they hide no other faults.
+
+A *partial plan* has every step, gate and cap at its place in the text: what cannot be read is left out, or a stand-in
+holds its place. It is only ever checked, never run. `is_certain` tells faults of what was written from those that
+follow from what was left out.
+
+Prove a plan sound before anything runs, or say everything that is wrong with it.
+
+`check` is pure: it calls no tool, reads no clock and no file. It finds every fault at once, in file order, and names
+each once: what follows from a fault that is reported already is not reported again. Lint is asked only of a plan
+without errors, because unread output is no news where the reading expression is misspelt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from wavewright.config.documents import DocumentFault
+from wavewright.config.sources import pointer_keys
+from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.feasibility import check_budget
+from wavewright.planner.checks.lint import lint
+from wavewright.planner.checks.references import check_references
+from wavewright.planner.checks.structure import check_document, check_graph
+from wavewright.planner.checks.tools import check_tools
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, document_position
+from wavewright.planner.language.plan import Cap, Gate, Limits, Plan, Step
+from wavewright.planner.types import GateId, Json, JsonObject, StepId
+
+if TYPE_CHECKING:
+    from wavewright.planner.language.goals import Goal
+    from wavewright.planner.language.signatures import ToolSignature
+    from wavewright.planner.ports.budgets import Allowance
+
+
+M = TypeVar("M", bound=BaseModel)
+_LocatedFault: TypeAlias = "tuple[list[str], str]"
+"""A fault of shape: the keys that lead to it, and its kind."""
+
+_NEEDS_FIELD: Final = {"E204": "params", "E305": "for_each", "E306": "when"}
+"""Codes that say what a step lacks, with the field that would give it."""
+_NEEDS_NAMES: Final = frozenset({"E301", "E403", "E407", "E408"})
+"""Codes that are certain only where the id of every step is known."""
+_NEEDS_STEPS: Final = frozenset({"E503", "E505", "E506", "E701", "E702", "E703", "E704"})
+"""Codes that are certain only where every step is known whole."""
+
+
+@dataclass(slots=True)
+class _PartialNode:
+    """A step, gate or cap as it was written, with what is wrong in it."""
+
+    given: JsonObject = field(default_factory=dict[str, Json])
+    """Its fields, without the faulty ones."""
+    faulty: set[str] = field(default_factory=set[str])
+    """Names of its faulty fields."""
+    has_unknown: bool = False
+    """Whether it has a field that does not exist: any absent field may be meant by it."""
+    is_whole: bool = True
+    """Whether nothing is wrong in it."""
+
+    def may_have(self, name: str) -> bool:
+        """Whether a field that could not be read may have been given."""
+        return name in self.faulty or (self.has_unknown and name not in self.given)
+
+
+@dataclass(frozen=True, slots=True)
+class PartialPlan:
+    """A plan without what could not be read of it."""
+
+    plan: Plan
+    untyped: frozenset[StepId]
+    """Steps of whose output nothing is known: they may run once an item or once."""
+    _steps: Sequence[_PartialNode]
+    _root: _PartialNode
+    _replaced: frozenset[str]
+    """Pointers of what was left out, or has a stand-in."""
+
+    def is_certain(self, found: Diagnostic) -> bool:
+        """Whether a diagnostic of `plan` holds of the plan as it was written."""
+        keys = pointer_keys(found.pointer)
+        if any("".join(f"/{key}" for key in keys[:length]) in self._replaced for length in (1, 2, 3)):
+            return False
+        if found.code in _NEEDS_NAMES:
+            return all("id" in step.given for step in self._steps)
+        if found.code in _NEEDS_STEPS:
+            return all(step.is_whole for step in self._steps)
+        if found.code == "E302":
+            return not self._root.may_have("inputs")
+        needed = _NEEDS_FIELD.get(found.code)
+        if needed is None or keys[:1] != ["steps"]:
+            return True
+        return not self._steps[int(keys[1])].may_have(needed)
+
+
+def read_partial_plan(value: Json, faults: Iterable[DocumentFault]) -> PartialPlan | None:
+    """Return the valid part of a plan's value; nothing where it has no list of steps.
+
+    Args:
+        value: The document's value.
+        faults: Everything that keeps it from being a plan, with pointers into it.
+    """
+    if not isinstance(value, dict) or not isinstance(value.get("steps"), list):
+        return None
+    located = [(pointer_keys(fault.pointer), fault.kind) for fault in faults]
+    root = _part(value, [(path, kind) for path, kind in located if len(path) < 2 or path[0] not in _LISTS])
+    steps, gates, caps = (_parts(value.get(name), name, located) for name in _LISTS)
+    made = [_step(part, number) for number, part in enumerate(steps)]
+    plan = _valid(Plan, {**root.given, "steps": [], "gates": [], "caps": []}) or Plan(steps=())
+    plan = plan.model_copy(
+        update={
+            "steps": tuple(made),
+            "gates": tuple(_gate(part, number) for number, part in enumerate(gates)),
+            "caps": tuple(_valid(Cap, part.given) or _NO_CAP for part in caps),
+        }
+    )
+    untyped = (step.id for step, part in zip(made, steps, strict=True) if part.may_have("for_each"))
+    replaced = {f"/{name}" for name in root.faulty}
+    for number, part in enumerate(steps):
+        replaced |= {f"/steps/{number}/{name}" for name in (*part.faulty, *(_REQUIRED - part.given.keys()))}
+    for name, parts in (("gates", gates), ("caps", caps)):
+        replaced |= {f"/{name}/{number}" for number, part in enumerate(parts) if not part.is_whole}
+    return PartialPlan(plan, frozenset(untyped), steps, root, frozenset(replaced))
+
+
+_LISTS: Final = ("steps", "gates", "caps")
+_REQUIRED: Final = frozenset({"id", "tool"})
+_NO_CAP: Final = Cap.model_construct(field="overall", when="true", max=1.0, because="-")
+
+
+def _parts(items: Json, name: str, faults: Sequence[_LocatedFault]) -> list[_PartialNode]:
+    """Return each item of a list with what is wrong in it; none where it is no list."""
+    if not isinstance(items, list):
+        return []
+    found: dict[int, list[_LocatedFault]] = {}
+    for path, kind in faults:
+        if len(path) > 1 and path[0] == name and path[1].isdecimal():
+            found.setdefault(int(path[1]), []).append((path[2:], kind))
+    return [_part(item, found.get(number, ())) for number, item in enumerate(items)]
+
+
+def _part(value: Json, faults: Sequence[_LocatedFault]) -> _PartialNode:
+    if not isinstance(value, dict):
+        return _PartialNode(has_unknown=True, is_whole=False)
+    unknown = {path[0] for path, kind in faults if len(path) == 1 and kind == "unknown_field"}
+    faulty = {path[0] for path, _ in faults if path} - unknown
+    given = {name: inner for name, inner in value.items() if name not in faulty | unknown}
+    return _PartialNode(given, faulty, has_unknown=bool(unknown), is_whole=not faults)
+
+
+def _step(part: _PartialNode, number: int) -> Step:
+    stand_in: JsonObject = {"id": f"unnamed__{number}", "tool": "?"}
+    made = _valid(Step, stand_in | part.given)
+    if made is not None:
+        return made
+    # It has a fault that was not listed, because there are too many.
+    part.given, part.has_unknown, part.is_whole = {}, True, False
+    return Step.model_validate(stand_in)
+
+
+def _gate(part: _PartialNode, number: int) -> Gate:
+    made = _valid(Gate, part.given)
+    if made is not None:
+        return made
+    part.is_whole = False
+    return Gate.model_construct(id=GateId(f"unnamed__{number}"))
+
+
+def _valid(model: type[M], value: JsonObject) -> M | None:
+    try:
+        return model.model_validate(value, by_alias=True, by_name=False)
+    except ValidationError:
+        return None
+
+
+def check(
+    plan: Plan,
+    goal: Goal | None,
+    tools: Mapping[str, ToolSignature],
+    *,
+    limits: Limits | None = None,
+    allowance: Allowance | None = None,
+    finished: Collection[StepId] = frozenset(),
+    items_done: Mapping[StepId, int] | None = None,
+) -> list[Diagnostic]:
+    """Return everything that is wrong with a bound plan, in file order.
+
+    Args:
+        plan: The plan, bound to its goal where there is one (`bind_plan`).
+        goal: What was asked for, with its rules; without it the families that depend on rules are silent.
+        tools: The signatures of the tools that are installed.
+        limits: Bounds of size; the goal's, or the defaults, where absent.
+        allowance: What is left of the budgets; where it is absent, only the goal's own budget is known.
+        finished: Steps that have run, so that they take nothing any more.
+        items_done: Of steps that run once an item and have not ended, how many items have run.
+    """
+    subject = CheckContext(plan, goal, tools, limits or (goal.limits if goal else Limits()))
+    found = [*_error_checks(subject), *check_budget(subject, allowance, finished, items_done or {})]
+    return in_file_order(found or lint(subject), plan)
+
+
+def check_partial(
+    partial: PartialPlan,
+    goal: Goal | None,
+    tools: Mapping[str, ToolSignature],
+    *,
+    limits: Limits | None = None,
+    allowance: Allowance | None = None,
+) -> list[Diagnostic]:
+    """Return what is wrong with the valid part of a plan besides its faults of shape, and follows from none of them.
+
+    The plan need not be bound; lint is not asked.
+    """
+    plan = partial.plan
+    if goal is not None:
+        from wavewright.planner.plans.binding import bind_plan
+
+        plan = bind_plan(plan, goal, tools)
+    subject = CheckContext(plan, goal, tools, limits or (goal.limits if goal else Limits()), partial.untyped)
+    found = [*_error_checks(subject), *check_budget(subject, allowance, frozenset(), {})]
+    return in_file_order(filter(partial.is_certain, found), plan)
+
+
+def _error_checks(subject: CheckContext) -> Iterable[Diagnostic]:
+    yield from check_document(subject)
+    yield from check_tools(subject)
+    yield from check_references(subject)
+    yield from check_graph(subject)
+    yield from _goal_rules(subject)
+
+
+def _goal_rules(subject: CheckContext) -> Iterable[Diagnostic]:
+    if subject.goal is None:
+        return ()
+    from wavewright.planner.checks.goal_rules import check_goal_rules  # loads what only a goal needs
+
+    return check_goal_rules(subject)
+
+
+def in_file_order(diagnostics: Iterable[Diagnostic], plan: Plan) -> list[Diagnostic]:
+    """Return diagnostics by place, then errors before warnings, then by code; each only once."""
+    unique = {(each.code, each.pointer, each.message): each for each in diagnostics}.values()
+    return sorted(
+        unique,
+        key=lambda each: (document_position(plan, each.pointer), each.severity == "warning", each.code),
+    )

@@ -1,0 +1,111 @@
+"""What one check looks at: the plan, what it may use, and what was derived from them once.
+
+A *subject* answers the questions that several families of checks ask, so that each is computed once and all
+families agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from wavewright.planner.language.plan import Gate, Plan, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.graph import PlanGraph, StepIds, superseded_by
+from wavewright.planner.plans.uses import ExpressionText, step_texts, texts_read
+from wavewright.planner.types import JsonObject, StepId
+
+if TYPE_CHECKING:
+    from wavewright.planner.checks.types import PlanTypes
+    from wavewright.planner.language.goals import Goal, Limits
+
+
+@dataclass(frozen=True)
+class CheckContext:
+    """A bound plan, its goal, and the tools that are installed."""
+
+    plan: Plan
+    goal: Goal | None
+    tools: Mapping[str, ToolSignature]
+    limits: Limits
+    untyped: frozenset[StepId] = frozenset()
+    """Steps of whose output nothing is known, whatever their tool says."""
+
+    @cached_property
+    def steps(self) -> Mapping[StepId, Step]:
+        """Steps by id; of two with one id the first."""
+        return self.graph.steps
+
+    @cached_property
+    def graph(self) -> PlanGraph:
+        """The plan's graph."""
+        reads: dict[StepId, StepIds] = {}
+        for step, texts in zip(self.plan.steps, self.texts, strict=True):
+            if step.id not in reads:
+                reads[step.id] = texts_read(texts)
+        return PlanGraph.of(self.plan, reads=reads)
+
+    @cached_property
+    def texts(self) -> tuple[tuple[ExpressionText, ...], ...]:
+        """Texts that may hold expressions, for each step in the plan's order."""
+        return tuple(step_texts(step, number) for number, step in enumerate(self.plan.steps))
+
+    @cached_property
+    def allowed_tools(self) -> frozenset[str]:
+        """Names of the tools that the plan may use."""
+        return frozenset(self.tools) if self.goal is None else self.goal.tool_names
+
+    @cached_property
+    def engine_params(self) -> Mapping[str, JsonObject]:
+        """Arguments that only the engine sets, by tool, with their values."""
+        if self.goal is None:
+            return {}
+        from wavewright.planner.plans.binding import terminal_params
+
+        return terminal_params(self.goal)
+
+    @cached_property
+    def mandatory_gates(self) -> tuple[Gate, ...]:
+        """The goal's gates as they have to stand in the plan."""
+        if self.goal is None:
+            return ()
+        from wavewright.planner.plans.binding import mandatory_gates
+
+        return mandatory_gates(self.plan, self.goal)
+
+    @cached_property
+    def types(self) -> PlanTypes:
+        """What the plan's expressions give; their grammar is loaded when it is first asked for."""
+        from wavewright.planner.checks.types import PlanTypes
+
+        return PlanTypes(self.plan, self.goal, self.tools, self.untyped)
+
+    @cached_property
+    def unorderable_steps(self) -> frozenset[StepId]:
+        """Steps that wait for something that is not there, or for each other: reported, so not judged further."""
+        unknown = (
+            step_id
+            for step_id, step in self.steps.items()
+            if not self.steps.keys() >= {*self.graph.reads[step_id], *step.depends_on}
+        )
+        return frozenset(unknown) | (frozenset(self.steps) - frozenset(self.graph.order()))
+
+    @cached_property
+    def superseded_by(self) -> Mapping[StepId, StepId]:
+        """Steps that another one supersedes, with that one."""
+        return superseded_by(self.plan)
+
+    @cached_property
+    def likely_meant_tools(self) -> frozenset[str]:
+        """Tools that misspelt names come near to: that they are not called is no second fault."""
+        unknown = {step.tool for step in self.plan.steps} - self.tools.keys()
+        return frozenset(
+            near for name in unknown for near in get_close_matches(name, self.allowed_tools, n=1)
+        )
+
+    def signature(self, step: Step) -> ToolSignature | None:
+        """Return the signature of a step's tool, where there is such a tool."""
+        return self.tools.get(step.tool)

@@ -1,0 +1,304 @@
+"""Family E3: what expressions read, and whether they mean anything.
+
+Every expression is looked at once: first what it reads (steps, inputs, items), then, if all of that exists, its
+types. A step *may be absent* when it is optional or has a condition; whoever reads it must ask `has()` for it, in
+the expression or in the reading step's `when`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from wavewright.config.documents import Span
+from wavewright.planner.cel.embedded import Read, guarded_steps, iterate_strings
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.diagnostics.catalogue import CODE_OF
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
+from wavewright.planner.diagnostics.suggestions import (
+    list_fields,
+    suggest_name,
+    type_name,
+    value_text,
+    with_article,
+)
+from wavewright.planner.language.plan import Gate, Step
+from wavewright.planner.plans.uses import CALL_ROLES, ExpressionText, ExpressionUse
+from wavewright.planner.types import JsonSchema, StepId
+
+_WORD = re.compile(r"\w+")
+_BARE_PATH = re.compile(r"(?:inputs|steps)\.[\w.\[\]]+")
+_CONDITION_SCHEMA: JsonSchema = {"type": "boolean"}
+_LIST_SCHEMA: JsonSchema = {"type": "array"}
+_LISTS = ("/for_each", "/targets/expand")
+"""How pointers end to what must give a list."""
+
+
+class _ReferenceContext(NamedTuple):
+    """Who reads: decides on what there is to read, and is named in messages."""
+
+    name: str
+    """`step 'a'`, `gate 'fresh'`, …"""
+    step: Step | None = None
+    """The step whose `item` and `index` may be read."""
+    present: frozenset[str] = frozenset()
+    """Steps that are there for certain when the expression is asked."""
+    output: JsonSchema | None = None
+    """What `output` is, in a gate."""
+    own: str | None = None
+    """Id of the step that is being computed, and so cannot be read."""
+    tolerates_absence: bool = False
+
+
+def check_references(subject: CheckContext) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the plan's expressions."""
+    for step, texts in zip(subject.plan.steps, subject.texts, strict=True):
+        if texts:
+            yield from _check_step(subject, step, texts)
+    for number, gate in enumerate(subject.plan.gates):
+        yield from _check_gate(subject, gate, f"/gates/{number}")
+    for number, cap in enumerate(subject.plan.caps):
+        text = ExpressionText(f"/caps/{number}/when", cap.when, "cap")
+        yield from _check_text(subject, text, _ReferenceContext(f"the cap on {cap.field!r}"))
+    reader = _ReferenceContext("the result", tolerates_absence=True)
+    for pointer, value in iterate_strings(subject.plan.result, "/result"):
+        yield from _check_text(subject, ExpressionText(pointer, value, "result"), reader)
+
+
+def check_expansion(subject: CheckContext, text: str, pointer: str) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the expression of a job beside its plan that gives further targets."""
+    given = ExpressionText(pointer, text, "for_each")
+    yield from _check_text(subject, given, _ReferenceContext("the job", tolerates_absence=True))
+    if not _is_one_expression(given):
+        message = f"the job is to run for each item of {value_text(text)}, which is text"
+        yield make_diagnostic("E309", pointer, message, _list_hint(text))
+
+
+def _check_step(subject: CheckContext, step: Step, texts: tuple[ExpressionText, ...]) -> Iterator[Diagnostic]:
+    present = guarded_steps(step.when) if step.when is not None else frozenset[str]()
+    reader = _ReferenceContext(f"step {step.id!r}", step=step, present=present, own=step.id)
+    for text in texts:
+        yield from _check_text(subject, text, reader)
+        if text.text == step.for_each and text.role == "for_each" and not _is_one_expression(text):
+            yield make_diagnostic(
+                "E309",
+                text.pointer,
+                f"step {step.id!r} is to run for each item of {value_text(text.text)}, which is text",
+                _list_hint(text.text),
+            )
+
+
+def _list_hint(text: str) -> str:
+    if _BARE_PATH.fullmatch(text.strip()):
+        return f"write ${{{text.strip()}}}: without ${{…}} it is only text"
+    return "write a list, or one whole ${…} that gives a list, with nothing around it"
+
+
+def _is_one_expression(text: ExpressionText) -> bool:
+    """Return whether a text is one whole `${…}`; one that is not closed is reported as that."""
+    try:
+        uses = text.uses()
+    except ExpressionError:
+        return True
+    return len(uses) == 1 and uses[0].is_whole
+
+
+def _check_gate(subject: CheckContext, gate: Gate, pointer: str) -> Iterator[Diagnostic]:
+    on = subject.steps.get(gate.on) if gate.on is not None else None
+    if on is None:
+        return
+    output = subject.types.call_output(on)
+    if gate.check is not None:
+        assured = guarded_steps(on.when) if on.when is not None else frozenset[str]()
+        text = ExpressionText(f"{pointer}/check", gate.check, "gate")
+        reader = _ReferenceContext(f"gate {gate.id!r}", step=on, present=assured | {on.id}, output=output)
+        yield from _check_text(subject, text, reader)
+    for number, path in enumerate(gate.required or ()):
+        unknown = _unknown_field(output, path.split("."))
+        if unknown is not None:
+            name, schema = unknown
+            yield make_diagnostic(
+                "E303",
+                f"{pointer}/required/{number}",
+                f"gate {gate.id!r} requires {path!r}, and the output of {on.id!r} has no field {name!r}",
+                list_fields(schema, what="fields"),
+            )
+
+
+def _check_text(
+    subject: CheckContext, text: ExpressionText, reader: _ReferenceContext
+) -> Iterator[Diagnostic]:
+    try:
+        text.uses()
+    except ExpressionError as found:
+        yield _expression_diagnostic(found, text.pointer, 0, text.text)
+        return
+    for use, read in text.reads.items():
+        faults = list(_check_reads(subject, use, read, reader))
+        yield from faults
+        if all(each.code == "E306" for each in faults):
+            yield from _check_types(subject, use, reader)
+
+
+def _check_reads(
+    subject: CheckContext,
+    use: ExpressionUse,
+    found: tuple[Read, ...] | ExpressionError,
+    reader: _ReferenceContext,
+) -> Iterator[Diagnostic]:
+    if isinstance(found, ExpressionError):
+        yield _expression_diagnostic(found, use.pointer, use.start, use.expression)
+        return
+    reported: set[tuple[str, str | None]] = set()
+    for read in found:
+        key = (read.root, read.name)
+        check = _CHECK_BY_ROOT.get(read.root)
+        wrong = None if check is None or key in reported else check(subject, use, reader, read)
+        if wrong is not None:
+            reported.add(key)
+            yield wrong
+
+
+def _check_step_read(
+    subject: CheckContext, use: ExpressionUse, reader: _ReferenceContext, read: Read
+) -> Diagnostic | None:
+    name = read.name
+    if name is None:
+        return None
+    if name == reader.own:
+        return _read_diagnostic(
+            use,
+            read,
+            "E311",
+            f"{reader.name} reads its own output",
+            "ask what you want of its output in a gate",
+        )
+    step = subject.steps.get(StepId(name))
+    if step is None:
+        return _read_diagnostic(
+            use,
+            read,
+            "E301",
+            f"{reader.name} reads {name!r}, which no step defines",
+            suggest_name(name, subject.steps, what="steps"),
+        )
+    may_be_absent = step.optional or step.when is not None
+    if may_be_absent and not (read.guarded or name in reader.present or reader.tolerates_absence):
+        why = "it is optional" if step.optional else "it has a condition"
+        where = (
+            ""
+            if reader.step is None or use.role in ("when", "gate")
+            else f", or give {reader.name} `when: has(steps.{name})`"
+        )
+        return _read_diagnostic(
+            use,
+            read,
+            "E306",
+            f"{reader.name} reads {name!r}, which may be absent: {why}",
+            f"ask first: has(steps.{name}) ? … : …{where}",
+        )
+    return None
+
+
+def _check_input_read(
+    subject: CheckContext, use: ExpressionUse, reader: _ReferenceContext, read: Read
+) -> Diagnostic | None:
+    known = subject.types.inputs["properties"]
+    if read.name is None or not isinstance(known, dict) or read.name in known:
+        return None
+    return _read_diagnostic(
+        use,
+        read,
+        "E302",
+        f"{reader.name} reads the input {read.name!r}, which does not exist",
+        suggest_name(read.name, known, what="inputs") or "the plan has no inputs",
+    )
+
+
+def _check_item_read(
+    _: CheckContext, use: ExpressionUse, reader: _ReferenceContext, read: Read
+) -> Diagnostic | None:
+    repeats = reader.step is not None and reader.step.for_each is not None
+    if repeats and use.role in CALL_ROLES:
+        return None
+    if repeats:
+        why, hint = f"`{use.role}` is asked once, before there are items", "read the list itself"
+    else:
+        why, hint = (
+            "only a step with `for_each` has it",
+            "give the step a `for_each`, or read the list itself",
+        )
+    return _read_diagnostic(use, read, "E305", f"{reader.name} reads {read.root!r}: {why}", hint)
+
+
+_CHECK_BY_ROOT: dict[
+    str, Callable[[CheckContext, ExpressionUse, _ReferenceContext, Read], Diagnostic | None]
+] = {
+    "steps": _check_step_read,
+    "inputs": _check_input_read,
+    "item": _check_item_read,
+    "index": _check_item_read,
+}
+
+
+def _check_types(
+    subject: CheckContext, use: ExpressionUse, reader: _ReferenceContext
+) -> Iterator[Diagnostic]:
+    typed = subject.types.typed(use, reader.step, output=reader.output)
+    if isinstance(typed, ExpressionError):
+        yield _expression_diagnostic(typed, use.pointer, use.start, use.expression)
+        return
+    from wavewright.planner.checks.types import incompatibility
+
+    if use.role in ("when", "gate", "cap") and incompatibility(typed, _CONDITION_SCHEMA) is not None:
+        yield make_diagnostic(
+            "E308",
+            use.pointer,
+            f"the condition of {reader.name} gives {with_article(type_name(typed))}, not true or false",
+            "compare it with something, or test it with has(…) or size() > 0",
+        )
+    if (
+        use.role == "for_each"
+        and use.is_whole
+        and use.pointer.endswith(_LISTS)
+        and incompatibility(typed, _LIST_SCHEMA) is not None
+    ):
+        yield make_diagnostic(
+            "E309",
+            use.pointer,
+            f"{reader.name} is to run for each item of {use.expression.strip()!r},"
+            f" which is {with_article(type_name(typed))}",
+            list_fields(typed, what="its fields")
+            or "give it a list, or leave `for_each` out: without it the step runs once",
+        )
+
+
+def _expression_diagnostic(found: ExpressionError, pointer: str, start: int, expression: str) -> Diagnostic:
+    within = None
+    if found.offset is not None:
+        word = _WORD.match(expression, found.offset)
+        end = word.end() if word else found.offset + 1
+        within = Span(start + found.offset, start + end)
+    return make_diagnostic(CODE_OF[found.kind], pointer, found.message, found.hint, within=within)
+
+
+def _read_diagnostic(use: ExpressionUse, read: Read, code: str, message: str, hint: str | None) -> Diagnostic:
+    start = use.start + read.offset
+    return make_diagnostic(
+        code, use.pointer, message, hint, within=Span(start, start + len(read.name or read.root))
+    )
+
+
+def _unknown_field(schema: JsonSchema, path: list[str]) -> tuple[str, JsonSchema] | None:
+    """Return the first field of a dotted path that a closed object schema does not have, and that schema."""
+    for name in path:
+        properties = schema.get("properties")
+        if not isinstance(properties, dict) or schema.get("additionalProperties", True) is not False:
+            return None
+        if name not in properties:
+            return name, schema
+        part = properties[name]
+        schema = part if isinstance(part, dict) else {}
+    return None

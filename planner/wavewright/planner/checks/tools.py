@@ -1,0 +1,380 @@
+"""Whether a step's parameters fit its tool's input schema, literals and references alike.
+
+A parameter that holds no `${…}` is validated as it stands. Where it does, the value is walked beside the schema:
+literal parts are validated, a whole `${…}` is compared by the type of what it gives, and text with a `${…}` in
+it is a string. A reference whose own fault is reported elsewhere fits everything, so one mistake is one message.
+
+Family E2: tools and their arguments.
+
+A step calls a tool that exists and that the goal allows, with arguments that fit its input schema; references
+are held to the same schema by what they give (`E304`). Arguments that the goal sets on terminal steps are the
+engine's alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from wavewright.planner.cel.embedded import split_references
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    child_pointer,
+    make_diagnostic,
+    pointer_tokens,
+)
+from wavewright.planner.diagnostics.suggestions import (
+    describe_parameter,
+    did_you_mean,
+    list_fields,
+    list_names,
+    suggest_name,
+    type_name,
+    value_text,
+)
+from wavewright.planner.language.hashing import canonical_json
+from wavewright.planner.language.plan import Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.uses import ExpressionUse, embedded_uses, holds_expression
+from wavewright.planner.schemas.validation import (
+    InvalidSchemaError,
+    SchemaViolation,
+    Validator,
+    schema_definitions,
+)
+from wavewright.planner.types import Json, JsonObject, JsonSchema
+
+TypeOf = Callable[[ExpressionUse], JsonSchema | None]
+"""What an expression gives; nothing where its own fault is reported elsewhere."""
+
+REFERENCE_KEYWORD = "reference"
+"""Keyword of a misfit that is a reference's."""
+
+_STRING_SCHEMA: JsonSchema = {"type": "string"}
+
+
+class InputSchema:
+    """A tool's input schema with the validators of its parts, each built when first needed."""
+
+    def __init__(self, schema: JsonSchema) -> None:
+        self.schema = schema
+        properties = schema.get("properties")
+        self.properties: JsonObject = properties if isinstance(properties, dict) else {}
+        self._scope = schema_definitions(schema)
+        # Keyed by identity: every part that is asked for belongs to `schema` or to `_whole`, and so stays alive.
+        self._validators: dict[int, Validator] = {}
+        self._whole: dict[int, JsonSchema] = {}
+
+    def accepts(self, params: JsonObject) -> bool:
+        """Return whether literal parameters fit."""
+        return self._validator(self.schema).accepts(params)
+
+    def violations(self, params: JsonObject, pointer: str, type_of: TypeOf) -> list[SchemaViolation]:
+        """Return why parameters do not fit, in their order."""
+        return list(self._violations(params, self.schema, pointer, type_of))
+
+    def _violations(
+        self, value: Json, schema: Json, pointer: str, type_of: TypeOf
+    ) -> Iterator[SchemaViolation]:
+        if schema is True or schema == {}:
+            return
+        if not holds_expression(value):
+            yield from self._validator(schema).violations(value, pointer)
+            return
+        if not isinstance(schema, dict):
+            yield SchemaViolation(pointer, "false", "must not be there")
+            return
+        resolved = self._resolved(schema)
+        if isinstance(value, str):
+            yield from self._text(value, resolved, pointer, type_of)
+            return
+        for part in _list(resolved.get("allOf")):
+            yield from self._violations(value, part, pointer, type_of)
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in resolved:
+                yield from self._one_of(value, _list(resolved[keyword]), pointer, type_of)
+        if isinstance(value, list):
+            yield from self._list(value, resolved, pointer, type_of)
+        elif isinstance(value, dict):
+            yield from self._object(value, resolved, pointer, type_of)
+
+    def _text(
+        self, text: str, schema: JsonSchema, pointer: str, type_of: TypeOf
+    ) -> Iterator[SchemaViolation]:
+        try:
+            uses = embedded_uses(text, pointer, "params")
+            parts = split_references(text)
+        except ExpressionError:
+            return
+        if not uses:
+            literal = "".join(part for part in parts if isinstance(part, str))
+            yield from self._validator(schema).violations(literal, pointer)
+            return
+        from wavewright.planner.checks.types import incompatibility  # literal parameters never need it
+
+        whole = uses[0].is_whole
+        given = type_of(uses[0]) if whole else _STRING_SCHEMA
+        reason = None if given is None else incompatibility(given, self._scope | schema)
+        if reason is not None:
+            yield SchemaViolation(
+                pointer, REFERENCE_KEYWORD, reason, hint=_conversion(given or {}, schema, uses[0])
+            )
+
+    def _one_of(
+        self, value: Json, branches: list[Json], pointer: str, type_of: TypeOf
+    ) -> Iterator[SchemaViolation]:
+        """Yield nothing where some branch fits, else the faults of the branch that comes nearest."""
+        tried = [list(self._violations(value, branch, pointer, type_of)) for branch in branches]
+        if tried and all(tried):
+            yield from min(
+                tried, key=lambda faults: (any(fault.pointer == pointer for fault in faults), len(faults))
+            )
+
+    def _list(
+        self, items: list[Json], schema: JsonSchema, pointer: str, type_of: TypeOf
+    ) -> Iterator[SchemaViolation]:
+        if not _allows_type(schema, "array"):
+            yield SchemaViolation(pointer, "type", f"is {value_text(items)}, but must be {type_name(schema)}")
+            return
+        least, most = schema.get("minItems"), schema.get("maxItems")
+        if isinstance(least, int) and len(items) < least:
+            yield SchemaViolation(
+                pointer, "minItems", f"is {value_text(items)}, but must have at least {least} items"
+            )
+        if isinstance(most, int) and len(items) > most:
+            yield SchemaViolation(
+                pointer, "maxItems", f"is {value_text(items)}, but must have at most {most} items"
+            )
+        first = _list(schema.get("prefixItems"))
+        rest = schema.get("items", True)
+        for number, item in enumerate(items):
+            part = first[number] if number < len(first) else rest
+            yield from self._violations(item, part, child_pointer(pointer, number), type_of)
+
+    def _object(
+        self, members: JsonObject, schema: JsonSchema, pointer: str, type_of: TypeOf
+    ) -> Iterator[SchemaViolation]:
+        if not _allows_type(schema, "object"):
+            yield SchemaViolation(
+                pointer, "type", f"is {value_text(members)}, but must be {type_name(schema)}"
+            )
+            return
+        for name in _list(schema.get("required")):
+            if isinstance(name, str) and name not in members:
+                yield SchemaViolation(pointer, "required", f"lacks {name!r}", name)
+        properties = schema.get("properties")
+        rest = schema.get("additionalProperties", True)
+        for name, value in members.items():
+            if isinstance(properties, dict) and name in properties:
+                yield from self._violations(value, properties[name], child_pointer(pointer, name), type_of)
+            elif rest is False and "patternProperties" not in schema:
+                yield SchemaViolation(
+                    pointer, "additionalProperties", f"has {name!r}, which is not known here", name
+                )
+            elif "patternProperties" not in schema:
+                yield from self._violations(value, rest, child_pointer(pointer, name), type_of)
+
+    def _validator(self, schema: Json) -> Validator:
+        built = self._validators.get(id(schema))
+        if built is None:
+            nothing: JsonSchema = {"not": {}}
+            whole = self._scope | schema if isinstance(schema, dict) else nothing
+            built = self._validators[id(schema)] = Validator(whole)
+        return built
+
+    def _resolved(self, schema: JsonSchema) -> JsonSchema:
+        """Follow `$ref` inside the schema, a bounded number of times; whatever stands beside it stays."""
+        if "$ref" not in schema:
+            return schema
+        whole = self._whole.get(id(schema))
+        if whole is None:
+            whole = self._whole[id(schema)] = _follow_reference(schema, self.schema)
+        return whole
+
+
+def prepared_input_schema(schema: JsonSchema) -> InputSchema:
+    """Return the prepared form of a tool's input schema; equal schemas share one.
+
+    Raises:
+        BadSchemaError: it is no JSON Schema, or refers to something outside itself.
+    """
+    return _prepare_schema(canonical_json(schema))
+
+
+@lru_cache(maxsize=512)
+def _prepare_schema(text: bytes) -> InputSchema:
+    import json
+
+    schema: JsonSchema = json.loads(text)
+    prepared = InputSchema(schema)
+    prepared.violations({}, "", lambda _: None)
+    return prepared
+
+
+def _follow_reference(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
+    for _ in range(16):
+        target = schema.get("$ref")
+        if not isinstance(target, str) or not target.startswith("#"):
+            break
+        found = _look_up(root, target[1:])
+        beside = {name: part for name, part in schema.items() if name != "$ref"}
+        schema = found | beside if isinstance(found, dict) else beside
+    return schema
+
+
+def _conversion(given: JsonSchema, wanted: JsonSchema, use: ExpressionUse) -> str | None:
+    """Return how to make a text of a plain value, where a text is wanted."""
+    if wanted.get("type") != "string" or given.get("type") not in ("number", "integer", "boolean"):
+        return None
+    return f"convert it: ${{string({use.expression.strip()})}}"
+
+
+def _look_up(root: JsonSchema, pointer: str) -> Json:
+    node: Json = root
+    for part in pointer.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if not isinstance(node, dict) or key not in node:
+            return None
+        node = node[key]
+    return node
+
+
+def _allows_type(schema: JsonSchema, kind: str) -> bool:
+    allowed = schema.get("type")
+    return allowed is None or allowed == kind or (isinstance(allowed, list) and kind in allowed)
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+_NO_TOOLS_HINT = (
+    "there are no tools at all; name the modules that bring them under 'tools' in wavewright.yaml"
+)
+
+
+def check_tools(subject: CheckContext) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the steps' tools and arguments."""
+    schemas = _schemas(subject)
+    for number, (step, texts) in enumerate(zip(subject.plan.steps, subject.texts, strict=True)):
+        schema = schemas.get(step.tool)
+        if schema is None:
+            yield _unusable_schema_diagnostic(subject, step, f"/steps/{number}/tool")
+            continue
+        if step.tool in subject.engine_params:
+            yield from _check_engine_params(subject, step, f"/steps/{number}")
+        if texts or not schema.accepts(step.params):
+            pointer = f"/steps/{number}"
+            for misfit in schema.violations(step.params, f"{pointer}/params", _type_of(subject, step)):
+                yield _argument_diagnostic(step, schema, misfit, pointer)
+
+
+def _schemas(subject: CheckContext) -> dict[str, InputSchema]:
+    """Return the input schemas of the tools that the plan calls and may call, each prepared once."""
+    called = {step.tool for step in subject.plan.steps} & subject.allowed_tools & subject.tools.keys()
+    prepared = ((name, _usable_schema(subject.tools[name])) for name in called)
+    return {name: schema for name, schema in prepared if schema is not None}
+
+
+def _unusable_schema_diagnostic(subject: CheckContext, step: Step, place: str) -> Diagnostic:
+    if step.tool in subject.tools and step.tool in subject.allowed_tools:
+        return make_diagnostic(
+            "E201",
+            place,
+            f"tool {step.tool!r} cannot be called: its input schema is no JSON Schema",
+            "mend the tool's signature; references inside a schema must stay inside it",
+        )
+    if step.tool in subject.tools:
+        return make_diagnostic(
+            "E202",
+            place,
+            f"step {step.id!r} calls {step.tool!r}, which this goal does not allow",
+            suggest_name(step.tool, subject.allowed_tools, what="allowed tools"),
+        )
+    known = subject.allowed_tools & subject.tools.keys() or subject.tools.keys()
+    near = did_you_mean(step.tool, known) or did_you_mean(step.tool, subject.tools)
+    return make_diagnostic(
+        "E201",
+        place,
+        f"step {step.id!r} calls {step.tool!r}, and there is no such tool",
+        near or list_names(known, what="tools") or _NO_TOOLS_HINT,
+    )
+
+
+def _usable_schema(signature: ToolSignature) -> InputSchema | None:
+    try:
+        return prepared_input_schema(signature.input_schema)
+    except InvalidSchemaError:
+        return None
+
+
+def _type_of(subject: CheckContext, step: Step) -> TypeOf:
+    return lambda use: subject.types.result(use, step)
+
+
+def _check_engine_params(subject: CheckContext, step: Step, pointer: str) -> Iterator[Diagnostic]:
+    for name, value in subject.engine_params.get(step.tool, {}).items():
+        if name in step.params and step.params[name] != value:
+            yield make_diagnostic(
+                "E206",
+                child_pointer(f"{pointer}/params", name),
+                f"step {step.id!r} sets {name!r} of {step.tool!r}, which only the goal sets",
+                "remove the argument; it is filled in when the plan is bound to its goal",
+            )
+
+
+def _argument_diagnostic(
+    step: Step, schema: InputSchema, misfit: SchemaViolation, pointer: str
+) -> Diagnostic:
+    top = misfit.pointer == f"{pointer}/params"
+    where = pointer_tokens(misfit.pointer)[3:]
+    if top and misfit.keyword == "required" and misfit.name is not None:
+        return make_diagnostic(
+            "E204",
+            misfit.pointer,
+            f"step {step.id!r} lacks the argument {misfit.name!r} of {step.tool!r}",
+            _parameter_hint(schema.schema, misfit.name),
+        )
+    if top and misfit.name is not None:
+        hints = (
+            did_you_mean(misfit.name, schema.properties),
+            list_fields(schema.schema, what=f"parameters of {step.tool!r}"),
+        )
+        return make_diagnostic(
+            "E203",
+            child_pointer(misfit.pointer, misfit.name),
+            f"{step.tool!r} takes no argument {misfit.name!r}",
+            " ".join(hint for hint in hints if hint) or f"{step.tool!r} takes no arguments",
+        )
+    if misfit.keyword == REFERENCE_KEYWORD:
+        return make_diagnostic(
+            "E304",
+            misfit.pointer,
+            f"argument {_argument_path(where)!r} of {step.tool!r}: {misfit.message}",
+            misfit.hint or _parameter_hint(schema.schema, where[0]),
+        )
+    subject_name = (
+        f"argument {_argument_path(where)!r} of {step.tool!r}" if where else f"the arguments of {step.tool!r}"
+    )
+    return make_diagnostic(
+        "E205",
+        misfit.pointer,
+        f"{subject_name} {misfit.message}",
+        _parameter_hint(schema.schema, where[0]) if where else None,
+    )
+
+
+def _argument_path(where: list[str]) -> str:
+    """Return `filters[0].tag` for the keys that lead to a part of an argument."""
+    return "".join(f"[{key}]" if key.isdecimal() else f".{key}" for key in where).removeprefix(".")
+
+
+def _parameter_hint(schema: JsonSchema, name: str) -> str | None:
+    """Return a parameter's type and what its tool says of it."""
+    properties = schema.get("properties")
+    part: Json = properties.get(name) if isinstance(properties, dict) else None
+    if not isinstance(part, dict):
+        return None
+    return describe_parameter(name, part)

@@ -1,0 +1,280 @@
+"""Decide whether a value may be given where another is wanted.
+
+A *misfit* is a conflict that no value could mend: a list where a number is wanted, a missing field, choices that do
+not meet. What a value may or may not do (a pattern, a length, a null) is left to the validation at run time, so a
+sound plan is never refused.
+
+What the expressions of a plan give, as JSON Schemas.
+
+Types come from the tools' output schemas and from the inputs; a `for_each` step gives a list of its tool's outputs,
+and `item` is an element of the list that it runs over. An expression is typed once, when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cached_property
+
+from wavewright.planner.cel.embedded import reads
+from wavewright.planner.cel.errors import ExpressionError, join_names
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.hashing import canonical_json
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.expressions import TypedEnvironment
+from wavewright.planner.plans.uses import CALL_ROLES, ExpressionUse, embedded_uses, holds_expression
+from wavewright.planner.schemas.operator_types import kind_with_article
+from wavewright.planner.schemas.validation import infer_schema, schema_definitions
+from wavewright.planner.schemas.views import (
+    SchemaView,
+    allowed_values,
+    element_schema,
+    field_schema,
+    field_schemas,
+    required_fields,
+    scoped_schema,
+    subschema,
+    view_schema,
+)
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
+
+_MAX_COMPARISONS = 2_000
+
+
+def incompatibility(source: JsonSchema, target: JsonSchema) -> str | None:
+    """Return why a value of `source` cannot be given where `target` is wanted, or None where it can."""
+    if source is target:
+        return None
+    return _SchemaComparison().incompatibility(
+        view_schema(scoped_schema(source)), view_schema(scoped_schema(target))
+    )
+
+
+class _SchemaComparison:
+    """One comparison of two schemas, which may refer to themselves: no pair of parts is compared twice."""
+
+    def __init__(self) -> None:
+        self._compared: list[tuple[JsonSchema, JsonSchema]] = []
+        self._seen: set[tuple[int, int]] = set()
+
+    def incompatibility(self, source: SchemaView, target: SchemaView) -> str | None:
+        """Return why one type does not fit the other."""
+        if source.kind == "open" or target.kind == "open":
+            return None
+        if source.kind == "null":
+            return None if target.nullable else f"null is given where {kind_with_article(target)} is wanted"
+        reasons: list[str] = []
+        for given in source.branches or (source,):
+            for wanted in target.branches or (target,):
+                reason = self._branch_incompatibility(given, wanted)
+                if reason is None:
+                    return None
+                reasons.append(reason)
+        kinds = {one.kind for side in (source, target) for one in side.branches or (side,)}
+        if len(reasons) == 1 or len(kinds) == 1:
+            # Of several objects, or several lists, it says nothing that one is given where the other is wanted.
+            return reasons[0]
+        return f"{kind_with_article(source)} is given where {kind_with_article(target)} is wanted"
+
+    def _branch_incompatibility(self, source: SchemaView, target: SchemaView) -> str | None:
+        if source.kind != target.kind and (source.kind, target.kind) != ("integer", "number"):
+            return f"{kind_with_article(source)} is given where {kind_with_article(target)} is wanted"
+        if source.kind not in ("array", "object"):
+            return _choice_incompatibility(source, target)
+        pair = (id(source.schema), id(target.schema))
+        if pair in self._seen or len(self._seen) > _MAX_COMPARISONS:
+            return None
+        self._seen.add(pair)
+        # Identities tell parts only while the parts live.
+        self._compared.append((source.schema, target.schema))
+        compare = self._list_incompatibility if source.kind == "array" else self._object_incompatibility
+        return compare(source, target)
+
+    def _list_incompatibility(self, source: SchemaView, target: SchemaView) -> str | None:
+        if source.schema.get("maxItems") == 0:
+            least = target.schema.get("minItems", 0)
+            wanting = isinstance(least, int) and least > 0
+            return "an empty list is given where elements are wanted" if wanting else None
+        given, wanted = element_schema(source), element_schema(target)
+        if given is None or wanted is None:
+            return None
+        reason = self.incompatibility(view_schema(given), view_schema(wanted))
+        return f"in each element, {reason}" if reason is not None else None
+
+    def _object_incompatibility(self, source: SchemaView, target: SchemaView) -> str | None:
+        needed = required_fields(target)
+        for name in needed:
+            if field_schema(source, name) is None:
+                has = join_names(field_schemas(source)) or "no fields"
+                return f"the field '{name}' is wanted, and there is none (there is: {has})"
+        for name, schema in field_schemas(source).items():
+            if name not in required_fields(source) and name not in needed:
+                continue
+            wanted = field_schema(target, name)
+            if wanted is None:
+                if target.schema.get("additionalProperties") is False and name in required_fields(source):
+                    only = join_names(field_schemas(target))
+                    return f"a field '{name}' is given, and only these are wanted: {only}"
+                continue
+            reason = self.incompatibility(view_schema(subschema(schema, source.root)), view_schema(wanted))
+            if reason is not None:
+                return f"in the field '{name}', {reason}"
+        return None
+
+
+def _choice_incompatibility(source: SchemaView, target: SchemaView) -> str | None:
+    given, wanted = allowed_values(source), allowed_values(target)
+    if wanted is None or given is None or any(choice in wanted for choice in given):
+        return None
+    return f"{_values_text(given)} is given where {_values_text(wanted)} is wanted"
+
+
+def _values_text(values: list[Json]) -> str:
+    written = join_names(repr(value) for value in values)
+    return written if len(values) == 1 else f"one of {written}"
+
+
+_INDEX_SCHEMA: JsonSchema = {"type": "integer"}
+
+TypingResult = JsonSchema | ExpressionError
+
+
+class PlanTypes:
+    """The types of one plan."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        goal: Goal | None,
+        tools: Mapping[str, ToolSignature],
+        untyped: Collection[StepId] = (),
+    ) -> None:
+        self._plan = plan
+        self._goal = goal
+        self._tools = tools
+        self._untyped = untyped
+        self._environments: dict[bytes, TypedEnvironment] = {}
+        self._typed: dict[tuple[str, bytes], TypingResult] = {}
+        # By identity: a plan under check may have two steps of one id.
+        self._items: dict[int, JsonSchema | None] = {}
+
+    @cached_property
+    def inputs(self) -> JsonSchema:
+        """What is known of the inputs: as declared where the goal declares them, else as they are."""
+        declared = self._goal.inputs_schema if self._goal else {}
+        properties = declared.get("properties")
+        shown: JsonObject = {name: infer_schema(value) for name, value in self._plan.inputs.items()}
+        known = (
+            shown | {name: part for name, part in properties.items() if part}
+            if isinstance(properties, dict)
+            else shown
+        )
+        return {
+            **schema_definitions(declared),
+            "type": "object",
+            "properties": known,
+            "required": list(self._plan.inputs),
+            "additionalProperties": False,
+        }
+
+    @cached_property
+    def outputs(self) -> dict[str, JsonSchema]:
+        """What each step gives."""
+        found: dict[str, JsonSchema] = {}
+        for step in self._plan.steps:
+            found.setdefault(step.id, self._output(step))
+        return found
+
+    def call_output(self, step: Step) -> JsonSchema:
+        """Return what one call of a step gives."""
+        signature = self._tools.get(step.tool)
+        return {} if signature is None else signature.output_schema
+
+    def result(
+        self, use: ExpressionUse, step: Step | None, *, output: JsonSchema | None = None
+    ) -> JsonSchema | None:
+        """Return what an expression gives, or nothing where it is faulty."""
+        if not self._names_exist(use.expression):
+            return None
+        typed = self.typed(use, step, output=output)
+        return None if isinstance(typed, ExpressionError) else typed
+
+    def typed(
+        self, use: ExpressionUse, step: Step | None, *, output: JsonSchema | None = None
+    ) -> TypingResult:
+        """Return what an expression gives, or what is wrong with it.
+
+        Args:
+            use: The expression and where it stands.
+            step: The step it belongs to (for a gate, the step it is on), which decides on `item` and `index`.
+            output: What `output` stands for, in a gate.
+        """
+        extra: dict[str, JsonSchema] = {} if output is None else {"output": output}
+        if step is not None and step.for_each is not None and use.role in CALL_ROLES:
+            extra |= {"item": self.item(step) or {}, "index": _INDEX_SCHEMA}
+        scope = canonical_json(dict(extra)) if extra else b""
+        key = (use.expression, scope)
+        typed = self._typed.get(key)
+        if typed is None:
+            typed = self._typed[key] = self._compile(use.expression, scope, extra)
+        return typed
+
+    def item(self, step: Step) -> JsonSchema | None:
+        """Return what `item` is in a step with `for_each`; nothing where its list is faulty."""
+        if id(step) not in self._items:
+            self._items[id(step)] = self._item(step)
+        return self._items[id(step)]
+
+    def _names_exist(self, expression: str) -> bool:
+        """Return whether there are the steps and inputs that an expression reads; this costs less than typing it."""
+        try:
+            found = reads(expression)
+        except ExpressionError:
+            return False
+        inputs = self.inputs["properties"]
+        known: dict[str, Collection[str]] = {"steps": self.outputs}
+        known["inputs"] = inputs if isinstance(inputs, dict) else ()
+        return all(read.name is None or read.name in known.get(read.root, (read.name,)) for read in found)
+
+    def _output(self, step: Step) -> JsonSchema:
+        if step.id in self._untyped:
+            return {}
+        output = self.call_output(step)
+        if step.for_each is None:
+            return output
+        return {**schema_definitions(output), "type": "array", "items": output}
+
+    def _item(self, step: Step) -> JsonSchema | None:
+        if isinstance(step.for_each, list):
+            if holds_expression(step.for_each):
+                return {}
+            items = infer_schema(step.for_each).get("items")
+            return items if isinstance(items, dict) else {}
+        try:
+            uses = embedded_uses(step.for_each or "", "", "for_each")
+        except ExpressionError:
+            return None
+        if len(uses) != 1 or not uses[0].is_whole:
+            return None
+        listed = self.result(uses[0], step)
+        if listed is None:
+            return None
+        items = listed.get("items")
+        return {**schema_definitions(listed), **items} if isinstance(items, dict) else {}
+
+    def _compile(self, expression: str, scope: bytes, extra: dict[str, JsonSchema]) -> TypingResult:
+        try:
+            return self._environment(scope, extra).result_schema(expression)
+        except ExpressionError as found:
+            return found
+
+    def _environment(self, scope: bytes, extra: dict[str, JsonSchema]) -> TypedEnvironment:
+        environment = self._environments.get(scope)
+        if environment is None:
+            base = self._base
+            environment = self._environments[scope] = base.with_extra(extra) if extra else base
+        return environment
+
+    @cached_property
+    def _base(self) -> TypedEnvironment:
+        return TypedEnvironment(inputs=self.inputs, steps=self.outputs)

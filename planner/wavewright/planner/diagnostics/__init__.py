@@ -1,0 +1,1 @@
+"""Diagnostics: codes, places, hints, and their rendering as text, JSON and SARIF."""

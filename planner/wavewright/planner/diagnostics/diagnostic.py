@@ -1,0 +1,147 @@
+"""Diagnostics: everything that is wrong with a document, each with its place and its mend.
+
+A *diagnostic* has a stable code, a severity, the JSON Pointer of the node it speaks of, a span where there is
+source text, a message with the author's own names and a hint. It renders as text with a caret, as JSON and as
+SARIF; the same text is what goes back to a planner that is to repair its plan.
+
+Make diagnostics of the catalogue's codes.
+
+JSON Pointers (RFC 6901) into a plan, and the order in which its nodes stand.
+
+Diagnostics name places by *pointer*; file order is the order of the plan's fields, and of keys and items as the
+author wrote them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from wavewright.config.documents import Document, DocumentFault, Source, Span
+from wavewright.planner.diagnostics.catalogue import CATALOGUE, CODE_OF, severity_of
+from wavewright.planner.language.plan import DocumentModel
+from wavewright.planner.types import Severity
+
+_CODES_ABOUT_KEYS = frozenset({"E103", "E104", "E203", "E206"})
+"""Codes that speak of a key, not of what stands behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One fault or warning."""
+
+    code: str
+    """Stable, such as `E203`; `docs/reference/diagnostics/` has a page for each."""
+    message: str
+    pointer: str = ""
+    """RFC 6901 pointer into the document; empty for the whole."""
+    hint: str | None = None
+    span: Span | None = None
+    """Where in the source; found from the pointer when the diagnostic is placed."""
+    severity: Severity = "error"
+    within: Span | None = None
+    """The stretch of the node's own text that is meant, where the node is a string: part of an expression."""
+
+    @property
+    def kind(self) -> str:
+        """The code in a word, such as `unknown_tool`."""
+        return CATALOGUE[self.code].kind
+
+
+class PlanError(Exception):
+    """A document that cannot be used; `diagnostics` says why, `source` is the text they speak of."""
+
+    def __init__(
+        self, diagnostics: Sequence[Diagnostic], source: Source, others: tuple[PlanError, ...] = ()
+    ) -> None:
+        self.diagnostics = tuple(diagnostics)
+        self.source = source
+        self.others = others
+        """What is wrong with other documents that were read with this one."""
+        texts = [f"{source.name}: {d.code}: {d.message}" for d in self.diagnostics]
+        super().__init__("; ".join([*texts, *map(str, others)]))
+
+
+def diagnostic_from_fault(fault: DocumentFault) -> Diagnostic:
+    """Return a reader's fault as a diagnostic."""
+    return Diagnostic(CODE_OF[fault.kind], fault.message, fault.pointer, fault.hint, fault.span)
+
+
+def locate_diagnostics(diagnostics: Iterable[Diagnostic], document: Document) -> list[Diagnostic]:
+    """Return the diagnostics with their spans, in the order of the text.
+
+    A node that the text does not have, such as a missing field, is shown where the nearest node around it stands.
+    """
+    placed = [_locate(diagnostic, document) for diagnostic in diagnostics]
+    return sorted(placed, key=lambda one: one.span.start if one.span is not None else -1)
+
+
+def _locate(diagnostic: Diagnostic, document: Document) -> Diagnostic:
+    if diagnostic.span is not None:
+        return diagnostic
+    span = document.nearest_span(diagnostic.pointer, key=diagnostic.code in _CODES_ABOUT_KEYS)
+    if span is not None and diagnostic.within is not None:
+        span = _narrow_span(span, diagnostic.within, document)
+    return replace(diagnostic, span=span)
+
+
+def _narrow_span(span: Span, within: Span, document: Document) -> Span:
+    """Return the part of a string's span, if the string stands in the source as it is, without escapes."""
+    text = document.source.text[span.start : span.end]
+    body = text[1:-1] if text[:1] in {'"', "'"} else text
+    if "\\" in body or "\n" in body or "''" in body or within.end > len(body):
+        return span
+    start = span.start + (1 if body is not text else 0)
+    return Span(start + within.start, start + max(within.end, within.start + 1))
+
+
+def make_diagnostic(
+    code: str, pointer: str, message: str, hint: str | None = None, *, within: Span | None = None
+) -> Diagnostic:
+    """Return a diagnostic as grave as the catalogue says; `within` is the part of the node's text that is meant."""
+    return Diagnostic(code, message, pointer, hint, severity=severity_of(code), within=within)
+
+
+def child_pointer(pointer: str, key: str | int) -> str:
+    """Return the pointer of a member or an item."""
+    return (
+        f"{pointer}/{key}"
+        if isinstance(key, int)
+        else f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+    )
+
+
+def pointer_tokens(pointer: str) -> list[str]:
+    """Return the keys that a pointer consists of."""
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+
+
+def document_position(model: DocumentModel, pointer: str) -> tuple[int, ...]:
+    """Return where a pointer's node stands in a model, as something to sort by.
+
+    A node that is not there (a missing argument, a gate that was never written) stands at the end of its parent.
+    """
+    place: list[int] = []
+    node: object = model
+    for token in pointer_tokens(pointer):
+        number, node = _step_into(node, token)
+        place.append(number)
+    return tuple(place)
+
+
+def _step_into(node: object, token: str) -> tuple[int, object]:
+    if isinstance(node, DocumentModel):
+        fields = type(node).model_fields
+        for number, (name, field) in enumerate(fields.items()):
+            if token in (name, field.alias):
+                return number, getattr(node, name)
+        return len(fields), None
+    if isinstance(node, dict):
+        members = cast("dict[str, object]", node)
+        return (list(members).index(token), members[token]) if token in members else (len(members), None)
+    if isinstance(node, list | tuple) and token.isdecimal():
+        items = cast("Sequence[object]", node)
+        number = int(token)
+        return number, items[number] if number < len(items) else None
+    return 0, None

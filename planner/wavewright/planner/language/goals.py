@@ -1,0 +1,283 @@
+"""Goals: what a run is asked to do, and the rules no planner can remove.
+
+A *job* is one request; it names a *goal template*, which carries the text, the tools, the mandatory gates and
+caps, the rules and a plan of its own. `resolve_goal` folds the two (the job wins) into a `Goal`, the only thing
+that the checker, the executor and the reviewer see.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
+
+from wavewright.planner.language.plan import Cap, DocumentModel, Gate, Limits, Plan, Step
+from wavewright.planner.types import ID_PATTERN, GateId, JsonObject, JsonSchema, Schedule
+
+__all__ = [
+    "AvailableTool",
+    "Goal",
+    "GoalTemplate",
+    "Instant",
+    "Job",
+    "JobTarget",
+    "JobTargets",
+    "Limits",
+    "Recipe",
+    "Rules",
+    "TagRules",
+    "TargetName",
+    "Targets",
+    "TerminalRule",
+    "ThinkingLevel",
+]
+
+ThinkingLevel = Literal["minimal", "low", "medium", "high"]
+
+
+def _in_utc(value: dt.datetime) -> dt.datetime:
+    return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value
+
+
+def _refuse_number(value: object) -> object:
+    """Refuse what would be read as seconds since 1970: `2010` is no year there."""
+    if isinstance(value, dt.datetime) or (isinstance(value, str) and _DATE.match(value)):
+        return value
+    msg = "write a date (2010-03-01) or a date-time (2010-03-01T09:30:00Z)"
+    raise ValueError(msg)
+
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_InstantInput = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}")]
+Instant = Annotated[
+    dt.datetime,
+    Field(strict=False),
+    AfterValidator(_in_utc),
+    BeforeValidator(_refuse_number, json_schema_input_type=_InstantInput),
+]
+"""A date or date-time in ISO 8601; UTC where it names no zone, the start of the day where it has no time."""
+
+
+class AvailableTool(DocumentModel):
+    """A tool that this goal allows, with what this goal says of it."""
+
+    name: Annotated[str, Field(pattern=ID_PATTERN)]
+    """Name of an installed tool."""
+    worker_type: str | None = None
+    """Kind of worker that runs the tool, handed on with every call."""
+    description: str | None = None
+    """Replaces the tool's own description in what the planner sees."""
+    config: JsonObject = {}
+    """Handed to the tool with every call."""
+
+
+class Targets(DocumentModel):
+    """Names of the inputs that hold a job's `variables` (primary targets) and `benchmarks` (for comparison only)."""
+
+    variables: Annotated[str, Field(pattern=ID_PATTERN)] = "variables"
+    """Name of the input that holds the primary targets."""
+    benchmarks: Annotated[str, Field(pattern=ID_PATTERN)] = "benchmarks"
+    """Name of the input that holds what is for comparison only."""
+    key: str | None = None
+    """Field that identifies a target where targets are objects, such as `code`."""
+    expand: str | None = None
+    """Expression that gives further targets, for jobs with waves of `targets`."""
+
+
+def _shown_name(name: str) -> str:
+    if not name.isprintable() or name != name.strip():
+        msg = "a target's name is one line of characters that can be seen, without blanks around it"
+        raise ValueError(msg)
+    return name
+
+
+TargetName = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_shown_name)]
+"""What a target of a job with targets is called; two with one name are the same target."""
+
+
+class JobTarget(DocumentModel):
+    """One target of a job that has several."""
+
+    name: TargetName
+    """What it is called; its run has it as the input `target`."""
+    priority: int = 0
+    """Of a wave, targets of higher priority come first."""
+
+
+class JobTargets(DocumentModel):
+    """What a job is about, where each target is a run of its own."""
+
+    first: Annotated[tuple[TargetName | JobTarget, ...], Field(strict=False, min_length=1, max_length=1000)]
+    """Targets of the first wave: names, or `name` and `priority`."""
+    depth: Annotated[int, Field(ge=0, le=10)] = 0
+    """Waves after the first; in the last one nothing is looked for that would be a target."""
+    expand: str | None = None
+    """Expression over a target's `steps` and `inputs` that gives targets of the next wave, such as
+    `${steps.neighbours.names}`; the goal template's where absent."""
+    at_once: Annotated[int, Field(ge=1, le=100)] = 1
+    """Targets of one wave that run at once."""
+    most: Annotated[int, Field(ge=1, le=10_000)] = 1000
+    """Targets of the job, over all waves; further ones are left out."""
+
+
+class TagRules(DocumentModel):
+    """Where a plan's document filters stand, and which of their values exclude each other."""
+
+    param: str
+    """The tool parameter that holds a list of tags, such as `filter_tags`."""
+    exclusive: Annotated[tuple[Annotated[frozenset[str], Field(strict=False)], ...], Field(strict=False)] = ()
+    """Sets of tags of which one call may name at most one."""
+    required: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """Tags that the plan's calls, taken together, must cover."""
+
+
+class TerminalRule(DocumentModel):
+    """What the engine, and nobody else, adds to the parameters of terminal steps of one tool."""
+
+    tool: str
+    """The tool whose terminal steps get the parameters."""
+    params: JsonObject = {}
+    """Parameters; strings may hold `${…}` over `inputs` and `goal` (`output_tags`, `output_schema`)."""
+
+
+class Rules(DocumentModel):
+    """Family `E5xx` as data."""
+
+    data_tools: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """Tools that fetch data; those tagged `data` where none is named."""
+    analysis_tools: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """Each call of one depends, directly or not, on a call of a data tool (forced tool use)."""
+    primary_params: dict[str, str] = {}
+    """Tool name → parameter that takes primary targets only: a benchmark there is an error."""
+    tags: TagRules | None = None
+    """Which document filters exclude each other, and which are required."""
+    terminal: Annotated[tuple[TerminalRule, ...], Field(strict=False)] = ()
+    """What the engine adds to the parameters of terminal steps."""
+    required_tools: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """Tools that every plan calls."""
+
+
+class Recipe(DocumentModel):
+    """A recovery without a model: what to add when a gate is red."""
+
+    gate: GateId
+    """The gate's id in the template (`fresh` stands for every `on_tool` expansion of it)."""
+    set_params: JsonObject = {}
+    """The failed step is called again as `<id>_2` (then `_3`, …) with these parameters on top of its own."""
+    add: Annotated[tuple[Step, ...], Field(strict=False)] = ()
+    """Further steps to add."""
+    reason: Annotated[str, Field(min_length=1)]
+    """Why this mends it, for the report."""
+
+
+class GoalTemplate(DocumentModel):
+    """A kind of work: shipped under `config/`, or the user's own."""
+
+    version: Literal[1] = 1
+    """Version of this format."""
+    name: Annotated[str, Field(pattern=ID_PATTERN)]
+    """Name that jobs call it by."""
+    goal: Annotated[str, Field(min_length=1)]
+    """What a run is to achieve, in words; may hold `${inputs.…}`."""
+    thinking_level: ThinkingLevel = "medium"
+    """How much thought a model should spend."""
+    model_preference: str = "auto"
+    """Which model to ask, or `auto`."""
+    targets: Targets = Field(default_factory=Targets)
+    """Which inputs hold what the run is about."""
+    inputs_schema: JsonSchema = {}
+    """JSON Schema of the inputs that plans may refer to."""
+    output_tags: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Tags of what the run makes."""
+    available_tools: Annotated[tuple[AvailableTool, ...], Field(strict=False, min_length=1)]
+    """The allow-list: no plan calls any other tool."""
+    output_schema: JsonSchema | None = None
+    """JSON Schema of the terminal output."""
+    rules: Rules = Field(default_factory=Rules)
+    """What every plan must keep."""
+    gates: Annotated[tuple[Gate, ...], Field(strict=False)] = ()
+    """Mandatory gates: no plan removes or changes them."""
+    caps: Annotated[tuple[Cap, ...], Field(strict=False)] = ()
+    """Mandatory ceilings of the confidence."""
+    recipes: Annotated[tuple[Recipe, ...], Field(strict=False)] = ()
+    """Recoveries without a model."""
+    schedule: Schedule = "waves"
+    """`waves` verifies all data before anything is built on it; `dataflow` starts each step as soon as it can."""
+    limits: Limits = Field(default_factory=Limits)
+    """Upper bounds of a run."""
+    auto_approve: bool = True
+    """Whether recovery patches without a new side effect apply without a person's word."""
+    plan: Plan | None = None
+    """The template's own plan: the ladder's rung below a planner."""
+
+
+class Job(DocumentModel):
+    """One request for work."""
+
+    version: Literal[1] = 1
+    """Version of this format."""
+    name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Name of the request, in words; that of its file where absent, or of its goal template where it was sent."""
+    goal_template: str | None = None
+    """Name of a template, or path of its file beside the job's."""
+    goal: str | None = None
+    """Replaces the template's text of the goal."""
+    variables: list[JsonValue] = []
+    """Primary targets, such as stocks."""
+    benchmarks: list[JsonValue] = []
+    """For comparison only."""
+    inputs: JsonObject = {}
+    """Whatever else the plan may refer to."""
+    targets: JobTargets | None = None
+    """Makes of each target a run of this job, in waves."""
+    as_of: Instant | None = None
+    """The instant that the run takes for now; the clock's where absent."""
+    overrides: JsonObject = {}
+    """Fields of the template that this job replaces; the job wins."""
+    plan: Plan | str | None = None
+    """A plan for this job: inline, or the path of its file. The planner is not asked then."""
+    tools: JsonObject = {}
+    """Settings of packs for this job, by pack name, such as `{equities: {prices: prices/}}`."""
+
+
+_MAX_TITLE_LENGTH: Final = 200
+
+
+class Goal(DocumentModel):
+    """A job and its template, folded: what one run is asked to do and may do."""
+
+    name: str
+    job: str
+    text: str
+    inputs: JsonObject
+    inputs_schema: JsonSchema = {}
+    targets: Targets = Field(default_factory=Targets)
+    tools: Annotated[tuple[AvailableTool, ...], Field(strict=False)]
+    thinking_level: ThinkingLevel = "medium"
+    model_preference: str = "auto"
+    output_tags: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    output_schema: JsonSchema | None = None
+    rules: Rules = Field(default_factory=Rules)
+    gates: Annotated[tuple[Gate, ...], Field(strict=False)] = ()
+    caps: Annotated[tuple[Cap, ...], Field(strict=False)] = ()
+    recipes: Annotated[tuple[Recipe, ...], Field(strict=False)] = ()
+    schedule: Schedule = "waves"
+    limits: Limits = Field(default_factory=Limits)
+    auto_approve: bool = True
+    as_of: Instant | None = None
+    packs: JsonObject = {}
+    """Settings of packs by pack name, as the project and the job give them."""
+    target: str | None = None
+    """The target that the run is about, where the job has several; budgets of the job are for all of them."""
+
+    @property
+    def title(self) -> str:
+        """What the run is called where several are shown: its job, and its target."""
+        return self.job if self.target is None else f"{self.job}: {self.target}"[:_MAX_TITLE_LENGTH]
+
+    @property
+    def tool_names(self) -> frozenset[str]:
+        """The allow-list."""
+        return frozenset(tool.name for tool in self.tools)

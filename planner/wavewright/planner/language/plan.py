@@ -1,0 +1,345 @@
+"""The plan as typed, immutable data.
+
+A *plan* is a flat list of *steps*; references in a step's parameters make it a dependency graph. *Gates* stop
+bad data, *caps* bound the confidence, `result` names what the run is for. The models know the shape only:
+whether a plan is sound is the checker's business.
+
+Limits: how large a run may become.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Final, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+
+from wavewright.config.value_types import Seconds
+from wavewright.planner.types import (
+    GATE_ID_PATTERN,
+    ID_PATTERN,
+    GateId,
+    GateSeverity,
+    JsonSchema,
+    PlanHash,
+    StepId,
+)
+
+
+class DocumentModel(BaseModel):
+    """Base of everything that is read from a document: immutable, strict, and closed to unknown fields."""
+
+    # Built at first use: a command that reads a plan does not pay for jobs, goals and patches.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, populate_by_name=True, defer_build=True
+    )
+
+
+_StepIdText = Annotated[str, Field(pattern=ID_PATTERN)]
+Expression = Annotated[str, Field(min_length=1)]
+
+
+class Retry(DocumentModel):
+    """How often and how patiently a failed call is tried again; see `docs/reference/retries.md`."""
+
+    attempts: Annotated[int, Field(ge=1, le=100)] = 3
+    """Calls in all, the first included."""
+    wait_initial: Seconds = 0.1
+    """Before the second attempt; each further wait is longer by `wait_exp_base`."""
+    wait_max: Seconds = 5.0
+    """No wait is longer, its random part aside."""
+    wait_jitter: Annotated[float, Field(ge=0)] = 1.0
+    """Upper bound, in seconds, of the random part added to each wait."""
+    wait_exp_base: Annotated[float, Field(ge=1)] = 2.0
+    """Factor from one wait to the next."""
+    on: Annotated[tuple[str, ...], Field(strict=False)] = ("transient",)
+    """Error kinds that are tried again: `transient`, `timeout`, `any`, or names of exception classes."""
+
+    @model_serializer(mode="wrap")
+    def _state_attempts(self, others: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Keep the number of attempts where defaults are left out: an empty object would say nothing."""
+        return {"attempts": self.attempts, **others(self)}
+
+
+class Budget(DocumentModel):
+    """Upper bounds of what one step may spend; each call is reserved against them before it is made."""
+
+    seconds: Seconds | None = None
+    """Time of all calls together."""
+    calls: Annotated[int, Field(ge=1)] | None = None
+    """Calls, repeated ones included."""
+    tokens: Annotated[int, Field(ge=1)] | None = None
+    """Tokens of models, read and written."""
+    usd: Annotated[float, Field(gt=0)] | None = None
+    """Cost in US dollars."""
+
+
+class Step(DocumentModel):
+    """One call of one tool, or one call an item where `for_each` is given."""
+
+    why: str | None = None
+    """One line for the reader and the reviewer; first in what a model emits, so that it reasons first."""
+    id: Annotated[StepId, Field(pattern=ID_PATTERN)]
+    """Name of the step in expressions: a word, unique without regard to case."""
+    tool: Annotated[str, Field(min_length=1)]
+    """Name of a tool that the goal allows."""
+    params: dict[str, JsonValue] = {}
+    """Arguments of the tool; strings may hold `${…}`."""
+    for_each: Annotated[str, Field(min_length=1)] | list[JsonValue] | None = None
+    """A list, or `${…}` that gives one; the step runs once an item, as `item` and `index`."""
+    when: Expression | None = None
+    """A condition; where it is false the step ends *skipped*."""
+    depends_on: Annotated[tuple[StepId, ...], Field(strict=False)] = ()
+    """Steps to wait for although nothing here reads them: order that no reference shows."""
+    optional: bool = False
+    """Its failure does not fail the run; whoever reads it must guard with `has()`."""
+    supersedes: StepId | None = None
+    """The finished step that this one, added by a patch, replaces for its readers."""
+    retry: Retry | None = None
+    """How failed calls are tried again; the tool's own rule where it is absent."""
+    timeout: Seconds | None = None
+    """Of one attempt, in seconds."""
+    max_items: Annotated[int, Field(ge=1)] | None = None
+    """Greatest number of items of `for_each`; the tool's own where it is absent."""
+    concurrency: Annotated[int, Field(ge=1)] | None = None
+    """How many items of `for_each` run at once."""
+    min_ok: Annotated[int, Field(ge=0)] | None = None
+    """How many items must succeed for the step to be *ok*; all of them where it is absent."""
+    budget: Budget | None = None
+    """Upper bounds of what the step may spend."""
+
+    def model_post_init(self, _context: object, /) -> None:
+        """Share the names of the fields, and the set of those that are given, with all other steps.
+
+        Both are tables of their own in each model otherwise, and take more memory than all the values of a step.
+        """
+        if len(self.__dict__) == len(_STEP_FIELDS):  # `model_construct` takes fewer
+            object.__setattr__(self, "__dict__", _STEP_FIELDS | self.__dict__)
+        given = self.__pydantic_fields_set__
+        given = _GIVEN_FIELDS.setdefault(frozenset(given), given)
+        object.__setattr__(self, "__pydantic_fields_set__", given)
+
+
+class _SharedKeyObject:
+    """Whatever fields; Python keeps the names of attributes once for all instances of a class."""
+
+
+def _shared_key_dict(names: Iterable[str]) -> dict[str, object]:
+    """Return a dictionary whose copies share the table of its keys, as those of instances do."""
+    fields = _SharedKeyObject()
+    for _ in range(_INSTANCES_TO_SHARE_KEYS):
+        fields = _SharedKeyObject()
+        for name in names:
+            setattr(fields, name, None)
+    return vars(fields)
+
+
+_INSTANCES_TO_SHARE_KEYS: Final = 32
+"""Python leaves room for more attributes, and less of it in each further instance."""
+_STEP_FIELDS: Final = _shared_key_dict(Step.model_fields)
+_GIVEN_FIELDS: Final = dict[frozenset[str], set[str]]()
+"""The sets of fields that steps were given, one for all that were given the same; nobody changes one in place."""
+
+
+class JudgeCheck(DocumentModel):
+    """A question that code cannot answer, put to a model with a rubric."""
+
+    rubric: Annotated[str, Field(min_length=1)]
+    """What the model is to look at, and what passes."""
+
+
+class Gate(DocumentModel):
+    """A stop for bad data: exactly one of `check`, `schema`, `fresh_within`, `required`, `judge`.
+
+    `on` names a step; in a goal template `on_tool` names a tool instead and stands for every step that calls it.
+    An expression that reads `output` is asked once a call (once an item for a `for_each` step), any other once.
+    """
+
+    id: Annotated[GateId, Field(pattern=GATE_ID_PATTERN)]
+    """Name of the gate in reports and patches, unique without regard to case."""
+    on: StepId | None = None
+    """The step whose output it looks at."""
+    on_tool: str | None = None
+    """In goal templates: the tool each of whose calls it looks at."""
+    check: Expression | None = None
+    """A condition (bare CEL) over `inputs`, `steps`, `output`, `item`, `index`, `now()` and `has()`."""
+    schema_: JsonSchema | None = Field(default=None, alias="schema")
+    """JSON Schema that each output must fit."""
+    fresh_within: Seconds | None = None
+    """Greatest age, at `now()`, of the time in the tool's freshness field."""
+    required: Annotated[tuple[str, ...], Field(strict=False, min_length=1)] | None = None
+    """Fields of each output (dotted paths) that must be there and be neither null nor empty."""
+    judge: JudgeCheck | None = None
+    """A question for a model, where no code can decide."""
+    severity: GateSeverity = "block"
+    """`block` stops what depends on the step; `warn` is reported only."""
+    on_empty: Literal["warn", "block", "pass"] = "warn"
+    """What comes of the gate where a `for_each` step has no items, so that nothing is evaluated: a warning and a cap
+    on the confidence, a stop of what depends on the step, or nothing."""
+    hint: str | None = None
+    """What would mend it; shown with a failure and offered as a recovery action."""
+
+    @model_validator(mode="after")
+    def _one_target_and_one_kind(self) -> Gate:
+        if (self.on is None) == (self.on_tool is None):
+            msg = "a gate names exactly one of 'on' (a step) and 'on_tool' (a tool, in goal templates)"
+            raise ValueError(msg)
+        kinds = [
+            name
+            for name, value in (
+                ("check", self.check),
+                ("schema", self.schema_),
+                ("fresh_within", self.fresh_within),
+                ("required", self.required),
+                ("judge", self.judge),
+            )
+            if value is not None
+        ]
+        if len(kinds) != 1:
+            given = ", ".join(kinds) or "none"
+            msg = f"a gate has exactly one of check, schema, fresh_within, required, judge; this one has {given}"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def kind(self) -> Literal["check", "schema", "fresh_within", "required", "judge"]:
+        """Which of the five kinds this gate is."""
+        if self.check is not None:
+            return "check"
+        if self.schema_ is not None:
+            return "schema"
+        if self.fresh_within is not None:
+            return "fresh_within"
+        if self.required is not None:
+            return "required"
+        return "judge"
+
+
+class Cap(DocumentModel):
+    """A ceiling that code puts on a confidence: `field` is at most `max` while `when` holds."""
+
+    field: _StepIdText
+    """The field of the result whose confidence is bounded; `overall` is always there."""
+    when: Expression = "true"
+    """A condition (bare CEL); the cap holds where it is true."""
+    max: Annotated[float, Field(ge=0, le=1)]
+    """The ceiling, from 0 to 1."""
+    because: Annotated[str, Field(min_length=1)]
+    """The reason, shown beside the confidence."""
+
+
+class Plan(DocumentModel):
+    """A goal turned into steps. The plan hash covers every field but the prose (`goal`, `reasoning`, `why`)."""
+
+    version: Literal[1] = 1
+    """Version of the plan language."""
+    goal: str | None = None
+    """What the plan is for, in words."""
+    reasoning: str | None = None
+    """Why it is made as it is, in words."""
+    inputs: dict[str, JsonValue] = {}
+    """Values that expressions read as `inputs`; a job's take their place."""
+    steps: Annotated[tuple[Step, ...], Field(strict=False)]
+    """Tool calls in any order: references and `depends_on` say what waits for what."""
+    gates: Annotated[tuple[Gate, ...], Field(strict=False)] = ()
+    """Checks that stop bad data."""
+    caps: Annotated[tuple[Cap, ...], Field(strict=False)] = ()
+    """Ceilings of the confidence."""
+    result: JsonValue = None
+    """What the run is for, as `${…}` or a structure that holds such; the terminal steps' outputs where absent."""
+
+    def step(self, step_id: str) -> Step:
+        """Return the step of that id.
+
+        Raises:
+            KeyError: no step has it.
+        """
+        for step in self.steps:
+            if step.id == step_id:
+                return step
+        raise KeyError(step_id)
+
+
+class AddStep(DocumentModel):
+    """Add a step; with `supersedes` the readers of a finished step are pointed at it."""
+
+    op: Literal["add"] = "add"
+    """Name of the operation."""
+    step: Step
+    """The new step."""
+
+
+class ReplaceStep(DocumentModel):
+    """Put another step in the place of an unfinished one of the same id."""
+
+    op: Literal["replace"] = "replace"
+    """Name of the operation."""
+    step: Step
+    """The step that takes the place; its `id` says of which."""
+
+
+class RemoveStep(DocumentModel):
+    """Remove an unfinished step that nothing reads."""
+
+    op: Literal["remove"] = "remove"
+    """Name of the operation."""
+    id: StepId
+    """The step that goes."""
+
+
+class RewireStep(DocumentModel):
+    """Give an unfinished step another list of `depends_on`."""
+
+    op: Literal["rewire"] = "rewire"
+    """Name of the operation."""
+    id: StepId
+    """The step that waits for others from now on."""
+    depends_on: Annotated[tuple[StepId, ...], Field(strict=False)]
+    """Its whole new list."""
+
+
+PatchOp = Annotated[AddStep | ReplaceStep | RemoveStep | RewireStep, Field(discriminator="op")]
+
+
+class PlanPatch(DocumentModel):
+    """A recovery as reviewable data, bound to the plan that it was made for."""
+
+    base: PlanHash
+    """Hash of the plan that the patch was made for; it applies to no other."""
+    reason: Annotated[str, Field(min_length=1)]
+    """Why the plan should change, for whoever approves it."""
+    ops: Annotated[tuple[PatchOp, ...], Field(strict=False)]
+    """Operations, applied in this order."""
+    expect: Annotated[tuple[GateId, ...], Field(strict=False)] = ()
+    """Gates that should turn green."""
+
+
+class Limits(DocumentModel):
+    """Upper bounds of a run; what reaches one is reported, never silent."""
+
+    max_steps: Annotated[int, Field(ge=1)] = 50
+    """Steps of a plan."""
+    max_waves: Annotated[int, Field(ge=1)] = 10
+    """Waves of a plan, one after the other."""
+    max_items: Annotated[int, Field(ge=1)] = 1000
+    """Items of one `for_each`."""
+    concurrency: Annotated[int, Field(ge=1)] = 16
+    """Calls that run at once."""
+    tool_concurrency: dict[str, Annotated[int, Field(ge=1)]] = {}
+    """Calls of one tool that run at once, by tool name."""
+    rounds: Annotated[int, Field(ge=0, le=10)] = 2
+    """Recovery patches after the first execution."""
+    iterations: Annotated[int, Field(ge=0, le=10)] | None = None
+    """Packages of one job that a validator may look at; the daemon's own setting where absent."""
+    run_timeout: Seconds | None = None
+    """Time of the whole run, recovery included."""
+    budget: Budget | None = None
+    """What models may spend in the run, beside the configured budgets."""

@@ -1,0 +1,63 @@
+"""The JSON Schemas of what people write: plans, patches, jobs, goal templates and lists of tools.
+
+They are generated from the models, so that an editor and the reader agree; what a model says in code only, such as
+that a gate is of exactly one kind, is added here in the words of JSON Schema.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wavewright.config.published_schemas import published_schema
+from wavewright.planner.language.goals import GoalTemplate, Job
+from wavewright.planner.language.plan import Plan, PlanPatch
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.types import Json, JsonObject, JsonSchema
+
+_DOCUMENT_TYPES: Final[dict[str, tuple[object, str]]] = {
+    "plan": (Plan, "Plan of wavewright"),
+    "patch": (PlanPatch, "Patch of a plan of wavewright"),
+    "job": (Job, "Job of wavewright"),
+    "goal": (GoalTemplate, "Goal template of wavewright"),
+    "tools": (list[ToolSignature], "Signatures of tools of wavewright"),
+}
+
+SCHEMA_NAMES = tuple(_DOCUMENT_TYPES)
+"""What `schema_of` knows."""
+
+GATE_KINDS = ("check", "schema", "fresh_within", "required", "judge")
+GATE_TARGETS = ("on", "on_tool")
+_OPERATIONS = frozenset({"AddStep", "ReplaceStep", "RemoveStep", "RewireStep"})
+
+
+def document_schema(name: str) -> JsonSchema:
+    """Return a published schema (draft 2020-12).
+
+    Raises:
+        KeyError: there is no schema of that name; `SCHEMA_NAMES` lists them.
+    """
+    shape, title = _DOCUMENT_TYPES[name]
+    schema = published_schema(shape, name, title)
+    definitions = schema.get("$defs")
+    for model, definition in definitions.items() if isinstance(definitions, dict) else ():
+        if isinstance(definition, dict) and model == "Gate":
+            exactly_one: list[Json] = [
+                {"oneOf": [_requires_non_null(one) for one in all_]} for all_ in (GATE_KINDS, GATE_TARGETS)
+            ]
+            definition["allOf"] = exactly_one
+        if isinstance(definition, dict) and model in _OPERATIONS:
+            _require_op(definition)
+    return schema
+
+
+def _require_op(operation: JsonObject) -> None:
+    """An operation of a patch is told by its `op`; only Python code may leave it out."""
+    required = operation.get("required")
+    if isinstance(required, list):
+        required.insert(0, "op")
+
+
+def _requires_non_null(field: str) -> Json:
+    """Return a schema of objects in which a field is there and not null."""
+    not_null: JsonObject = {"not": {"type": "null"}}
+    return {"required": [field], "properties": {field: not_null}}

@@ -1,0 +1,69 @@
+"""What the planner knows of a tool: its signature, never its code."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from wavewright.config.value_types import Seconds
+from wavewright.planner.language.plan import DocumentModel, Retry
+from wavewright.planner.types import ID_PATTERN, Effect, JsonSchema
+
+
+class ToolSignature(DocumentModel):
+    """The contract of one tool, as the checker, the planner's prompt and the executor read it.
+
+    `input_schema` is a JSON Schema of an object; `output_schema` of any value, `{}` where nothing is promised.
+    """
+
+    name: Annotated[str, Field(pattern=ID_PATTERN)]
+    """Name that plans call it by."""
+    description: str = ""
+    """What it does, for the planner: one or two sentences."""
+    input_schema: JsonSchema = {"type": "object"}
+    """JSON Schema of the arguments: an object."""
+    output_schema: JsonSchema = {}
+    """JSON Schema of what a call gives; what it promises is checked before anyone reads it."""
+    effects: Annotated[frozenset[Effect], Field(strict=False)] = frozenset({"read"})
+    """`read` looks, `write` changes something outside the run, `egress` sends data out of it."""
+    idempotent: bool = True
+    """Whether a call with the same idempotency key may be repeated after a crash."""
+    version: str = "1"
+    """Part of the step key: a new version makes earlier results unusable."""
+    tags: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """What goal rules speak of: `data`, `analysis`, or a pack's own words."""
+    expected_seconds: Seconds = 1.0
+    """Prior of one call's duration; orders ready steps and draws the critical path."""
+    expected_tokens: Annotated[int, Field(ge=0)] = 0
+    """Prior of the model tokens of one call, read and written; what the budget is checked against beforehand."""
+    timeout: Seconds = 600.0
+    """Of one attempt."""
+    retry: Retry = Retry(attempts=1)
+    """How failed calls are tried again, where a step says nothing else."""
+    concurrency: Annotated[int, Field(ge=1)] | None = None
+    """How many calls of this tool run at once in one process."""
+    max_items: Annotated[int, Field(ge=1)] = 1000
+    """Greatest number of items of one `for_each` over it."""
+    freshness_field: str | None = None
+    """Dotted path, in an output, of the time that its data is of (ISO 8601 date or date-time)."""
+    cache_for: Seconds | None = None
+    """How long another run may reuse a result; never where absent, nor for a tool that writes."""
+    untrusted_output: bool = False
+    """Whether the output holds text that somebody outside wrote."""
+    needs_approval: bool = False
+    """Whether a person must allow each call."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether a call changes something outside the run."""
+        return "write" in self.effects
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether two equal calls are one: what is asked of somebody outside (`read` and `egress`) is asked once."""
+        return not self.effects or ("read" in self.effects and not self.writes)
+
+
+Tools = dict[str, ToolSignature]
+"""Signatures by tool name."""

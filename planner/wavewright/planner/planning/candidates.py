@@ -1,0 +1,254 @@
+"""The least plan that a goal's rules ask for, made without anybody's thought.
+
+A *minimal plan* calls the tools that every plan of the goal calls, over its targets, and the analysis tool over what
+they give. It is the last rung before there is none: it is sound or it is not there.
+
+A plan made of the tool calls that a model suggested instead of one.
+
+Models that are asked for a plan sometimes call the tools, or write the calls down. None of these calls is made; in
+their order they become the steps of a plan, completed by what the goal's rules ask for, and held against the checker
+like any other plan.
+
+Plans that may become the plan: each is read, bound and checked before anybody takes it.
+
+A *candidate* is a plan that the checker has nothing against. The *bench* is where plans become candidates, and where
+it is kept what was wrong with those that did not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from wavewright.config.documents import Document
+from wavewright.planner.checks.checker import check, check_partial
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, locate_diagnostics
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.planning.non_plan_answers import SuggestedCall, read_suggested_calls
+from wavewright.planner.planning.outcome import PlanningAttempt
+from wavewright.planner.planning.step_building import StepBuilder, data_tools
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.ports.budgets import Allowance
+from wavewright.planner.ports.fallback_ladder import FallbackFailure
+from wavewright.planner.ports.model_port import ModelAnswer
+from wavewright.planner.reading.reader import PlanText, read_model_answer, read_plan, read_plan_document
+
+__all__ = ["NoMinimalPlan", "complete_plan", "minimal_plan", "required_tools"]
+
+_REASONING = "the least that the goal's rules ask for"
+
+
+@dataclass(frozen=True, slots=True)
+class NoMinimalPlan:
+    """There is no minimal plan, and why."""
+
+    reason: str
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """What is wrong with the last plan that was tried."""
+
+
+def minimal_plan(goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan | NoMinimalPlan:
+    """Return the least sound plan for a goal, unbound, or why there is none.
+
+    Data comes first: what the rules require, then one more data tool at a time until the rest can be built on it.
+    """
+    rules = goal.rules
+    if not (rules.required_tools or rules.analysis_tools or rules.terminal or rules.data_tools):
+        return NoMinimalPlan("the goal's rules name no tool that every plan calls")
+    builder = StepBuilder(goal, tools)
+    spare = [
+        name
+        for name in data_tools(goal, tools)
+        if name not in rules.required_tools and tools[name].only_reads and not tools[name].needs_approval
+    ]
+    first = outcome = complete_plan(builder, goal, tools, _REASONING)
+    while isinstance(outcome, NoMinimalPlan) and _add_data_step(builder, spare):
+        outcome = complete_plan(builder, goal, tools, _REASONING)
+    return outcome if isinstance(outcome, Plan) else first
+
+
+def complete_plan(
+    builder: StepBuilder, goal: Goal, tools: Mapping[str, ToolSignature], reasoning: str
+) -> Plan | NoMinimalPlan:
+    """Return the steps of a builder and those that the goal's rules ask for beside them, if that is a sound plan."""
+    builder = builder.copy()
+    for name in required_tools(goal, tools):
+        if not builder.calls(name) and not builder.add(name, why="the goal requires it"):
+            return NoMinimalPlan(f"nothing is known to call {name!r} with")
+    plan = builder.plan(reasoning)
+    found = tuple(one for one in check(bind_plan(plan, goal, tools), goal, tools) if one.severity == "error")
+    if not found:
+        return plan
+    return NoMinimalPlan(f"it would be faulty: {found[0].message}", found)
+
+
+def required_tools(goal: Goal, tools: Mapping[str, ToolSignature]) -> list[str]:
+    """Return the tools that the rules ask for, in the order of work: data, the rest, analysis, what writes."""
+    rules = goal.rules
+    data = data_tools(goal, tools)
+    analysis = [tool.name for tool in goal.tools if tool.name in rules.analysis_tools]
+    ends = {rule.tool for rule in rules.terminal}
+    wanted = rules.required_tools | ends
+    if not wanted.intersection(analysis):
+        wanted |= {*analysis[:1]}
+
+    def turn(name: str) -> int:
+        if name in data:
+            return 0
+        if name in ends:
+            return 4
+        if name in analysis:
+            return 2
+        return 3 if name in tools and tools[name].writes else 1
+
+    return sorted((tool.name for tool in goal.tools if tool.name in wanted), key=turn)
+
+
+def _add_data_step(builder: StepBuilder, spare: list[str]) -> bool:
+    """Add the next data tool that can be called; return whether there was one."""
+    while spare:
+        if builder.add(spare.pop(0)):
+            return True
+    return False
+
+
+__all__ = ["SuggestedCall", "plan_from_calls", "read_suggested_calls"]
+
+
+def plan_from_calls(
+    calls: Sequence[SuggestedCall], goal: Goal, tools: Mapping[str, ToolSignature]
+) -> Plan | NoMinimalPlan:
+    """Return the sound plan that suggested calls come to, unbound, or why they come to none.
+
+    Calls beyond the goal's limit of steps are left out, and the plan's reasoning says so; there stays room for the
+    tools that the goal's rules ask for.
+    """
+    if not calls:
+        return NoMinimalPlan("the answer suggests no calls of tools")
+    unknown = next((call.name for call in calls if call.name not in goal.tool_names), None)
+    if unknown is not None:
+        return NoMinimalPlan(f"it suggests a call of {unknown!r}, which this goal does not have")
+    named = {call.name for call in calls}
+    room = goal.limits.max_steps - sum(name not in named for name in required_tools(goal, tools))
+    taken = calls[: max(room, 0)]
+    builder = StepBuilder(goal, tools)
+    for call in taken:
+        if not builder.add(call.name, call.arguments, wanted_id=call.id or call.name):
+            return NoMinimalPlan(f"the suggested call of {call.name!r} lacks arguments")
+    more = (
+        f" (of {len(calls)}; the limit is {goal.limits.max_steps} steps)" if len(calls) > len(taken) else ""
+    )
+    reasoning = f"made of {len(taken)} suggested call(s) of tools{more}"
+    return complete_plan(builder, goal, tools, reasoning)
+
+
+__all__ = ["Candidate", "PlanValidator", "error_diagnostics", "error_summary"]
+
+_MAX_CODES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A sound plan."""
+
+    plan: Plan
+    """As its author wrote it, unbound."""
+    diagnostics: tuple[Diagnostic, ...]
+    """Warnings."""
+    document: Document | None
+    """The text that it was read from."""
+
+
+class PlanValidator:
+    """Holds plans against one goal and its tools."""
+
+    def __init__(
+        self, goal: Goal, tools: Mapping[str, ToolSignature], allowance: Allowance | None = None
+    ) -> None:
+        self.goal = goal
+        self.tools = tools
+        self.attempts: list[PlanningAttempt] = []
+        self.last_diagnostics: tuple[Diagnostic, ...] = ()
+        """What was wrong with the plan that was looked at last."""
+        self._allowance = allowance
+
+    def read_answer(self, answer: ModelAnswer, rung: str) -> Candidate | PlanningAttempt:
+        """Return the sound plan that an answer holds, or the attempt with what is wrong; either goes on record."""
+        text = read_model_answer(answer.text)
+        document = text.document
+        if answer.is_truncated:
+            found: tuple[Diagnostic, ...] = (_TRUNCATED_DIAGNOSTIC,)
+        elif document is None:
+            found = text.diagnostics
+        else:
+            found = self._all_diagnostics(text, document)
+        attempt = PlanningAttempt(rung, answer.text, found, text.repairs, text.source)
+        self.attempts.append(attempt)
+        if text.plan is None or error_diagnostics(found):
+            self.last_diagnostics = found
+            return attempt
+        return Candidate(text.plan, found, document)
+
+    def validate(self, plan: Plan, document: Document | None = None) -> Candidate | FallbackFailure:
+        """Return a plan as a candidate, or how many faults it has."""
+        found = self._check(plan, document)
+        if error_diagnostics(found):
+            self.last_diagnostics = found
+            return FallbackFailure(error_summary(found))
+        return Candidate(plan, found, document)
+
+    def validate_built(self, made: Plan | NoMinimalPlan, name: str) -> Candidate | FallbackFailure:
+        """Return a plan that code has made, written down under a name so that it has places."""
+        if isinstance(made, NoMinimalPlan):
+            self.last_diagnostics = made.diagnostics or self.last_diagnostics
+            return FallbackFailure(made.reason)
+        text = _as_plan_text(made, name)
+        assert text.plan is not None, text.diagnostics
+        return self.validate(text.plan, text.document)
+
+    def _all_diagnostics(self, text: PlanText, document: Document) -> tuple[Diagnostic, ...]:
+        """Return what the reader has against an answer, and the checker where the rest of it is a plan."""
+        plan = text.plan or read_plan_document(document).plan
+        if plan is not None:
+            return tuple(locate_diagnostics([*text.diagnostics, *self._check(plan, document)], document))
+        if text.partial is None:
+            return text.diagnostics
+        further = check_partial(text.partial, self.goal, self.tools, allowance=self._allowance)
+        return tuple(locate_diagnostics([*text.diagnostics, *further], document))
+
+    def _check(self, plan: Plan, document: Document | None) -> tuple[Diagnostic, ...]:
+        bound = bind_plan(plan, self.goal, self.tools)
+        found = check(bound, self.goal, self.tools, allowance=self._allowance)
+        return tuple(found if document is None else locate_diagnostics(found, document))
+
+
+def error_diagnostics(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Return the diagnostics that keep a plan from running."""
+    return [one for one in found if one.severity == "error"]
+
+
+def error_summary(found: Iterable[Diagnostic]) -> str:
+    """Return how many faults there are and of which codes."""
+    codes = Counter(one.code for one in error_diagnostics(found))
+    shown = [
+        code if count == 1 else f"{code} ({count} times)" for code, count in codes.most_common(_MAX_CODES)
+    ]
+    more = ["…"] if len(codes) > _MAX_CODES else []
+    total = codes.total()
+    return f"{total} fault{'' if total == 1 else 's'}: {', '.join(shown + more)}"
+
+
+def _as_plan_text(plan: Plan, name: str) -> PlanText:
+    value = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return read_plan(json.dumps(value, ensure_ascii=False, indent=2), name)
+
+
+_TRUNCATED_DIAGNOSTIC = Diagnostic(
+    "E102",
+    "the answer was cut off before its end",
+    hint="write it again, whole: what was cut off may be the step that matters",
+)

@@ -1,0 +1,237 @@
+"""The conversation with a model about one plan: the request, its answers, and what was wrong with them.
+
+A conversation is bounded: a refusal, a question, a `cannot_plan` or a lack of any answer ends it, and so does the
+second answer in a row that holds nothing but words. What it said last may still suggest calls.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wavewright.planner.planning.candidates import Candidate, PlanValidator, error_summary, plan_from_calls
+from wavewright.planner.planning.non_plan_answers import (
+    CannotPlan,
+    is_prose,
+    is_refusal_prose,
+    read_refusal,
+    read_suggested_calls,
+)
+from wavewright.planner.planning.outcome import AnsweredQuestion, PlanningAttempt, UserQuestion
+from wavewright.planner.planning.prompt import PlannerPrompt, emit_schema, planner_prompt, repair_reply
+from wavewright.planner.ports.budgets import CallHistory
+from wavewright.planner.ports.fallback_ladder import FallbackFailure, Rung, rung_timeout
+from wavewright.planner.ports.model_port import (
+    ModelAnswer,
+    ModelCall,
+    ModelClient,
+    ModelError,
+    OnUse,
+    Turn,
+    ask_with_smaller_prompt,
+)
+from wavewright.planner.types import RunId
+from wavewright.prompts.templates import Prompts
+
+__all__ = ["PlanningConversation"]
+
+_EMPTY_ANSWER = "(the answer was empty)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """An answer that gave no plan."""
+
+    answer: ModelAnswer
+    attempt: PlanningAttempt
+    is_prose: bool
+
+
+class PlanningConversation:
+    """Asks one model for one plan; its methods are the rungs that need it."""
+
+    def __init__(
+        self,
+        bench: PlanValidator,
+        models: ModelClient,
+        prompts: Prompts,
+        *,
+        run: RunId | None = None,
+        answers: Sequence[AnsweredQuestion] = (),
+        may_ask: bool = True,
+        history: CallHistory | None = None,
+        on_use: OnUse | None = None,
+    ) -> None:
+        self.question: UserQuestion | None = None
+        """What the user has to answer before there can be a plan."""
+        self.cannot_plan: str | None = None
+        """Why the model says that there is no plan."""
+        self._validator = bench
+        self._models = models
+        self._prompts = prompts
+        self._run = run
+        self._answers = answers
+        self._may_ask = may_ask
+        self._history = history
+        self._on_use = on_use
+        self._prompt = self._build_prompt()
+        self._exchanges: list[_Exchange] = []
+        self._turns: list[Turn] = []
+        self._end_reason: str | None = None
+        """Why nothing is asked any more."""
+        self._may_retry = False
+
+    # --- rungs ------------------------------------------------------------------------------------------------
+
+    async def ask_for_plan(self, rung: Rung) -> Candidate | FallbackFailure:
+        """Ask for a plan; again where there was no answer that may come later, as the rung says."""
+        outcome: Candidate | FallbackFailure = FallbackFailure("nothing was asked")
+        for _ in range(rung.tries):
+            self._end_reason = None
+            outcome = await self._ask(rung)
+            if isinstance(outcome, Candidate) or self._exchanges or not self._may_retry:
+                break
+        return outcome
+
+    async def repair(self, rung: Rung) -> Candidate | FallbackFailure:
+        """Tell the model what was wrong, and take the first answer that is sound; so many rounds at most."""
+        if self._is_over():
+            return FallbackFailure(f"nothing was asked again: {self._end_reason}")
+        if not self._exchanges:
+            return FallbackFailure("there is no answer to repair")
+        for round_ in range(1, rung.tries + 1):
+            self._add_repair_reply()
+            outcome = await self._ask(rung)
+            if isinstance(outcome, Candidate):
+                return outcome
+            if self._is_over() or round_ == rung.tries:
+                return FallbackFailure(f"repair round {round_}: {outcome.reason}", outcome.ends_ladder)
+        return FallbackFailure("no round of repair is left")
+
+    async def use_suggested_calls(self, _: Rung) -> Candidate | FallbackFailure:
+        """Make a plan of the calls that the latest answer with any suggests; none of them is made here."""
+        bench = self._validator
+        for exchange in reversed(self._exchanges):
+            answer = exchange.answer
+            if answer.is_truncated:
+                return FallbackFailure("the last answer was cut off: what it suggests may not be all")
+            calls = read_suggested_calls(answer.text, answer.calls)
+            if calls:
+                return bench.validate_built(plan_from_calls(calls, bench.goal, bench.tools), "<suggested>")
+        return FallbackFailure("no answer suggests calls of tools")
+
+    def _is_over(self) -> bool:
+        return self._end_reason is not None
+
+    # --- one question -----------------------------------------------------------------------------------------
+
+    async def _ask(self, rung: Rung) -> Candidate | FallbackFailure:
+        self._may_retry = False
+        try:
+            answer = await ask_with_smaller_prompt(
+                lambda call: self._models.ask(call, on_use=self._on_use),
+                await self._call(rung),
+                lambda: self._smaller_call(rung),
+            )
+        except ModelError as error:
+            self._may_retry = error.is_transient
+            self._end_reason = "the model refused" if error.kind == "refused" else "there was no answer"
+            return FallbackFailure(f"{error.kind}: {error}")
+        return self._validate(answer, rung)
+
+    async def _call(self, rung: Rung) -> ModelCall:
+        goal, prompt = self._validator.goal, self._prompt
+        return ModelCall(
+            role="planner",
+            name="planner",
+            instructions=prompt.instructions,
+            prompt=prompt.request,
+            turns=tuple(self._turns),
+            schema=emit_schema(prompt.tools, may_ask=self._may_ask),
+            schema_name="plan",
+            preference=goal.model_preference,
+            thinking=goal.thinking_level,
+            timeout=await self._timeout(rung),
+            rung=rung.name,
+            run=self._run,
+            job=goal.job,
+        )
+
+    async def _smaller_call(self, rung: Rung) -> ModelCall:
+        """Return the question with a brief request and the latest turn alone; so does every later one begin."""
+        self._prompt = self._build_prompt(is_brief=True)
+        self._turns = self._turns[-1:]
+        return await self._call(rung)
+
+    def _build_prompt(self, *, is_brief: bool = False) -> PlannerPrompt:
+        return planner_prompt(
+            self._validator.goal,
+            self._validator.tools,
+            self._prompts,
+            answers=self._answers,
+            may_ask=self._may_ask,
+            is_brief=is_brief,
+        )
+
+    async def _timeout(self, rung: Rung) -> float | None:
+        """Return the seconds of one question.
+
+        Raises:
+            ModelError: the goal's preference names no model.
+        """
+        if rung.clock is None:
+            return None
+        chars = self._prompt.chars + sum(len(turn.answer) + len(turn.reply) for turn in self._turns)
+        if self._history is None:
+            return rung_timeout(rung.clock, chars, ())
+        model = self._models.choose(self._validator.goal.model_preference, "planner").model
+        return rung_timeout(rung.clock, chars, await self._history.past_seconds(model, "planner"))
+
+    def _validate(self, answer: ModelAnswer, rung: Rung) -> Candidate | FallbackFailure:
+        outcome = self._validator.read_answer(answer, rung.name)
+        if isinstance(outcome, Candidate):
+            return outcome
+        all_words = not answer.calls and is_prose(answer.text)
+        was_all_words = bool(self._exchanges) and self._exchanges[-1].is_prose
+        self._exchanges.append(_Exchange(answer, outcome, all_words))
+        if not answer.is_truncated:
+            said = self._non_plan_outcome(outcome)
+            if said is not None:
+                return said
+            if all_words and is_refusal_prose(answer.text):
+                self._end_reason = "the model refused"
+                return FallbackFailure("refused: the model declined in words")
+            if all_words and was_all_words:
+                self._end_reason = "the model answered twice in words alone"
+        return FallbackFailure(error_summary(outcome.diagnostics))
+
+    def _non_plan_outcome(self, attempt: PlanningAttempt) -> FallbackFailure | None:
+        """Return what follows from an answer that is meant to be no plan."""
+        if not any(found.kind == "planner_error" for found in attempt.diagnostics):
+            return None
+        match read_refusal(attempt.source):
+            case CannotPlan(reason):
+                self.cannot_plan = reason
+                self._end_reason = "the model says that there is no plan"
+                return FallbackFailure(f"cannot_plan: {reason}")
+            case UserQuestion() as question if self._may_ask:
+                self.question = question
+                self._end_reason = "the user is asked"
+                return FallbackFailure(f"asks the user: {question.question}", ends_ladder=True)
+            case UserQuestion() as question:
+                self._end_reason = "the model asks, and nobody is there to answer"
+                return FallbackFailure(f"asks, and nobody is there to answer: {question.question}")
+            case None:
+                return None
+
+    def _add_repair_reply(self) -> None:
+        """Add the latest answer to the conversation, with everything that is wrong with it."""
+        last = self._exchanges[-1]
+        calls = [{"name": call.name, "arguments": call.arguments} for call in last.answer.calls]
+        words = last.answer.text.strip() or (json.dumps(calls) if calls else _EMPTY_ANSWER)
+        attempt = last.attempt
+        reply = repair_reply(
+            self._prompts, attempt.diagnostics, attempt.source, is_truncated=last.answer.is_truncated
+        )
+        self._turns.append(Turn(words, reply))

@@ -1,0 +1,192 @@
+"""Answers of a planner that are no plan, and are not meant to be one.
+
+A planner may say that it cannot plan, and it may ask the user; a model may also *refuse* in words. None of these is
+a fault to be repaired: asking again for what was refused costs money and gives the same.
+
+Calls of tools as models write them down where nobody asked for a call.
+
+A *suggested call* is a tool's name and its arguments, found in a message or made by a model that should have answered
+with something else. It is a suggestion and nothing more: whoever reads it decides what comes of it, and neither the
+name nor the arguments are to be trusted. What may be a part of something cut or broken is not taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wavewright.config.documents import DocumentError, Source
+from wavewright.config.sources import plain_value
+from wavewright.planner.language.hashing import canonical_json
+from wavewright.planner.planning.outcome import UserQuestion
+from wavewright.planner.ports.model_port import NamedCall
+from wavewright.planner.reading.json_extraction import find_json, parse_answer
+from wavewright.planner.reading.normalization import refusal_field, unwrap
+from wavewright.planner.reading.reader import MODEL_LIMITS
+from wavewright.planner.types import Json, JsonObject
+
+__all__ = ["CannotPlan", "is_prose", "is_refusal_prose", "read_refusal"]
+
+_MAX_REASON_LENGTH = 2000
+_MAX_OPTIONS = 20
+_MAX_OPTION_LENGTH = 200
+_REFUSAL_PATTERN = re.compile(
+    r"\b(?:I|we)(?: am|'m| are|'re)? (?:sorry|afraid)\b"
+    r"|\bI (?:really |simply )?(?:can(?:no|')?t|can not|won't|will not|am unable|am not able)\b"
+    r"|\bI'm (?:unable|not able|not going to)\b|\bunable to (?:help|assist|comply)\b"
+    r"|\bas an? (?:AI|language model)\b|\bagainst (?:my|our) (?:policy|policies|guidelines)\b",
+    re.IGNORECASE,
+)
+_MAX_PROSE_LENGTH = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class CannotPlan:
+    """The planner says that the goal cannot be reached, and why."""
+
+    reason: str
+
+
+def read_refusal(source: Source) -> CannotPlan | UserQuestion | None:
+    """Return what a planner says instead of a plan, where the tolerant reader found that it does (`E121`).
+
+    A question without words is none: nothing is returned, and the planner is asked again.
+    """
+    try:
+        answer = parse_answer(source, MODEL_LIMITS.max_depth)
+        found = [unwrap(find.node, source, MODEL_LIMITS.max_depth) for find in answer.matches]
+    except DocumentError:
+        return None
+    for unwrapped in found:
+        key = None if unwrapped is None else refusal_field(unwrapped.node)
+        if unwrapped is None or key is None:
+            continue
+        said = plain_value(unwrapped.node.members[key].node)
+        return _question(said) if key == "ask" else CannotPlan(_as_text(said) or "it gave no reason")
+    return None
+
+
+def is_prose(text: str) -> bool:
+    """Whether an answer is not empty and has nothing of JSON in it; a very long one is not looked at."""
+    return len(text) <= _MAX_PROSE_LENGTH and find_json(text).is_prose
+
+
+def is_refusal_prose(text: str) -> bool:
+    """Whether the words of an answer decline; whether it is all words is for the caller to know."""
+    return _REFUSAL_PATTERN.search(text.replace("\u2019", "'")) is not None
+
+
+def _question(said: Json) -> UserQuestion | None:
+    if not isinstance(said, dict):
+        words = _as_text(said)
+        return UserQuestion(words) if words else None
+    words = _as_text(said.get("question"))
+    options = said.get("options")
+    listed = options if isinstance(options, list) else []
+    shown = [_as_text(option)[:_MAX_OPTION_LENGTH] for option in listed[:_MAX_OPTIONS]]
+    return UserQuestion(words, tuple(dict.fromkeys(filter(None, shown)))) if words else None
+
+
+def _as_text(said: Json) -> str:
+    if isinstance(said, bool) or not isinstance(said, str | int | float):
+        return ""
+    return str(said).strip()[:_MAX_REASON_LENGTH]
+
+
+__all__ = ["SuggestedCall", "read_suggested_calls"]
+
+_NAME_FIELDS = ("tool", "tool_name", "name", "function")
+_ARGUMENT_FIELDS = ("arguments", "params", "parameters", "args", "input")
+_OTHER_CALL_FIELDS = frozenset(
+    {"id", "call_id", "step_id", "tool_use_id", "type", "index", "why", "reason", "description"}
+)
+_LIST_FIELDS = ("tool_calls", "calls", "function_calls", "suggested_calls", "actions")
+_MAX_DEPTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedCall:
+    """One call, as a model wrote it."""
+
+    name: str
+    arguments: JsonObject
+    id: str | None = None
+    """What the model calls it, where it does."""
+
+
+def read_suggested_calls(text: str, calls: Sequence[NamedCall] = ()) -> tuple[SuggestedCall, ...]:
+    """Return the calls that a model made or wrote down, in their order, each once.
+
+    Calls that it made come first. Nothing is taken from a text of which a part cannot be read, nor is a call whose
+    arguments are no JSON object.
+    """
+    found = [made for call in calls if (made := _from_tool_call(call)) is not None]
+    said = find_json(text)
+    if not said.unreadable and all(value.is_certain for value in said.values):
+        written = [_calls_in_value(value.value, _MAX_DEPTH) for value in said.values]
+        found += [call for part in written for call in part or ()] if None not in written else []
+    distinct: dict[tuple[str, bytes], SuggestedCall] = {}
+    for call in found:
+        distinct.setdefault((call.name, canonical_json(call.arguments)), call)
+    return tuple(distinct.values())
+
+
+def _from_tool_call(call: NamedCall) -> SuggestedCall | None:
+    arguments = _object(call.arguments) if call.arguments.strip() else {}
+    return None if arguments is None or not call.name else SuggestedCall(call.name, arguments)
+
+
+def _calls_in_value(value: Json, depth: int) -> list[SuggestedCall] | None:
+    """Return the calls that a value holds; `None` where it holds some that cannot be told apart from something else.
+
+    Part of a list is never taken: what stood between the calls may have mattered.
+    """
+    if isinstance(value, list):
+        parts = [_calls_in_value(item, depth - 1) for item in value] if depth > 0 else [None]
+        return None if None in parts else [call for part in parts for call in part or ()]
+    if not isinstance(value, dict):
+        return []
+    call = _from_object(value)
+    if call is not None:
+        return [call]
+    if "tool" in value or "tool_name" in value:
+        return None
+    return _calls_in_value([value[key] for key in _LIST_FIELDS if isinstance(value.get(key), list)], depth)
+
+
+def _from_object(written: JsonObject) -> SuggestedCall | None:
+    """Return the call that an object is, if it can be nothing else."""
+    inner = written.get("function")
+    if isinstance(inner, dict) and written.keys() <= _OTHER_CALL_FIELDS | {"function"}:
+        return _from_object({**{key: part for key, part in written.items() if key == "id"}, **inner})
+    names = [key for key in _NAME_FIELDS if key in written]
+    given = [key for key in _ARGUMENT_FIELDS if key in written]
+    if len(names) != 1 or len(given) > 1 or not written.keys() <= _OTHER_CALL_FIELDS | {*names, *given}:
+        return None
+    name = written[names[0]]
+    # A name alone may be anybody's; a tool alone is a call without arguments.
+    if not isinstance(name, str) or not name or (not given and names[0] in {"name", "function"}):
+        return None
+    arguments = _arguments(written[given[0]]) if given else {}
+    own = written.get("id", written.get("step_id"))
+    return (
+        None if arguments is None else SuggestedCall(name, arguments, own if isinstance(own, str) else None)
+    )
+
+
+def _arguments(value: Json) -> JsonObject | None:
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        return _object(value)
+    return value if isinstance(value, dict) else None
+
+
+def _object(text: str) -> JsonObject | None:
+    """Return the one object that a text is."""
+    found = find_json(text)
+    if found.unreadable or len(found.values) != 1 or not found.values[0].is_certain:
+        return None
+    value = found.values[0].value
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,71 @@
+"""What planning comes to, as plain data: a plan or none, questions and answers, and everything that was tried.
+
+An *attempt* is one answer of a model. Whoever only looks at the outcome of planning loads nothing of the planner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wavewright.planner.diagnostics.diagnostic import Diagnostic
+
+if TYPE_CHECKING:
+    from wavewright.config.documents import Document, Source
+    from wavewright.planner.language.plan import Plan
+    from wavewright.planner.ports.fallback_ladder import RungRecord
+    from wavewright.planner.reading.repairs import Repair
+
+__all__ = ["AnsweredQuestion", "PlanningAttempt", "PlanningResult", "UserQuestion"]
+
+
+@dataclass(frozen=True, slots=True)
+class UserQuestion:
+    """What the planner wants to know from the user before it plans."""
+
+    question: str
+    options: tuple[str, ...] = ()
+    """Answers to choose from; another answer is as good."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredQuestion:
+    """A question that the planner asked, and what the user said."""
+
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanningAttempt:
+    """One answer of a model, with what was found in it."""
+
+    rung: str
+    answer: str
+    diagnostics: tuple[Diagnostic, ...]
+    repairs: tuple[Repair, ...]
+    """What was read otherwise than it is written."""
+    source: Source
+    """The answer as a text that the diagnostics' places are in."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanningResult:
+    """What planning came to."""
+
+    plan: Plan | None
+    """As its author wrote it, unbound; bound to its goal it has no error."""
+    rung: str | None
+    """The rung that gave the plan."""
+    diagnostics: tuple[Diagnostic, ...]
+    """Warnings of the plan, or what is wrong with the last candidate where there is none."""
+    attempts: tuple[PlanningAttempt, ...]
+    """Every answer of a model, with what was found in it."""
+    rungs: tuple[RungRecord, ...]
+    """Every rung that was tried, and why it gave nothing."""
+    question: UserQuestion | None = None
+    """What the user has to answer first; nothing below the rung that asked was tried."""
+    cannot_plan: str | None = None
+    """Why the model said that there is no plan, whether or not another rung gave one."""
+    document: Document | None = None
+    """The text that the plan was read from, for places; the template's own plan has its place elsewhere."""

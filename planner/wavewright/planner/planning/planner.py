@@ -1,0 +1,148 @@
+"""The planner: from a goal to a plan that the checker has nothing against, or why there is none.
+
+A model is asked for a plan; what it answers is read tolerantly and checked like any plan, and what is wrong with it
+goes back to it, a few times at most. Where that fails, the *ladder* goes on: calls that the model suggested, the goal
+template's own plan, the least that the rules ask for. Every answer and every rung is on record, and no plan comes out
+of here that has an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from wavewright.planner.planning.outcome import (
+    AnsweredQuestion,
+    PlanningAttempt,
+    PlanningResult,
+    UserQuestion,
+)
+from wavewright.planner.ports.fallback_ladder import (
+    FallbackFailure,
+    FallbackStrategy,
+    Ladder,
+    Rung,
+    RungRecord,
+    run_ladder,
+)
+
+if TYPE_CHECKING:
+    from wavewright.planner.language.goals import Goal
+    from wavewright.planner.language.plan import Plan
+    from wavewright.planner.language.signatures import ToolSignature
+    from wavewright.planner.planning.candidates import Candidate, PlanValidator
+    from wavewright.planner.ports.budgets import Allowance, CallHistory
+    from wavewright.planner.ports.model_port import ModelClient, OnUse
+    from wavewright.planner.types import RunId
+    from wavewright.prompts.templates import Prompts
+
+__all__ = [
+    "MAX_QUESTIONS",
+    "AnsweredQuestion",
+    "PlanningAttempt",
+    "PlanningResult",
+    "UserQuestion",
+    "make_plan",
+]
+
+MAX_QUESTIONS = 3
+"""Questions that one plan may cost the user; after these the planner decides itself."""
+
+
+async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
+    goal: Goal,
+    tools: Mapping[str, ToolSignature],
+    *,
+    models: ModelClient | None,
+    prompts: Prompts,
+    ladder: Ladder,
+    template_plan: Plan | None,
+    run: RunId | None = None,
+    answers: Sequence[AnsweredQuestion] = (),
+    may_ask: bool = True,
+    history: CallHistory | None = None,
+    allowance: Allowance | None = None,
+    on_use: OnUse | None = None,
+    on_rung: Callable[[RungRecord], None] | None = None,
+) -> PlanningResult:
+    """Return a sound plan for a goal, or a question for the user, or why there is no plan.
+
+    Args:
+        goal: What is asked for.
+        tools: Signatures of the tools that are installed.
+        models: Who answers; without it only the template's own plan is tried.
+        prompts: The planner's templates.
+        ladder: The rungs; one that is left out is not tried.
+        template_plan: The goal template's own plan.
+        run: The run that pays for the questions.
+        answers: What the user said to earlier questions of this plan.
+        may_ask: Whether somebody is there to answer a question.
+        history: How long such questions took before, for the clocks.
+        allowance: What is left to spend; a plan that is expected to cost more is not sound.
+        on_use: Told of every question's cost.
+        on_rung: Told of every rung that was tried.
+
+    Raises:
+        PromptError: one of the planner's templates is faulty.
+    """
+    # A run of a plan that is given passes here by, and does not pay for what planning takes.
+    from wavewright.planner.planning.candidates import PlanValidator
+
+    bench = PlanValidator(goal, tools, allowance)
+    ways: dict[str, FallbackStrategy[Candidate]] = {}
+    if template_plan is not None:
+        ways["template"] = _template_strategy(bench, template_plan)
+    if models is None:
+        landing = await run_ladder(ladder, ways, on_rung=on_rung)
+        return _planning_result(landing.value, landing.rung, bench, landing.records)
+    from wavewright.planner.planning.conversation import PlanningConversation
+
+    talk = PlanningConversation(
+        bench,
+        models,
+        prompts,
+        run=run,
+        answers=answers,
+        may_ask=may_ask and len(answers) < MAX_QUESTIONS,
+        history=history,
+        on_use=on_use,
+    )
+    ways |= {
+        "llm": talk.ask_for_plan,
+        "repaired": talk.repair,
+        "suggested": talk.use_suggested_calls,
+        "minimal": _minimal_strategy(bench),
+    }
+    landing = await run_ladder(ladder, ways, on_rung=on_rung)
+    planned = _planning_result(landing.value, landing.rung, bench, landing.records)
+    return replace(planned, question=talk.question, cannot_plan=talk.cannot_plan)
+
+
+def _template_strategy(bench: PlanValidator, plan: Plan) -> FallbackStrategy[Candidate]:
+    async def climb(_: Rung) -> Candidate | FallbackFailure:
+        return bench.validate(plan)
+
+    return climb
+
+
+def _minimal_strategy(bench: PlanValidator) -> FallbackStrategy[Candidate]:
+    async def climb(_: Rung) -> Candidate | FallbackFailure:
+        from wavewright.planner.planning.candidates import minimal_plan
+
+        return bench.validate_built(minimal_plan(bench.goal, bench.tools), "<minimal>")
+
+    return climb
+
+
+def _planning_result(
+    candidate: Candidate | None, rung: str | None, bench: PlanValidator, records: tuple[RungRecord, ...]
+) -> PlanningResult:
+    return PlanningResult(
+        plan=candidate.plan if candidate is not None else None,
+        rung=rung,
+        diagnostics=candidate.diagnostics if candidate is not None else bench.last_diagnostics,
+        attempts=tuple(bench.attempts),
+        rungs=records,
+        document=candidate.document if candidate is not None else None,
+    )

@@ -1,0 +1,311 @@
+"""The shape that a planner's answer must have, made anew for each request.
+
+An *emit schema* is a JSON Schema of an object whose members are all optional at the top: a plan, or why there is
+none, or a question. It names the tools of the goal and only those, and has no field for policy (retries, timeouts,
+budgets, caps): those are not a model's to write. It keeps to keywords that every provider knows.
+
+What a planner is told: its instructions, the request, and what was wrong with its answer.
+
+The words stand in templates that a project can replace; here the values are gathered that go into them. Whatever
+comes from outside (inputs, answers) goes in as data, and long values are shown shortened: a plan refers to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import get_args
+
+from wavewright.config.documents import Source
+from wavewright.planner.diagnostics.diagnostic import Diagnostic
+from wavewright.planner.diagnostics.rendering import render_text
+from wavewright.planner.language.goals import Goal, Rules
+from wavewright.planner.language.plan import Gate
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.planning.outcome import AnsweredQuestion
+from wavewright.planner.planning.tool_descriptions import ToolEntry, tool_entries, type_text
+from wavewright.planner.schemas.validation import infer_schema, schema_definitions
+from wavewright.planner.types import GateSeverity, Json, JsonObject, JsonSchema
+from wavewright.prompts.escaping import one_line
+from wavewright.prompts.templates import Prompts
+
+__all__ = ["emit_schema"]
+
+
+def emit_schema(tools: Sequence[str], *, may_ask: bool = True) -> JsonSchema:
+    """Return the schema of a planner's answer.
+
+    Args:
+        tools: Names of the tools that the goal allows, in the order of the prompt.
+        may_ask: Whether a question is a legal answer; it is not where nobody can reply.
+    """
+    properties: JsonObject = {
+        "reasoning": _text_schema("How the plan reaches the goal, in a few sentences."),
+        "steps": _list_schema(
+            _step_schema(tools), "The plan: tool calls. References between them decide their order."
+        ),
+        "gates": _list_schema(_gate_schema(), "Checks of outputs, beside those that the engine adds itself."),
+        "result": {
+            "description": "What the run is for: a ${…} reference, or an object that holds such.",
+            "anyOf": [{"type": "string"}, {"type": "object"}],
+        },
+        "cannot_plan": _text_schema("Instead of steps: why the goal cannot be reached with these tools."),
+    }
+    if may_ask:
+        properties["ask"] = _question_schema()
+    return _object_schema(properties)
+
+
+def _step_schema(tools: Sequence[str]) -> JsonSchema:
+    return _object_schema(
+        {
+            "why": _text_schema("One line: what the goal needs this step for."),
+            "id": _text_schema("A short word, such as prices: letters, digits and underscores."),
+            "tool": {"type": "string", "enum": [*tools], "description": "The tool to call."},
+            "params": {"type": "object", "description": "Arguments; strings may hold ${…} references."},
+            "for_each": {
+                "description": "A ${…} reference to a list, or a list: the step runs once an item.",
+                "anyOf": [{"type": "string"}, {"type": "array", "items": {}}],
+            },
+            "when": _text_schema("A condition (CEL); where it is false the step is skipped."),
+            "depends_on": _list_schema(
+                {"type": "string"}, "Ids of steps to wait for that no reference names."
+            ),
+            "optional": {"type": "boolean", "description": "Whether the plan may go on if the step fails."},
+        },
+        "id",
+        "tool",
+        "params",
+    )
+
+
+def _gate_schema() -> JsonSchema:
+    severities = get_args(GateSeverity)
+    return _object_schema(
+        {
+            "id": _text_schema("A short word for the gate."),
+            "on": _text_schema("The id of the step whose output it looks at."),
+            "check": _text_schema("A condition (CEL) over output, steps and inputs."),
+            "required": _list_schema({"type": "string"}, "Fields of the output that must not be empty."),
+            "fresh_within": _text_schema("Greatest age of the output's data, such as 24h."),
+            "schema": {"type": "object", "description": "JSON Schema that the output must fit."},
+            "judge": _object_schema(
+                {"rubric": _text_schema("What a model is to look at, and what passes.")}, "rubric"
+            ),
+            "severity": {"type": "string", "enum": [*severities]},
+            "hint": _text_schema("What would mend it."),
+        },
+        "id",
+        "on",
+    )
+
+
+def _question_schema() -> JsonSchema:
+    return _object_schema(
+        {
+            "question": _text_schema("What only the user can decide."),
+            "options": _list_schema({"type": "string"}, "Answers to choose from."),
+        },
+        "question",
+        description="Instead of steps: a question, where the goal cannot be planned without the answer.",
+    )
+
+
+def _object_schema(properties: JsonObject, *required: str, description: str | None = None) -> JsonSchema:
+    schema: JsonSchema = {"type": "object"}
+    if description is not None:
+        schema["description"] = description
+    schema["properties"] = properties
+    if required:
+        schema["required"] = [*required]
+    schema["additionalProperties"] = False
+    return schema
+
+
+def _text_schema(description: str) -> JsonSchema:
+    return {"type": "string", "description": description}
+
+
+def _list_schema(items: JsonSchema, description: str) -> JsonSchema:
+    return {"type": "array", "items": items, "description": description}
+
+
+__all__ = ["PlannerPrompt", "planner_prompt", "repair_reply", "truncate_value"]
+
+MAX_DIAGNOSTICS_SHOWN = 50
+"""Faults that one reply tells of."""
+
+_MAX_ITEMS = 40
+_MAX_TEXT_LENGTH = 400
+_BRIEF_DIVISOR = 8
+"""Times fewer items and shorter texts, where the prompt is brief."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerPrompt:
+    """What a planner is told at first."""
+
+    instructions: str
+    request: str
+    tools: tuple[str, ...]
+    """Names of the tools on the list."""
+
+    @property
+    def chars(self) -> int:
+        """Size of what is asked."""
+        return len(self.instructions) + len(self.request)
+
+
+def planner_prompt(
+    goal: Goal,
+    tools: Mapping[str, ToolSignature],
+    prompts: Prompts,
+    *,
+    answers: Sequence[AnsweredQuestion] = (),
+    may_ask: bool = True,
+    is_brief: bool = False,
+) -> PlannerPrompt:
+    """Return the instructions and the request of a planner; a brief one says less of tools and inputs.
+
+    Raises:
+        PromptError: a template is faulty.
+    """
+    entries = tool_entries(goal, tools, is_brief=is_brief)
+    values = request_values(goal, tools, entries, answers, is_brief=is_brief)
+    request = prompts.render("planner/request", **values)
+    instructions = prompts.render("planner/instructions", may_ask=may_ask)
+    return PlannerPrompt(instructions, request, tuple(entry.name for entry in entries))
+
+
+def repair_reply(
+    prompts: Prompts, diagnostics: Sequence[Diagnostic], source: Source, *, is_truncated: bool
+) -> str:
+    """Return what a planner is told of an answer that cannot be used: every fault, with its place and mend.
+
+    Raises:
+        PromptError: the template is faulty.
+    """
+    errors = [found for found in diagnostics if found.severity == "error"]
+    return prompts.render(
+        "planner/repair",
+        diagnostics=render_text(errors[:MAX_DIAGNOSTICS_SHOWN], source),
+        more=max(0, len(errors) - MAX_DIAGNOSTICS_SHOWN),
+        is_truncated=is_truncated,
+    )
+
+
+def request_values(
+    goal: Goal,
+    tools: Mapping[str, ToolSignature],
+    entries: Sequence[ToolEntry],
+    answers: Sequence[AnsweredQuestion],
+    *,
+    is_brief: bool = False,
+) -> dict[str, object]:
+    """Return the variables of the template `planner/request`; `docs/reference/prompts.md` lists them."""
+    part = _BRIEF_DIVISOR if is_brief else 1
+    types = _input_types(goal)
+    names = goal.targets
+    others = [name for name in goal.inputs if name not in (names.variables, names.benchmarks)]
+    other_values: JsonObject = {name: truncate_value(goal.inputs[name], part) for name in others}
+    return {
+        "goal": {"name": one_line(goal.name), "text": goal.text, "job": one_line(goal.job)},
+        "primary": _input_values(names.variables, goal, types, part),
+        "benchmarks": _input_values(names.benchmarks, goal, types, part),
+        "others": [{"name": name, "type": types.get(name, "any")} for name in others],
+        "other_values": other_values,
+        "tools": [asdict(entry) for entry in entries],
+        "rules": _rule_values(goal.rules, goal, tools),
+        "limits": goal.limits.model_dump(mode="json"),
+        "gates": [_gate_values(gate) for gate in goal.gates],
+        "answers": [asdict(answered) for answered in answers],
+    }
+
+
+def truncate_value(value: Json, part: int = 1) -> Json:
+    """Return a value with long lists and texts cut, each saying how much there is.
+
+    `part` divides what lists and texts may hold.
+    """
+    longest, most = _MAX_TEXT_LENGTH // part, _MAX_ITEMS // part
+    if isinstance(value, str):
+        more = len(value) - longest
+        return value if more <= 0 else f"{value[:longest]}… ({more} more characters)"
+    if isinstance(value, list):
+        shown = [truncate_value(item, part) for item in value[:most]]
+        more = len(value) - len(shown)
+        return [*shown, f"… ({more} more items)"] if more else shown
+    if isinstance(value, dict):
+        members = list(value.items())
+        cut: JsonObject = {name: truncate_value(member, part) for name, member in members[:most]}
+        if len(members) > most:
+            cut["…"] = f"({len(members) - most} more members)"
+        return cut
+    return value
+
+
+def _input_types(goal: Goal) -> dict[str, str]:
+    """Return the type of each input: as declared where the goal declares it, else as its value shows."""
+    declared = goal.inputs_schema.get("properties")
+    known = declared if isinstance(declared, dict) else {}
+    found: dict[str, str] = {}
+    for name, value in goal.inputs.items():
+        part = known.get(name)
+        schema = (
+            {**schema_definitions(goal.inputs_schema), **part}
+            if isinstance(part, dict) and part
+            else infer_schema(value)
+        )
+        found[name] = type_text(schema, 400)
+    return found
+
+
+def _input_values(name: str, goal: Goal, types: Mapping[str, str], part: int) -> JsonObject | None:
+    value = goal.inputs.get(name)
+    if value is None or value == []:
+        return None
+    return {"name": name, "type": types[name], "shown": truncate_value(value, part)}
+
+
+def _rule_values(rules: Rules, goal: Goal, tools: Mapping[str, ToolSignature]) -> dict[str, object]:
+    tagged = {name for name in goal.tool_names if name in tools and "data" in tools[name].tags}
+    tags = rules.tags
+    return {
+        "required_tools": sorted(rules.required_tools),
+        "data_tools": sorted(rules.data_tools or tagged),
+        "analysis_tools": sorted(rules.analysis_tools),
+        "primary_params": [
+            {"tool": tool, "param": param} for tool, param in sorted(rules.primary_params.items())
+        ],
+        "tag_param": tags.param if tags is not None else "",
+        "exclusive_tags": [sorted(group) for group in tags.exclusive] if tags is not None else [],
+        "required_tags": sorted(tags.required) if tags is not None else [],
+        "terminal": [{"tool": rule.tool, "params": sorted(rule.params)} for rule in rules.terminal],
+    }
+
+
+def _gate_values(gate: Gate) -> dict[str, object]:
+    target = f"every call of {gate.on_tool}" if gate.on_tool is not None else f"step {gate.on}"
+    return {"id": gate.id, "target": target, "words": _gate_description(gate), "severity": gate.severity}
+
+
+def _gate_description(gate: Gate) -> str:
+    """Return what a gate asks, in words."""
+    if gate.check is not None:
+        words = f"`{' '.join(gate.check.split())}`"
+    elif gate.fresh_within is not None:
+        words = f"its data is at most {_duration_text(gate.fresh_within)} old"
+    elif gate.required is not None:
+        words = f"{', '.join(gate.required)} {'are' if len(gate.required) > 1 else 'is'} there and not empty"
+    elif gate.judge is not None:
+        words = f"a model judges: {one_line(gate.judge.rubric)}"
+    else:
+        words = "the output fits a schema"
+    return words if gate.severity == "block" else f"{words} (a warning only)"
+
+
+def _duration_text(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size and seconds % size == 0:
+            return f"{int(seconds // size)} {unit}"
+    return f"{seconds:g} s"

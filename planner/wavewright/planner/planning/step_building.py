@@ -1,0 +1,241 @@
+"""Steps whose arguments are found, not thought of.
+
+A *builder* adds calls one by one; a required argument that is missing is filled from what is known: the goal's
+targets, an input of the same name, outputs of earlier steps, the words of the goal. A candidate counts only if the
+checker has nothing against it, so types and references hold; whether it is sensible nobody knows, which is why a
+plan made this way has a low ceiling.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from wavewright.planner.checks.checker import check
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import bind_plan, escape_references, terminal_params
+from wavewright.planner.plans.uses import step_reads
+from wavewright.planner.types import ID_PATTERN, RESERVED_IDS, Json, JsonObject, JsonSchema, StepId
+
+__all__ = ["StepBuilder", "data_tools"]
+
+_MAX_CANDIDATES = 12
+"""For one argument; each is checked."""
+
+_TITLE_PARAMS = frozenset({"title", "name", "subject", "headline"})
+_TASK_PARAMS = frozenset({"query", "question", "goal", "topic", "task", "instructions", "prompt"})
+_ID = re.compile(ID_PATTERN)
+_MAX_ID_LENGTH = 50
+
+
+def data_tools(goal: Goal, tools: Mapping[str, ToolSignature]) -> tuple[str, ...]:
+    """Return the tools that fetch data for a goal, in its order: those it names, or those tagged `data`."""
+    named = goal.rules.data_tools
+    return tuple(
+        tool.name
+        for tool in goal.tools
+        if tool.name in tools and (tool.name in named if named else "data" in tools[tool.name].tags)
+    )
+
+
+class StepBuilder:
+    """Puts a plan together, call by call."""
+
+    def __init__(self, goal: Goal, tools: Mapping[str, ToolSignature]) -> None:
+        self.steps: list[Step] = []
+        self._goal = goal
+        self._tools = tools
+        self._data = frozenset(data_tools(goal, tools))
+        self._set_by_engine = terminal_params(goal)
+
+    def plan(self, reasoning: str) -> Plan:
+        """Return what there is as a plan."""
+        return Plan(reasoning=reasoning, steps=tuple(self.steps))
+
+    def copy(self) -> StepBuilder:
+        """Return a builder of the same steps that can be added to without changing this one."""
+        other = StepBuilder(self._goal, self._tools)
+        other.steps = [*self.steps]
+        return other
+
+    def calls(self, tool: str) -> bool:
+        """Whether some step calls a tool."""
+        return any(step.tool == tool for step in self.steps)
+
+    def add(
+        self,
+        tool: str,
+        params: JsonObject | None = None,
+        *,
+        wanted_id: str | None = None,
+        why: str | None = None,
+    ) -> bool:
+        """Add a call, or return that a required argument of it is not to be had."""
+        given = params or {}
+        missing = self._missing(tool, given)
+        step = Step(id=self._new_id(wanted_id or tool), why=why, tool=tool, params=given)
+        for for_each in self._for_each_candidates(tool, missing) if missing else (None,):
+            over = step if for_each is None else step.model_copy(update={"for_each": for_each})
+            filled = self._filled(over, missing)
+            if filled is not None:
+                self.steps.append(self._with_dependencies(filled))
+                return True
+        return False
+
+    # --- what is missing, and what it could be ----------------------------------------------------------------
+
+    def _missing(self, tool: str, given: JsonObject) -> list[str]:
+        signature = self._tools.get(tool)
+        required = signature.input_schema.get("required") if signature is not None else None
+        names = required if isinstance(required, list) else []
+        engine = self._set_by_engine.get(tool, {})
+        return [name for name in names if isinstance(name, str) and name not in given and name not in engine]
+
+    def _filled(self, step: Step, missing: Sequence[str]) -> Step | None:
+        """Return the step with each missing argument filled by the first candidate that fits."""
+        found: JsonObject = {}
+        for name in missing:
+            candidates = islice(self._candidates(step, name), _MAX_CANDIDATES)
+            value = next((one for one in candidates if self._fits(step, name, one)), None)
+            if value is None:
+                return None
+            found[name] = value
+        return step.model_copy(update={"params": {**step.params, **found}})
+
+    def _fits(self, step: Step, name: str, value: Json) -> bool:
+        """Whether the checker has nothing against one argument, nor against what the step runs over."""
+        alone = step.model_copy(update={"params": {name: value}})
+        plan = Plan(steps=(*self.steps, alone))
+        number = len(self.steps)
+        places = (f"/steps/{number}/params/{name}", f"/steps/{number}/for_each")
+        found = check(bind_plan(plan, self._goal, self._tools), self._goal, self._tools)
+        return not any(one.severity == "error" and one.pointer.startswith(places) for one in found)
+
+    def _for_each_candidates(self, tool: str, missing: Sequence[str]) -> Iterator[str | None]:
+        """Yield what the step may run over."""
+        goal = self._goal
+        targets = goal.inputs.get(goal.targets.variables)
+        over_targets = f"${{inputs.{goal.targets.variables}}}"
+        if goal.rules.primary_params.get(tool) in missing or goal.targets.key in missing:
+            if isinstance(targets, list) and targets:
+                yield over_targets
+            return
+        yield None
+        if not self._only_reads(tool):
+            return
+        for name, value in goal.inputs.items():
+            if isinstance(value, list) and value and name in {f"{one}s" for one in missing}:
+                yield f"${{inputs.{name}}}"
+        for step in reversed(self.steps):
+            if step.for_each is None and self._output(step).get("type") == "array":
+                yield f"${{steps.{step.id}}}"
+
+    def _candidates(self, step: Step, name: str) -> Iterator[Json]:
+        """Yield what an argument may be, most likely first."""
+        schema = self._parameter(step.tool, name)
+        if step.for_each is not None:
+            key = self._goal.targets.key
+            is_target = name in (self._goal.rules.primary_params.get(step.tool), key)
+            yield from (
+                f"${{item.{part}}}" for part in dict.fromkeys((key if is_target else None, name)) if part
+            )
+            yield "${item}"
+        if name in self._goal.inputs:
+            yield f"${{inputs.{name}}}"
+        yield from self._goal_texts(step, name, schema)
+        for earlier in reversed(self.steps):
+            if earlier.for_each is None and name in _properties(self._output(earlier)):
+                yield f"${{steps.{earlier.id}.{name}}}"
+        yield from self._outputs(step, name, schema)
+        if "const" in schema:
+            yield schema["const"]
+
+    def _outputs(self, step: Step, name: str, schema: JsonSchema) -> Iterator[str]:
+        """Yield outputs of earlier steps as a whole, where a list or an object is wanted: those of data tools first."""
+        kinds = schema.get("type")
+        kinds = kinds if isinstance(kinds, list) else [kinds]
+        sources = [one for one in self.steps if one.tool in self._data] or self.steps
+        if "array" in kinds:
+            # Each alone has to fit: of lists put together the checker knows too little.
+            fitting = [one for one in sources if self._fits(step, name, f"${{{self._concatenation([one])}}}")]
+            primary = [one for one in fitting if one.tool in self._goal.rules.primary_params]
+            if fitting:
+                yield f"${{{self._concatenation(primary or fitting)}}}"
+        if "object" in kinds:
+            yield from (f"${{steps.{one.id}}}" for one in reversed(sources) if one.for_each is None)
+
+    def _concatenation(self, steps: Sequence[Step]) -> str:
+        """Return an expression that gives the outputs of steps as one list."""
+        lists = [
+            step for step in steps if step.for_each is not None or self._output(step).get("type") == "array"
+        ]
+        single = ", ".join(f"steps.{step.id}" for step in steps if step not in lists)
+        return " + ".join([f"steps.{step.id}" for step in lists] + ([f"[{single}]"] if single else []))
+
+    def _goal_texts(self, step: Step, name: str, schema: JsonSchema) -> Iterator[str]:
+        """Yield the goal's own words for arguments that ask for such, where the tool only looks."""
+        is_free = schema.get("type") == "string" and not {"enum", "pattern", "format"} & schema.keys()
+        if not is_free or not self._only_reads(step.tool):
+            return
+        words = self._goal.job if name in _TITLE_PARAMS else self._goal.text if name in _TASK_PARAMS else ""
+        longest = schema.get("maxLength")
+        words = words if not isinstance(longest, int) else words[:longest]
+        if words:
+            yield str(escape_references(words))
+
+    # --- the plan so far --------------------------------------------------------------------------------------
+
+    def _with_dependencies(self, step: Step) -> Step:
+        """Return the step with what it waits for although it does not read it: order that matters is kept."""
+        analyses = step.tool in self._goal.rules.analysis_tools
+        if self._only_reads(step.tool) and not analyses:
+            return step
+        earlier = [one.id for one in self.steps if not analyses or one.tool in self._data]
+        waited_for = self._with_ancestors(step_reads(step))
+        unread: list[StepId] = []
+        for one in reversed(earlier):
+            if one not in waited_for:
+                unread.insert(0, one)
+                waited_for |= self._with_ancestors([one])
+        return step.model_copy(update={"depends_on": tuple(unread)}) if unread else step
+
+    def _with_ancestors(self, ids: Iterable[StepId]) -> set[StepId]:
+        """Return the steps that whoever waits for these waits for, themselves included."""
+        found = set(ids)
+        for step in reversed(self.steps):
+            if step.id in found:
+                found |= {*step_reads(step), *step.depends_on}
+        return found
+
+    def _only_reads(self, tool: str) -> bool:
+        signature = self._tools.get(tool)
+        return signature is not None and signature.only_reads and not signature.needs_approval
+
+    def _output(self, step: Step) -> JsonSchema:
+        signature = self._tools.get(step.tool)
+        return {} if signature is None else signature.output_schema
+
+    def _parameter(self, tool: str, name: str) -> JsonSchema:
+        signature = self._tools.get(tool)
+        part = None if signature is None else _properties(signature.input_schema).get(name)
+        return part if isinstance(part, dict) else {}
+
+    def _new_id(self, wanted: str) -> StepId:
+        """Return an id that is free, as near to the one that is wanted as ids go."""
+        root = re.sub(r"[^A-Za-z0-9_]+", "_", wanted)[:_MAX_ID_LENGTH]
+        if not _ID.fullmatch(root) or root.lower() in RESERVED_IDS:
+            root = f"call_{root}"[:_MAX_ID_LENGTH]
+        taken = {step.id.lower() for step in self.steps}
+        number, name = 1, root
+        while name.lower() in taken:
+            number += 1
+            name = f"{root}_{number}"
+        return StepId(name)
+
+
+def _properties(schema: JsonSchema) -> JsonObject:
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}

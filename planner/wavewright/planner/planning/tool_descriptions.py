@@ -1,0 +1,265 @@
+"""Types as a model reads them: `{code: string, prices: [{date: string, close: number}]}`.
+
+A type text says which fields there are and what they hold, as deep as there is room. A field with `?` may be absent;
+`any` promises nothing.
+
+Tools as a planner reads them.
+
+A *tool line* is a tool's whole contract on one line: `name(params) -> {field: type}`, what it does, what it changes
+and whether a person must allow it. Below it stand notes on parameters that have something to say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import terminal_params
+from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.prompts.escaping import one_line, prompt_json
+
+MAX_TYPE_TEXT_LENGTH = 1200
+"""Of one type; a longer one is shown with fewer levels, and what lies below is only named."""
+
+_MAX_DEPTH = 6
+_MAX_CHOICES = 12
+_MAX_FIELDS = 60
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def type_text(schema: JsonSchema, most: int = MAX_TYPE_TEXT_LENGTH) -> str:
+    """Return a schema as a type, with as many levels of fields as fit into so many characters."""
+    text = ""
+    for depth in range(_MAX_DEPTH, -1, -1):
+        text = _TypeTextRenderer(schema).text(schema, depth)
+        if len(text) <= most:
+            break
+    return text
+
+
+def fields_text(
+    schema: JsonSchema, *, hidden: frozenset[str] = frozenset(), most: int = MAX_TYPE_TEXT_LENGTH
+) -> str:
+    """Return the properties of an object schema as `name: type, other?: type`."""
+    text = ""
+    for depth in range(_MAX_DEPTH, -1, -1):
+        text = ", ".join(_TypeTextRenderer(schema).fields(schema, depth, hidden))
+        if len(text) <= most:
+            break
+    return text
+
+
+class _TypeTextRenderer:
+    """The types of one schema, whose references stay inside it."""
+
+    def __init__(self, root: JsonSchema) -> None:
+        self._root = root
+
+    def text(self, schema: Json, depth: int, followed: frozenset[str] = frozenset()) -> str:
+        """Return a part of the schema as a type, `depth` levels of fields deep."""
+        if not isinstance(schema, dict):
+            return "any" if schema is not False else "nothing"
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            target = self._target(reference)
+            if reference in followed or target is None:
+                return "any"
+            return self.text(target, depth, followed | {reference})
+        choices = _choices(schema)
+        if choices is not None:
+            return choices
+        for keyword in ("anyOf", "oneOf"):
+            branches = schema.get(keyword)
+            if isinstance(branches, list) and branches:
+                return _union(self.text(branch, depth, followed) for branch in branches)
+        return self._plain(schema, depth, followed)
+
+    def fields(
+        self, schema: JsonObject, depth: int, hidden: frozenset[str], followed: frozenset[str] = frozenset()
+    ) -> list[str]:
+        """Return each property of an object with its type."""
+        properties = schema.get("properties")
+        if not isinstance(properties, dict):
+            return []
+        required = schema.get("required")
+        needed = required if isinstance(required, list) else []
+        found = [
+            f"{_key(name)}{'' if name in needed else '?'}: {self.text(part, depth - 1, followed)}"
+            for name, part in properties.items()
+            if name not in hidden
+        ]
+        return found if len(found) <= _MAX_FIELDS else [*found[:_MAX_FIELDS], "…"]
+
+    def _plain(self, schema: JsonObject, depth: int, followed: frozenset[str]) -> str:
+        kind = schema.get("type")
+        if isinstance(kind, list):
+            return _union(self._plain({**schema, "type": one}, depth, followed) for one in kind)
+        if kind == "array":
+            prefix = schema.get("prefixItems")
+            if isinstance(prefix, list) and prefix:
+                return "[" + ", ".join(self.text(item, depth, followed) for item in prefix) + "]"
+            return f"[{self.text(schema.get('items', {}), depth, followed)}]"
+        if kind == "object" or "properties" in schema:
+            fields = self.fields(schema, depth, frozenset(), followed) if depth > 0 else []
+            return "{" + ", ".join(fields) + "}" if fields else self._map(schema, depth, followed)
+        return kind if isinstance(kind, str) else "any"
+
+    def _map(self, schema: JsonObject, depth: int, followed: frozenset[str]) -> str:
+        values = schema.get("additionalProperties")
+        if isinstance(values, dict) and values and depth > 0:
+            return "{[key]: " + self.text(values, depth - 1, followed) + "}"
+        return "object"
+
+    def _target(self, reference: str) -> Json:
+        node: Json = self._root
+        if not reference.startswith("#"):
+            return None
+        for part in reference[1:].split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            node = node.get(key) if isinstance(node, dict) else None
+        return node
+
+
+def _choices(schema: JsonObject) -> str | None:
+    """Return the values that a schema lists, where it does."""
+    if "const" in schema:
+        return _literal(schema["const"])
+    options = schema.get("enum")
+    if not isinstance(options, list) or not options:
+        return None
+    shown = [_literal(option) for option in options[:_MAX_CHOICES]]
+    return " | ".join([*shown, "…"] if len(options) > _MAX_CHOICES else shown)
+
+
+def _literal(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _union(texts: Iterable[str]) -> str:
+    distinct = list(dict.fromkeys(texts))
+    # What may be anything and null is still anything.
+    return "any" if "any" in distinct else " | ".join(distinct)
+
+
+def _key(name: str) -> str:
+    return name if _PLAIN_KEY.fullmatch(name) else _literal(name)
+
+
+__all__ = ["ToolEntry", "tool_entries", "tool_line"]
+
+_BOUNDS = {
+    "minimum": "at least {}",
+    "maximum": "at most {}",
+    "exclusiveMinimum": "more than {}",
+    "exclusiveMaximum": "less than {}",
+    "minLength": "{} characters or more",
+    "maxLength": "{} characters or fewer",
+    "minItems": "{} items or more",
+    "maxItems": "{} items or fewer",
+    "pattern": "matches {}",
+    "format": "a {}",
+}
+_EFFECTS = (("write", "writes"), ("egress", "sends data out"))
+_MAX_NOTE_LENGTH = 200
+_MAX_DESCRIPTION_LENGTH = 500
+_BRIEF_TYPE_LENGTH = 200
+_BRIEF_DESCRIPTION_LENGTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEntry:
+    """One tool of a goal, in words."""
+
+    name: str
+    line: str
+    notes: tuple[str, ...]
+    """What there is to say of single parameters."""
+    set_by_engine: tuple[str, ...] = ()
+    """Parameters of last steps that only the engine sets."""
+
+
+def tool_line(
+    signature: ToolSignature, description: str, *, hidden: Collection[str] = (), is_brief: bool = False
+) -> str:
+    """Return a tool's contract on one line.
+
+    Args:
+        signature: The tool.
+        description: What the goal says it does, or else the tool itself.
+        hidden: Parameters that are not the reader's to give.
+        is_brief: Whether types show fewer levels of fields, and descriptions are cut earlier.
+    """
+    most = _BRIEF_TYPE_LENGTH if is_brief else MAX_TYPE_TEXT_LENGTH
+    given = fields_text(signature.input_schema, hidden=frozenset(hidden), most=most)
+    gives = type_text(signature.output_schema, most)
+    description = description or signature.description
+    said = one_line(description, _BRIEF_DESCRIPTION_LENGTH if is_brief else _MAX_DESCRIPTION_LENGTH).rstrip(
+        "."
+    )
+    words = f": {said}." if said else ""
+    return f"{signature.name}({given}) -> {gives}{words} [{_effects(signature)}]"
+
+
+def tool_entries(
+    goal: Goal, tools: Mapping[str, ToolSignature], *, is_brief: bool = False
+) -> tuple[ToolEntry, ...]:
+    """Return the tools that a goal allows and that are installed, in the goal's order.
+
+    Brief entries have shorter lines and no notes.
+    """
+    set_by_engine = terminal_params(goal)
+    found: list[ToolEntry] = []
+    for allowed in goal.tools:
+        signature = tools.get(allowed.name)
+        if signature is None:
+            continue
+        hidden = tuple(sorted(set_by_engine.get(allowed.name, {})))
+        line = tool_line(
+            signature, allowed.description or signature.description, hidden=hidden, is_brief=is_brief
+        )
+        notes = () if is_brief else _notes(signature, hidden)
+        found.append(ToolEntry(allowed.name, line, notes, hidden))
+    return tuple(found)
+
+
+def _effects(signature: ToolSignature) -> str:
+    """Return what a call does to the world; a tool that only looks says so."""
+    said = [words for effect, words in _EFFECTS if effect in signature.effects] or ["reads only"]
+    if signature.needs_approval:
+        said.append("a person must approve each call")
+    if signature.untrusted_output:
+        said.append("untrusted output")
+    return "; ".join(said)
+
+
+def _notes(signature: ToolSignature, hidden: Collection[str]) -> tuple[str, ...]:
+    properties = signature.input_schema.get("properties")
+    if not isinstance(properties, dict):
+        return ()
+    found: list[str] = []
+    for name, part in properties.items():
+        said = _note(part) if isinstance(part, dict) and name not in hidden else ""
+        if said:
+            found.append(f"{one_line(name)}: {said}")
+    return tuple(found)
+
+
+def _note(schema: JsonObject) -> str:
+    described = schema.get("description")
+    said = (
+        [one_line(described, _MAX_NOTE_LENGTH).rstrip(".")]
+        if isinstance(described, str) and described
+        else []
+    )
+    said += [_bound(words, schema[keyword]) for keyword, words in _BOUNDS.items() if keyword in schema]
+    if schema.get("default") is not None:
+        said.append(f"default {one_line(prompt_json(schema['default']), 60)}")
+    return "; ".join(said)
+
+
+def _bound(words: str, value: Json) -> str:
+    return words.format(one_line(str(value), 100))

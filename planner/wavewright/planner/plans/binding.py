@@ -1,0 +1,204 @@
+"""Point the readers of one step at another.
+
+A step that a patch adds may *supersede* a finished one: whoever read the old step reads the new one, and what was
+asked of the old one by gates is asked of the new one. The old step stays in the plan, because it happened, and
+nobody reads it any more.
+
+Tie a plan to what was asked for.
+
+To *bind* a plan is to put into it what the goal sets and no planner may leave out: the inputs, the mandatory gates
+and caps, and the parameters of terminal steps. Binding only adds, at the end, so every place in the author's text
+stays where it was, and binding twice is binding once.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+
+from wavewright.planner.cel.embedded import bare_expression
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Cap, Gate, Plan, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.expressions import evaluate, rename_in_expression, rename_step, render
+from wavewright.planner.plans.graph import PlanGraph, superseded_by
+from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, JsonObject, StepId
+
+
+def repoint_step(step: Step, old: StepId, new: StepId) -> Step:
+    """Return a step that reads `new` wherever it read `old`."""
+    return step.model_copy(
+        update={
+            "params": repoint_value(step.params, old, new),
+            "for_each": repoint_value(step.for_each, old, new),
+            "when": repoint_condition(step.when, old, new),
+            "depends_on": tuple(dict.fromkeys(new if name == old else name for name in step.depends_on)),
+        }
+    )
+
+
+def repoint_gate(gate: Gate, old: StepId, new: StepId) -> Gate:
+    """Return a gate that is on `new`, and reads it, where it was on `old`, or read that."""
+    return gate.model_copy(
+        update={"on": new if gate.on == old else gate.on, "check": repoint_condition(gate.check, old, new)}
+    )
+
+
+def repoint_cap(cap: Cap, old: StepId, new: StepId) -> Cap:
+    """Return a cap whose condition reads `new` where it read `old`."""
+    return cap.model_copy(update={"when": repoint_condition(cap.when, old, new)})
+
+
+def repoint_value(value: Json, old: StepId, new: StepId) -> Json:
+    """Return a value whose references read `new` where they read `old`; a faulty text stays as it is."""
+    try:
+        return rename_step(value, old, new)
+    except ExpressionError:
+        return value
+
+
+def repoint_condition(condition: str | None, old: StepId, new: StepId) -> str | None:
+    """Return a bare expression that reads `new` where it read `old`; a faulty one stays as it is."""
+    if condition is None:
+        return None
+    try:
+        bare = bare_expression(condition)
+        renamed = rename_in_expression(bare.expression, old, new)
+    except ExpressionError:
+        return condition
+    end = bare.offset + len(bare.expression)
+    return condition[: bare.offset] + renamed + condition[end:]
+
+
+__all__ = [
+    "bind_plan",
+    "escape_references",
+    "mandatory_caps",
+    "mandatory_gates",
+    "template_gate_of",
+    "terminal_params",
+]
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def bind_plan(plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan:
+    """Return the plan as it will run for this goal.
+
+    Inputs of the goal replace those of the plan name by name. Each gate of the goal that names a tool becomes one
+    gate a step calling it, with the id `<gate>__<step>`. Whatever the plan has under such an id already, and any
+    argument it sets itself, is left for the checker to judge.
+    """
+    del (
+        tools
+    )  # what a goal adds follows from the goal alone; whether its tools exist is the checker's question
+    return plan.model_copy(
+        update={
+            "inputs": {**plan.inputs, **goal.inputs},
+            "steps": _with_terminal_params(plan, goal),
+            "gates": _with_gates(plan, goal),
+            "caps": (*plan.caps, *(cap for cap in mandatory_caps(plan, goal) if cap not in plan.caps)),
+        }
+    )
+
+
+def mandatory_gates(plan: Plan, goal: Goal) -> tuple[Gate, ...]:
+    """Return the goal's gates as they stand in a plan that is bound to it.
+
+    Nothing is asked of a step that was superseded: the step that stands for it answers instead.
+    """
+    replaced = superseded_by(plan)
+    return tuple(
+        made
+        for gate in goal.gates
+        for made in _gates_on_steps(_repointed_gate(gate, replaced), plan, replaced)
+    )
+
+
+def mandatory_caps(plan: Plan, goal: Goal) -> tuple[Cap, ...]:
+    """Return the goal's caps as they stand in a plan that is bound to it."""
+    caps = list(goal.caps)
+    for old, new in superseded_by(plan).items():
+        caps = [repoint_cap(cap, old, new) for cap in caps]
+    return tuple(caps)
+
+
+def template_gate_of(gate: GateId, goal: Goal) -> GateId | None:
+    """Return which of the goal's gates a bound plan's gate stands for, if any."""
+    root = GateId(gate.partition(GATE_ID_SEPARATOR)[0])
+    return root if any(root == mandatory.id for mandatory in goal.gates) else None
+
+
+def terminal_params(goal: Goal) -> dict[str, JsonObject]:
+    """Return, by tool, the parameters that the goal sets on terminal steps, as literals."""
+    if not goal.rules.terminal:
+        return {}
+    variables: JsonObject = {"inputs": goal.inputs, "goal": _goal_as_json(goal)}
+    now = goal.as_of or _EPOCH
+
+    def value_of(expression: str) -> Json:
+        return evaluate(expression, variables, now)
+
+    found: dict[str, JsonObject] = {}
+    for rule in goal.rules.terminal:
+        rendered = {name: escape_references(render(value, value_of)) for name, value in rule.params.items()}
+        found[rule.tool] = found.get(rule.tool, {}) | rendered
+    return found
+
+
+def escape_references(value: Json) -> Json:
+    """Return a value in which no text can be read as a reference: `${` becomes `$${`."""
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, list):
+        return [escape_references(item) for item in value]
+    if isinstance(value, dict):
+        return {name: escape_references(member) for name, member in value.items()}
+    return value
+
+
+def _goal_as_json(goal: Goal) -> JsonObject:
+    return {
+        "name": goal.name,
+        "job": goal.job,
+        "text": goal.text,
+        "output_tags": list(goal.output_tags),
+        "output_schema": goal.output_schema,
+    }
+
+
+def _with_terminal_params(plan: Plan, goal: Goal) -> tuple[Step, ...]:
+    by_tool = terminal_params(goal)
+    if not any(step.tool in by_tool for step in plan.steps):
+        return plan.steps
+    terminal = frozenset(PlanGraph.of(plan).terminal)
+    return tuple(
+        step.model_copy(update={"params": {**by_tool[step.tool], **step.params}})
+        if step.tool in by_tool and step.id in terminal
+        else step
+        for step in plan.steps
+    )
+
+
+def _with_gates(plan: Plan, goal: Goal) -> tuple[Gate, ...]:
+    taken = {gate.id for gate in plan.gates}
+    return (*plan.gates, *(gate for gate in mandatory_gates(plan, goal) if gate.id not in taken))
+
+
+def _repointed_gate(gate: Gate, replaced: Mapping[StepId, StepId]) -> Gate:
+    for old, new in replaced.items():
+        gate = repoint_gate(gate, old, new)
+    return gate
+
+
+def _gates_on_steps(gate: Gate, plan: Plan, replaced: Mapping[StepId, StepId]) -> list[Gate]:
+    if gate.on_tool is None:
+        return [gate]
+    return [
+        gate.model_copy(
+            update={"id": GateId(f"{gate.id}{GATE_ID_SEPARATOR}{step.id}"), "on": step.id, "on_tool": None}
+        )
+        for step in {step.id: step for step in plan.steps}.values()
+        if step.tool == gate.on_tool and step.id not in replaced
+    ]

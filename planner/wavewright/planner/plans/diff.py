@@ -1,0 +1,231 @@
+"""What changes between two plans, as people approve it and programs read it.
+
+A *diff* compares plans by step id: what is added, removed and changed field by field, and what that does to edges,
+waves, width and the expected length of the run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.hashing import plan_hash
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.estimates import expected_seconds
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.types import Json, JsonObject, PlanHash, StepId
+
+Edge = tuple[StepId, StepId]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One value that differs; `None` on a side where it is not there."""
+
+    path: str
+    old: Json
+    new: Json
+
+
+@dataclass(frozen=True, slots=True)
+class StepChange:
+    """A step that both plans have, with what differs."""
+
+    step: StepId
+    fields: tuple[FieldChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanShape:
+    """A plan's size."""
+
+    hash: PlanHash
+    steps: int
+    waves: int
+    max_parallelism: int
+    seconds: float
+    """Expected length of its critical path."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDiff:
+    """What changes from one plan to another."""
+
+    old: PlanShape
+    new: PlanShape
+    added: tuple[Step, ...]
+    removed: tuple[Step, ...]
+    changed: tuple[StepChange, ...]
+    edges_added: tuple[Edge, ...]
+    edges_removed: tuple[Edge, ...]
+    elsewhere: tuple[FieldChange, ...]
+    """Changes of inputs, gates, caps and the result; and of goals, where each plan stands in a job."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the plans do the same."""
+        return self.old.hash == self.new.hash and not self.elsewhere
+
+    def to_json(self) -> JsonObject:
+        """Return the diff for programs."""
+        return {
+            "old": _shape_as_json(self.old),
+            "new": _shape_as_json(self.new),
+            "added": [_step_as_json(step) for step in self.added],
+            "removed": [step.id for step in self.removed],
+            "changed": [
+                {"id": change.step, "fields": [_field_as_json(field) for field in change.fields]}
+                for change in self.changed
+            ],
+            "edges_added": [list(edge) for edge in self.edges_added],
+            "edges_removed": [list(edge) for edge in self.edges_removed],
+            "elsewhere": [_field_as_json(field) for field in self.elsewhere],
+        }
+
+    def __str__(self) -> str:
+        """Return the diff for people."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if self.is_empty:
+            yield "the plans do the same"
+            return
+        for step in self.added:
+            instead = f", instead of {step.supersedes}" if step.supersedes else ""
+            yield f"+ {step.id}: {step.tool}{instead}"
+            yield from (
+                f"    {name}: {_value_text(value)}"
+                for name, value in _step_as_json(step).items()
+                if name not in _SHOWN_FIELDS
+            )
+        yield from (f"- {step.id}: {step.tool}" for step in self.removed)
+        for change in self.changed:
+            yield f"~ {change.step}"
+            yield from (f"    {_change_text(field)}" for field in change.fields)
+        yield from (f"~ {_change_text(field)}" for field in self.elsewhere)
+        yield from (f"+ {before} -> {after}" for before, after in self.edges_added)
+        yield from (f"- {before} -> {after}" for before, after in self.edges_removed)
+        yield f"steps   {_metric_change(self.old.steps, self.new.steps)}"
+        yield f"waves   {_metric_change(self.old.waves, self.new.waves)}"
+        yield f"width   {_metric_change(self.old.max_parallelism, self.new.max_parallelism)}"
+        yield f"seconds {_metric_change(self.old.seconds, self.new.seconds)}"
+
+
+_SHOWN_FIELDS = frozenset({"id", "tool", "supersedes"})
+_TEXT_WIDTH = 80
+
+
+def diff_plans(
+    old: Plan, new: Plan, tools: Mapping[str, ToolSignature], goals: tuple[Goal, Goal] | None = None
+) -> PlanDiff:
+    """Return what changes from one plan to another; the prose of plans does not count.
+
+    `goals` are those of the two plans, where each is bound to one: their own differences count as well.
+    """
+    before, after = PlanGraph.of(old), PlanGraph.of(new)
+    return PlanDiff(
+        old=_plan_shape(old, before, tools),
+        new=_plan_shape(new, after, tools),
+        added=tuple(step for step in new.steps if step.id not in before.steps),
+        removed=tuple(step for step in old.steps if step.id not in after.steps),
+        changed=tuple(_step_changes(old, new)),
+        edges_added=tuple(edge for edge in after.edges if edge not in frozenset(before.edges)),
+        edges_removed=tuple(edge for edge in before.edges if edge not in frozenset(after.edges)),
+        elsewhere=(*_other_changes(old, new), *(_goal_changes(*goals) if goals is not None else ())),
+    )
+
+
+def _plan_shape(plan: Plan, graph: PlanGraph, tools: Mapping[str, ToolSignature]) -> PlanShape:
+    return PlanShape(
+        hash=plan_hash(plan),
+        steps=len(plan.steps),
+        waves=graph.depth,
+        max_parallelism=graph.width,
+        seconds=graph.critical_path(expected_seconds(plan, tools)).seconds,
+    )
+
+
+def _step_changes(old: Plan, new: Plan) -> Iterator[StepChange]:
+    before = {step.id: _step_as_json(step) for step in old.steps}
+    for step in new.steps:
+        if step.id in before:
+            fields = tuple(_differences(before[step.id], _step_as_json(step), ""))
+            if fields:
+                yield StepChange(step.id, fields)
+
+
+def _other_changes(old: Plan, new: Plan) -> Iterator[FieldChange]:
+    sides: list[JsonObject] = [
+        {
+            "inputs": plan.inputs,
+            "gates": {
+                str(gate.id): gate.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+                for gate in plan.gates
+            },
+            "caps": [cap.model_dump(mode="json") for cap in plan.caps],
+            "result": plan.result,
+        }
+        for plan in (old, new)
+    ]
+    yield from _differences(sides[0], sides[1], "")
+
+
+def _goal_changes(old: Goal, new: Goal) -> Iterator[FieldChange]:
+    sides = [goal.model_dump(mode="json", by_alias=True, exclude=_PLAN_FIELDS) for goal in (old, new)]
+    yield from _differences(sides[0], sides[1], "goal")
+
+
+_PLAN_FIELDS: Final = {"name", "job", "inputs", "gates", "caps"}
+"""What a bound plan has of its goal, and names."""
+
+
+def _differences(old: Json, new: Json, path: str) -> Iterator[FieldChange]:
+    """Yield the smallest differing parts; lists differ as wholes, because their items have no names."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in dict.fromkeys((*old, *new)):
+            below = f"{path}.{name}" if path else name
+            if name in old and name in new:
+                yield from _differences(old[name], new[name], below)
+            else:
+                yield FieldChange(below, old.get(name), new.get(name))
+    elif old != new or type(old) is not type(new):
+        yield FieldChange(path, old, new)
+
+
+def _step_as_json(step: Step) -> JsonObject:
+    return step.model_dump(mode="json", exclude_defaults=True, exclude={"why"})
+
+
+def _shape_as_json(shape: PlanShape) -> JsonObject:
+    return {
+        "hash": shape.hash,
+        "steps": shape.steps,
+        "waves": shape.waves,
+        "width": shape.max_parallelism,
+        "seconds": shape.seconds,
+    }
+
+
+def _field_as_json(field: FieldChange) -> JsonObject:
+    return {"path": field.path, "old": field.old, "new": field.new}
+
+
+def _change_text(field: FieldChange) -> str:
+    if field.old is None:
+        return f"{field.path}: {_value_text(field.new)} (added)"
+    if field.new is None:
+        return f"{field.path}: removed"
+    return f"{field.path}: {_value_text(field.old)} -> {_value_text(field.new)}"
+
+
+def _value_text(value: Json) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _TEXT_WIDTH else text[: _TEXT_WIDTH - 1] + "…"
+
+
+def _metric_change(old: float, new: float) -> str:
+    return f"{old:g}" if old == new else f"{old:g} -> {new:g}"

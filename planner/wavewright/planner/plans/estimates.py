@@ -1,0 +1,186 @@
+"""What an argument is known to be before anything runs.
+
+A value is *known* when it is a literal, or when its expressions read nothing but the inputs, or the items of a
+`for_each` that is known itself. Rules about targets and tags are held against known values only: what a tool will
+answer is proved by nobody.
+
+How long the steps of a plan may take, before any of them ran.
+
+An *estimate* is the tool's expected seconds, times the turns that a `for_each` needs where the length of its list is
+known. It orders ready steps, draws the critical path and compares plans; nothing is refused because of it.
+
+What the models that a plan calls may take, before any of it ran.
+
+An *estimate* is the sum of what the tools say that one call takes, times the items where a step runs once an item.
+Where the number of items is known to nobody yet, one is counted, and the estimate says *at least*.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from wavewright.planner.cel.embedded import reads
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.language.goals import Limits
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.graph import superseded_by
+from wavewright.planner.plans.uses import ExpressionUse, embedded_uses, holds_expression
+from wavewright.planner.types import Json, JsonObject, StepId
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MAX_ITEMS_INSPECTED = 1000
+
+_INPUT_ROOTS = frozenset({"inputs"})
+_ITEM_ROOTS = frozenset({"inputs", "item", "index"})
+
+
+def known_items(plan: Plan, step: Step) -> list[Json] | None:
+    """Return the list that a step runs over, where it is known."""
+    found = _value(step.for_each, {"inputs": plan.inputs}, _INPUT_ROOTS)
+    return found[0] if found and isinstance(found[0], list) else None
+
+
+def known_values(plan: Plan, step: Step, value: Json) -> Iterator[Json]:
+    """Yield what an argument is, once for each call of the step; nothing where it is not known."""
+    variables: JsonObject = {"inputs": plan.inputs}
+    once = _value(value, variables, _INPUT_ROOTS)
+    if once:
+        yield from once
+        return
+    for index, item in enumerate((known_items(plan, step) or [])[:_MAX_ITEMS_INSPECTED]):
+        yield from _value(value, {**variables, "item": item, "index": index}, _ITEM_ROOTS)
+
+
+def _value(value: Json, variables: JsonObject, roots: frozenset[str]) -> list[Json]:
+    """Return the value in a list of one, or nothing where it reads anything but these roots or cannot be had."""
+    if not holds_expression(value):
+        return [value]
+    from wavewright.planner.plans.expressions import evaluate, render
+
+    try:
+        if not all(_reads_only(use, roots) for use in _uses_in_value(value)):
+            return []
+        return [render(value, lambda expression: evaluate(expression, variables, _EPOCH))]
+    except ExpressionError:
+        return []
+
+
+def _uses_in_value(value: Json) -> Iterator[ExpressionUse]:
+    if isinstance(value, str):
+        yield from embedded_uses(value, "", "params")
+    elif isinstance(value, list):
+        for item in value:
+            yield from _uses_in_value(item)
+    elif isinstance(value, dict):
+        for member in value.values():
+            yield from _uses_in_value(member)
+
+
+def _reads_only(use: ExpressionUse, roots: frozenset[str]) -> bool:
+    return "now" not in use.expression and all(read.root in roots for read in reads(use.expression))
+
+
+_DEFAULT_SECONDS = 1.0
+
+
+def expected_seconds(
+    plan: Plan, tools: Mapping[str, ToolSignature], limits: Limits | None = None
+) -> dict[StepId, float]:
+    """Return the expected seconds of each step."""
+    at_once = limits or Limits()
+    return {step.id: _step_seconds(plan, step, tools.get(step.tool), at_once) for step in plan.steps}
+
+
+def _step_seconds(plan: Plan, step: Step, signature: ToolSignature | None, limits: Limits) -> float:
+    once = _DEFAULT_SECONDS if signature is None else signature.expected_seconds
+    items = known_items(plan, step) if step.for_each is not None else None
+    if items is None:
+        return once
+    bounds = (
+        limits.concurrency,
+        limits.tool_concurrency.get(step.tool),
+        step.concurrency,
+        None if signature is None else signature.concurrency,
+    )
+    return once * math.ceil(len(items) / min(bound for bound in bounds if bound is not None))
+
+
+_NO_ITEMS_DONE: Final[Mapping[StepId, int]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class StepEstimate:
+    """What one step may take."""
+
+    step: StepId
+    number: int
+    """Its place in the plan."""
+    calls: int
+    """Of the tool; each asks a model at least once."""
+    tokens: int
+    """Read and written, of all its calls."""
+    is_lower_bound: bool
+    """Whether the number of its items is not known yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEstimate:
+    """What a plan may take; steps that ask no model are left out."""
+
+    steps: tuple[StepEstimate, ...] = ()
+
+    @property
+    def calls(self) -> int:
+        """Calls of tools that ask models."""
+        return sum(step.calls for step in self.steps)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens, read and written."""
+        return sum(step.tokens for step in self.steps)
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether a step's number of items is not known yet."""
+        return any(step.is_lower_bound for step in self.steps)
+
+
+def estimate_plan_tokens(
+    plan: Plan,
+    tools: Mapping[str, ToolSignature],
+    *,
+    finished: Collection[StepId] = frozenset(),
+    items_done: Mapping[StepId, int] = _NO_ITEMS_DONE,
+) -> PlanEstimate:
+    """Return what the steps of a plan may take that are still to run.
+
+    Args:
+        plan: The plan.
+        tools: Signatures; a step whose tool is not among them counts as nothing.
+        finished: Steps that have run. One that another step supersedes does not run again either.
+        items_done: Of steps that run once an item and have not ended, how many items have run.
+    """
+    done = {*finished, *superseded_by(plan)}
+    found: list[StepEstimate] = []
+    for number, step in enumerate(plan.steps):
+        signature = tools.get(step.tool)
+        if signature is None or not signature.expected_tokens or step.id in done:
+            continue
+        known = _call_count(plan, step)
+        calls = 1 if known is None else max(0, known - items_done.get(step.id, 0))
+        found.append(StepEstimate(step.id, number, calls, signature.expected_tokens * calls, known is None))
+    return PlanEstimate(tuple(found))
+
+
+def _call_count(plan: Plan, step: Step) -> int | None:
+    """Return how many calls a step makes; None where that depends on an output."""
+    if step.for_each is None:
+        return 1
+    items = known_items(plan, step)
+    return None if items is None else len(items)

@@ -1,0 +1,320 @@
+"""What expressions give, as JSON Schemas.
+
+A *typed environment* knows what an expression may refer to; it reads and types expressions and evaluates none.
+
+The expression language of plans: CEL over JSON values.
+
+An *expression* is checked against JSON Schemas before a run (`TypedEnvironment`) and evaluated over values during
+it (`evaluate`, or `compile_dynamic` where one is called often). What the check accepts does not end in a type fault
+at run time, as long as the values are what their schemas promise.
+
+References: the `${…}` in a plan's strings.
+
+A *reference* is an expression between `${` and its closing brace. This part finds references in text, says what an
+expression reads, renders values that hold references, and points them at another step. Only what an author wrote
+is ever searched for `${`: a rendered value is never looked at again, so `${…}` inside data stays text.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from wavewright.planner.cel.embedded import (
+    EmbeddedExpression,
+    Read,
+    bare_expression,
+    iterate_strings,
+    join_references,
+    reads,
+    split_references,
+)
+from wavewright.planner.cel.errors import MAX_TEXT_LENGTH, ExpressionError, ExpressionErrorKind
+from wavewright.planner.cel.evaluator import Evaluator, compile_expression, exceeds_length
+from wavewright.planner.cel.functions import FUNCTIONS
+from wavewright.planner.cel.parser import MAX_EXPRESSION_BYTES, MAX_EXPRESSION_DEPTH, parse_expression
+from wavewright.planner.cel.paths import Variables, kind_name, plain_path
+from wavewright.planner.cel.reads import step_mentions
+from wavewright.planner.schemas.inference import TypeInference
+from wavewright.planner.schemas.views import self_contained_schema, without_cel_types
+from wavewright.planner.types import Json, JsonSchema
+
+
+class TypedEnvironment:
+    """What expressions may refer to, as JSON Schemas.
+
+    `inputs` is the schema of the plan's inputs, `steps` the schema of each step's output (of the whole list for a
+    step with `for_each`), `extra` those of further roots: `item`, `index`, `output`, `goal`.
+    """
+
+    def __init__(
+        self,
+        *,
+        inputs: JsonSchema,
+        steps: Mapping[str, JsonSchema],
+        extra: Mapping[str, JsonSchema] | None = None,
+    ) -> None:
+        self._steps = steps
+        self._roots: dict[str, JsonSchema] = {"inputs": inputs, **(extra or {})}
+        self._inference = TypeInference(self._roots, steps)
+
+    def with_extra(self, extra: Mapping[str, JsonSchema]) -> TypedEnvironment:
+        """Return an environment that has further roots, or other schemas for those of the same name."""
+        roots = {**self._roots, **extra}
+        return TypedEnvironment(inputs=roots.pop("inputs"), steps=self._steps, extra=roots)
+
+    def result_schema(self, expression: str) -> JsonSchema:
+        """Return a JSON Schema of the expression's result; `{}` where anything may come out.
+
+        Raises:
+            ExpressionFault: it is no expression, names what does not exist, or joins what does not fit.
+        """
+        tree = parse_expression(expression)
+        place = self._inference.infer(tree, expression)
+        if plain_path(tree, {}) is not None:
+            return self_contained_schema(place)
+        return without_cel_types(self_contained_schema(place))
+
+
+__all__ = [
+    "FUNCTIONS",
+    "MAX_EXPRESSION_BYTES",
+    "MAX_EXPRESSION_DEPTH",
+    "Evaluator",
+    "ExpressionError",
+    "ExpressionErrorKind",
+    "TypedEnvironment",
+    "Variables",
+    "compile_expression",
+    "evaluate",
+]
+
+
+def evaluate(expression: str, variables: Variables, now: dt.datetime) -> Json:
+    """Return the value of an expression for variables by root, such as `{"steps": {…}, "inputs": {…}}`.
+
+    Raises:
+        ExpressionFault: it is no expression, or has no value for these variables.
+    """
+    return compile_expression(expression)(variables, now)
+
+
+__all__ = [
+    "EmbeddedExpression",
+    "Read",
+    "Renderer",
+    "bare_expression",
+    "compile_render",
+    "iterate_strings",
+    "join_references",
+    "reads",
+    "rename_in_expression",
+    "rename_step",
+    "render",
+    "split_references",
+]
+
+
+def render(value: Json, evaluate: Callable[[str], Json]) -> Json:
+    """Return a value with its references replaced by what `evaluate` gives for them.
+
+    A string that is exactly one reference keeps the type of what it refers to; any other becomes text.
+
+    Raises:
+        ExpressionFault: a reference is not closed, cannot be evaluated, or puts null into text.
+    """
+    if isinstance(value, str):
+        if "${" not in value:
+            return value
+        parts = split_references(value)
+        if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
+            return evaluate(parts[0].expression)
+        return _join_rendered(
+            part if isinstance(part, str) else (part, evaluate(part.expression)) for part in parts
+        )
+    if isinstance(value, dict):
+        return {key: render(item, evaluate) for key, item in value.items()}
+    if isinstance(value, list):
+        return [render(item, evaluate) for item in value]
+    return value
+
+
+Renderer: TypeAlias = Callable[[Variables, dt.datetime], Json]
+"""Gives a value with its references replaced, for variables by root and the run's instant."""
+
+
+TextCompiler: TypeAlias = Callable[[str], Renderer | None]
+"""Gives the renderer of a text that holds a `${`; none where there is nothing to render."""
+
+
+def compile_render(value: Json, text: TextCompiler | None = None) -> Renderer:
+    """Return a renderer of a value, prepared for being called often.
+
+    It gives what `render` gives; parts without a reference are returned as they are and not copied.
+
+    Args:
+        value: What to render.
+        text: Compiles the texts in it that hold a `${`, where there is a shorter way than reading expressions.
+
+    Raises:
+        ExpressionFault: a reference is not closed, or holds no expression.
+    """
+    return _compile_value(value, text or _compile_text) or _constant_renderer(value)
+
+
+def _constant_renderer(value: Json) -> Renderer:
+    return lambda _variables, _now: value
+
+
+def _compile_value(value: Json, text: TextCompiler) -> Renderer | None:
+    """Return a renderer, or None where there is nothing to render."""
+    if isinstance(value, str):
+        return text(value) if "${" in value else None
+    if isinstance(value, dict):
+        return _compile_object(value, text)
+    if isinstance(value, list):
+        return _compile_list(value, text)
+    return None
+
+
+def _compile_object(value: dict[str, Json], text: TextCompiler) -> Renderer | None:
+    renderers = [
+        (key, renderer) for key, item in value.items() if (renderer := _compile_value(item, text)) is not None
+    ]
+    if not renderers:
+        return None
+    if len(renderers) == 1 and len(value) == 1:
+        only, sole_renderer = renderers[0]
+        return lambda variables, now: {only: sole_renderer(variables, now)}
+
+    def render_object(variables: Variables, now: dt.datetime) -> Json:
+        rendered = dict(value)
+        for key, renderer in renderers:
+            rendered[key] = renderer(variables, now)
+        return rendered
+
+    return render_object
+
+
+def _compile_list(value: list[Json], text: TextCompiler) -> Renderer | None:
+    renderers = [
+        (place, renderer)
+        for place, item in enumerate(value)
+        if (renderer := _compile_value(item, text)) is not None
+    ]
+    if not renderers:
+        return None
+
+    def render_list(variables: Variables, now: dt.datetime) -> Json:
+        rendered = list(value)
+        for place, renderer in renderers:
+            rendered[place] = renderer(variables, now)
+        return rendered
+
+    return render_list
+
+
+def _compile_text(value: str) -> Renderer | None:
+    parts = split_references(value)
+    if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
+        return compile_expression(parts[0].expression)
+    if not any(isinstance(part, EmbeddedExpression) for part in parts):
+        return _constant_renderer("".join(part for part in parts if isinstance(part, str)))
+    compiled = [
+        part if isinstance(part, str) else (part, compile_expression(part.expression)) for part in parts
+    ]
+
+    def render_text(variables: Variables, now: dt.datetime) -> Json:
+        return _join_rendered(
+            part if isinstance(part, str) else (part[0], part[1](variables, now)) for part in compiled
+        )
+
+    return render_text
+
+
+def _join_rendered(parts: Iterable[str | tuple[EmbeddedExpression, Json]]) -> str:
+    """Return text and the values of its references as one text."""
+    texts: list[str] = []
+    left = MAX_TEXT_LENGTH
+    for part in parts:
+        if isinstance(part, str):
+            text = part
+        else:
+            reference, value = part
+            if exceeds_length(value, left):
+                raise _text_too_long_error(reference)
+            text = _value_as_text(reference.expression, value, reference)
+        texts.append(text)
+        left -= len(text)
+    if left < 0:
+        raise _text_too_long_error(None)
+    return "".join(texts)
+
+
+def _text_too_long_error(reference: EmbeddedExpression | None) -> ExpressionError:
+    return ExpressionError(
+        "expression_too_large",
+        f"the text becomes longer than {MAX_TEXT_LENGTH:,} characters",
+        None if reference is None else reference.offset,
+        "give the value to the tool as it is: a string that is one reference alone",
+    )
+
+
+def _value_as_text(expression: str, value: Json, reference: EmbeddedExpression) -> str:
+    match value:
+        case str():
+            return value
+        case None:
+            raise ExpressionError(
+                "evaluation_failed",
+                f"'{expression.strip()}' is {kind_name(value)} and cannot be put into text",
+                reference.offset,
+                f'give another value for that case: {expression.strip()} != null ? … : "none"',
+            )
+        case float() if value.is_integer() and abs(value) < 1e15:
+            # As CEL's own string(): JSON does not tell 3.0 from 3.
+            return str(int(value))
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+def rename_step(value: Json, old: str, new: str) -> Json:
+    """Return a value whose references to step `old` are references to step `new`.
+
+    Only the name of the step changes: strings inside expressions, comments, other names and literal text stay.
+
+    Raises:
+        ExpressionFault: a reference is not closed, or holds no expression.
+    """
+    if isinstance(value, str):
+        if "${" not in value:
+            return value
+        parts = split_references(value)
+        return join_references(
+            tuple(
+                part
+                if isinstance(part, str)
+                else part._replace(expression=rename_in_expression(part.expression, old, new))
+                for part in parts
+            )
+        )
+    if isinstance(value, dict):
+        return {key: rename_step(item, old, new) for key, item in value.items()}
+    if isinstance(value, list):
+        return [rename_step(item, old, new) for item in value]
+    return value
+
+
+def rename_in_expression(expression: str, old: str, new: str) -> str:
+    """Return a bare expression that reads step `new` wherever it read step `old`.
+
+    Raises:
+        ExpressionFault: it is no expression.
+    """
+    renamed = expression
+    for mention in reversed(step_mentions(expression, old)):
+        name = f'"{new}"' if mention.quoted else new
+        renamed = renamed[: mention.start] + name + renamed[mention.end :]
+    return renamed

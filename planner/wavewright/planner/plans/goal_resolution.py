@@ -1,0 +1,346 @@
+"""Fold a job and its goal template into a goal.
+
+The job wins, field by field. Its `variables` and `benchmarks` become inputs under the names that the template gives
+them, and all inputs together fit the template's schema, or every reason why they do not is reported at its place
+in the job.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+
+from pydantic import ValidationError
+
+from wavewright.config.documents import Document, Source
+from wavewright.config.model_validation import model_faults
+from wavewright.planner.diagnostics.catalogue import CODE_OF
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    PlanError,
+    child_pointer,
+    diagnostic_from_fault,
+    locate_diagnostics,
+    make_diagnostic,
+    pointer_tokens,
+)
+from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.language.goals import Goal, GoalTemplate, Job
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.expressions import ExpressionError, evaluate, render
+from wavewright.planner.plans.uses import ExpressionText
+from wavewright.planner.schemas.validation import InvalidSchemaError, SchemaViolation, validator_of
+from wavewright.planner.types import GATE_ID_SEPARATOR, Json, JsonObject
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+_MERGED_FIELDS = frozenset({"limits", "targets", "rules"})
+"""Fields of a template that an override changes member by member; any other it replaces whole."""
+
+_MAX_GATE_ID_LENGTH = 63
+
+_CODE_OF_KEYWORD = {"required": "E105", "additionalProperties": "E104", "type": "E106"}
+
+
+def resolve_goal(
+    job: Job, template: GoalTemplate, document: Document | None = None, *, inputs_follow: bool = False
+) -> Goal:
+    """Return what a job asks for.
+
+    Args:
+        job: The request.
+        template: The kind of work that it names.
+        document: Where the job was read from, for the places of faults.
+        inputs_follow: A plan is checked before there is a job: nothing is said of the inputs.
+
+    Raises:
+        PlanError: the job overrides what does not exist, or its inputs do not fit.
+    """
+    template = _apply_overrides(job, template, document)
+    inputs, places, faults = _inputs(job, template)
+    faults += [] if inputs_follow else _input_faults(inputs, places, template)
+    if faults:
+        raise _plan_error(faults, document)
+    return Goal(
+        name=template.name,
+        job=job.name or template.name,
+        text=_goal_text(job, template, inputs, document, inputs_follow=inputs_follow),
+        inputs=inputs,
+        inputs_schema=template.inputs_schema,
+        targets=template.targets,
+        tools=template.available_tools,
+        thinking_level=template.thinking_level,
+        model_preference=template.model_preference,
+        output_tags=template.output_tags,
+        output_schema=template.output_schema,
+        rules=template.rules,
+        gates=template.gates,
+        caps=template.caps,
+        recipes=template.recipes,
+        schedule=template.schedule,
+        limits=template.limits,
+        auto_approve=template.auto_approve,
+        as_of=job.as_of,
+    )
+
+
+def goal_with_input(goal: Goal, text: str, name: str, value: Json) -> Goal:
+    """Return a goal with another value of one input, and its text anew.
+
+    Args:
+        goal: A resolved goal.
+        text: Its text before inputs were put into it.
+        name: The input.
+        value: Its value.
+
+    Raises:
+        PlanError: the inputs do not fit, or the text cannot be made of them.
+    """
+    inputs: JsonObject = {**goal.inputs, name: value}
+    faults: list[Diagnostic] = []
+    if goal.inputs_schema:
+        faults = [
+            make_diagnostic(
+                "E107",
+                child_pointer("/inputs", name),
+                f"the input {misfit.pointer or name!r} {misfit.message}",
+            )
+            for misfit in validator_of(goal.inputs_schema).violations(inputs)
+        ]
+    if faults:
+        raise _plan_error(faults, None)
+    variables: JsonObject = {"inputs": inputs}
+    try:
+        rendered = render(text, lambda expression: evaluate(expression, variables, goal.as_of or _EPOCH))
+    except ExpressionError as error:
+        raise _plan_error(
+            [make_diagnostic("E303", "/goal", f"the goal's text: {error.message}", error.hint)], None
+        ) from error
+    return goal.model_copy(
+        update={"inputs": inputs, "text": rendered if isinstance(rendered, str) else str(rendered)}
+    )
+
+
+def check_template(template: GoalTemplate, tools: Mapping[str, ToolSignature]) -> list[Diagnostic]:
+    """Return what is wrong with a goal template, with places in it: whatever it names has to exist."""
+    return [
+        *_template_tools(template, tools),
+        *_template_rules(template),
+        *_template_gates(template),
+        *_template_schemas(template),
+    ]
+
+
+def _apply_overrides(job: Job, template: GoalTemplate, document: Document | None) -> GoalTemplate:
+    if not job.overrides:
+        return template
+    merged: JsonObject = template.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    for name, value in job.overrides.items():
+        merged[name] = _merge_overrides(merged.get(name), value) if name in _MERGED_FIELDS else value
+    try:
+        return GoalTemplate.model_validate(merged, by_alias=True, by_name=False)
+    except ValidationError as error:
+        faults = [diagnostic_from_fault(found) for found in model_faults(error, merged, GoalTemplate)]
+        raise _plan_error([_relocated("/overrides", each) for each in faults], document) from error
+
+
+def _merge_overrides(old: Json, new: Json) -> Json:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old | {name: _merge_overrides(old.get(name), value) for name, value in new.items()}
+    return new
+
+
+def _relocated(pointer: str, diagnostic: Diagnostic) -> Diagnostic:
+    return make_diagnostic(diagnostic.code, pointer + diagnostic.pointer, diagnostic.message, diagnostic.hint)
+
+
+def _inputs(job: Job, template: GoalTemplate) -> tuple[JsonObject, dict[str, str], list[Diagnostic]]:
+    """Return the inputs, where each stands in the job, and which of them stand there twice."""
+    properties = template.inputs_schema.get("properties")
+    declared: JsonObject = properties if isinstance(properties, dict) else {}
+    inputs: JsonObject = {
+        name: part["default"]
+        for name, part in declared.items()
+        if isinstance(part, dict) and "default" in part
+    }
+    inputs |= job.inputs
+    places = {name: child_pointer("/inputs", name) for name in job.inputs}
+    faults: list[Diagnostic] = []
+    targets = (
+        ("variables", template.targets.variables, job.variables),
+        ("benchmarks", template.targets.benchmarks, job.benchmarks),
+    )
+    for field, name, given in targets:
+        if given and name in job.inputs:
+            faults.append(
+                make_diagnostic(
+                    "E107",
+                    child_pointer("/inputs", name),
+                    f"the input {name!r} is given twice: here and as {field!r}",
+                    f"keep {field!r}, or leave it out",
+                )
+            )
+        elif given or (name in declared and name not in inputs):
+            inputs[name] = list(given)
+            places[name] = f"/{field}"
+    return inputs, places, faults
+
+
+def _input_faults(inputs: JsonObject, places: Mapping[str, str], template: GoalTemplate) -> list[Diagnostic]:
+    if not template.inputs_schema:
+        return []
+    try:
+        misfits = validator_of(template.inputs_schema).violations(inputs)
+    except InvalidSchemaError as error:
+        hint = "mend the schema in the goal template"
+        return [
+            make_diagnostic(
+                "E107",
+                "/goal_template",
+                f"the inputs of {template.name!r} have no valid schema: {error}",
+                hint,
+            )
+        ]
+    return [_input_fault(misfit, places, template) for misfit in misfits]
+
+
+def _input_fault(misfit: SchemaViolation, places: Mapping[str, str], template: GoalTemplate) -> Diagnostic:
+    where = pointer_tokens(misfit.pointer)
+    code = _CODE_OF_KEYWORD.get(misfit.keyword, "E107")
+    if not where and misfit.name is not None:
+        name = misfit.name
+        if code == "E105":
+            given_as = {template.targets.variables: "variables", template.targets.benchmarks: "benchmarks"}
+            how = (
+                f"give it as {given_as[name]!r}"
+                if name in given_as
+                else f"add it to the job's 'inputs': {name}: …"
+            )
+            return make_diagnostic(
+                code, "/inputs", f"the job lacks the input {name!r}, which {template.name!r} needs", how
+            )
+        known = template.inputs_schema.get("properties")
+        hint = suggest_name(name, list(known), what="inputs") if isinstance(known, dict) else None
+        return make_diagnostic(code, places.get(name, ""), f"{template.name!r} takes no input {name!r}", hint)
+    if not where:
+        return make_diagnostic(code, "/inputs", f"the inputs of the job: the value {misfit.message}")
+    pointer = places.get(where[0], child_pointer("/inputs", where[0]))
+    for key in where[1:]:
+        pointer = child_pointer(pointer, key)
+    path = "".join(f"[{key}]" if key.isdecimal() else f".{key}" for key in where).removeprefix(".")
+    return make_diagnostic(
+        code, pointer, f"the input {path!r} {misfit.message}", f"see the inputs of {template.name!r}"
+    )
+
+
+def _goal_text(
+    job: Job, template: GoalTemplate, inputs: JsonObject, document: Document | None, *, inputs_follow: bool
+) -> str:
+    text = template.goal if job.goal is None else job.goal
+    variables: JsonObject = {"inputs": inputs}
+    try:
+        rendered = render(text, lambda expression: evaluate(expression, variables, job.as_of or _EPOCH))
+    except ExpressionError as error:
+        where = "/goal_template" if job.goal is None else "/goal"
+        code = CODE_OF.get(error.kind, "E303")
+        if inputs_follow and code == "E302" and _reads_declared(text, template):
+            # What it will be is the job's to say.
+            return text
+        raise _plan_error(
+            [make_diagnostic(code, where, f"the goal's text: {error.message}", error.hint)], document
+        ) from error
+    return rendered if isinstance(rendered, str) else str(rendered)
+
+
+def _reads_declared(text: str, template: GoalTemplate) -> bool:
+    """Whether every input that a goal's text reads is one of those that the template declares."""
+    declared = template.inputs_schema.get("properties")
+    names = declared if isinstance(declared, dict) else {}
+    found = [
+        reads for reads in ExpressionText("/goal", text, "result").reads.values() if isinstance(reads, tuple)
+    ]
+    return all(read.root != "inputs" or read.name in names for reads in found for read in reads)
+
+
+def _plan_error(faults: Sequence[Diagnostic], document: Document | None) -> PlanError:
+    if document is None:
+        return PlanError(faults, Source("<job>", ""))
+    return PlanError(locate_diagnostics(faults, document), document.source)
+
+
+def _template_tools(template: GoalTemplate, tools: Mapping[str, ToolSignature]) -> Iterator[Diagnostic]:
+    for number, tool in enumerate(template.available_tools):
+        if tool.name not in tools:
+            yield make_diagnostic(
+                "E201",
+                f"/available_tools/{number}/name",
+                f"the goal template allows {tool.name!r}, and there is no such tool",
+                suggest_name(tool.name, tools, what="tools"),
+            )
+
+
+def _template_rules(template: GoalTemplate) -> Iterator[Diagnostic]:
+    rules = template.rules
+    allowed = {tool.name for tool in template.available_tools}
+    named = [
+        *(("/rules/data_tools", name) for name in sorted(rules.data_tools)),
+        *(("/rules/analysis_tools", name) for name in sorted(rules.analysis_tools)),
+        *(("/rules/required_tools", name) for name in sorted(rules.required_tools)),
+        *((child_pointer("/rules/primary_params", name), name) for name in rules.primary_params),
+        *((f"/rules/terminal/{number}/tool", rule.tool) for number, rule in enumerate(rules.terminal)),
+        *(
+            (f"/gates/{number}/on_tool", gate.on_tool)
+            for number, gate in enumerate(template.gates)
+            if gate.on_tool
+        ),
+    ]
+    for pointer, name in named:
+        if name not in allowed:
+            yield make_diagnostic(
+                "E202",
+                pointer,
+                f"the goal template speaks of {name!r}, which it does not allow",
+                suggest_name(name, allowed, what="its tools"),
+            )
+
+
+def _template_gates(template: GoalTemplate) -> Iterator[Diagnostic]:
+    seen: set[str] = set()
+    for number, gate in enumerate(template.gates):
+        if GATE_ID_SEPARATOR in gate.id or len(gate.id) > _MAX_GATE_ID_LENGTH:
+            yield make_diagnostic(
+                "E123",
+                f"/gates/{number}/id",
+                f"a template's gate cannot be called {gate.id!r}",
+                f"use at most {_MAX_GATE_ID_LENGTH} characters without {GATE_ID_SEPARATOR!r}, "
+                "which joins its id and a step's",
+            )
+        if gate.id.lower() in seen:
+            yield make_diagnostic(
+                "E122", f"/gates/{number}/id", f"a second gate is called {gate.id!r}", "rename one of the two"
+            )
+        seen.add(gate.id.lower())
+    for number, recipe in enumerate(template.recipes):
+        if recipe.gate.lower() not in seen:
+            yield make_diagnostic(
+                "E407",
+                f"/recipes/{number}/gate",
+                f"a recipe is for the gate {recipe.gate!r}, which the template does not have",
+                suggest_name(recipe.gate, [gate.id for gate in template.gates], what="gates"),
+            )
+
+
+def _template_schemas(template: GoalTemplate) -> Iterator[Diagnostic]:
+    for field, schema in (
+        ("inputs_schema", template.inputs_schema),
+        ("output_schema", template.output_schema),
+    ):
+        try:
+            validator_of(schema or {})
+        except InvalidSchemaError as error:
+            yield make_diagnostic(
+                "E107",
+                f"/{field}",
+                f"this is no JSON Schema: {error}",
+                "references must stay inside the schema",
+            )

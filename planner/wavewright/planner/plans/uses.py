@@ -1,0 +1,230 @@
+"""Where a plan's expressions stand, and what they read.
+
+A *use* is one expression at one place: the pointer of the author's node and where in that node's text the
+expression begins. The graph, the checker and patches all go through here, so that they cannot disagree on what a
+step reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple, TypeAlias
+
+from wavewright.planner.cel.embedded import (
+    EmbeddedExpression,
+    Read,
+    bare_expression,
+    is_plain_path,
+    iterate_strings,
+    plain_read,
+    reads,
+    split_references,
+)
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.language.plan import Gate, Step
+from wavewright.planner.types import Json, StepId
+
+ExpressionRole: TypeAlias = Literal["params", "for_each", "when", "gate", "cap", "result"]
+
+CALL_ROLES: frozenset[ExpressionRole] = frozenset({"params", "gate"})
+"""Where expressions are asked once a call, so that a step with `for_each` has an `item` there."""
+
+
+class ExpressionUse(NamedTuple):
+    """One expression at one place."""
+
+    pointer: str
+    expression: str
+    start: int
+    """Where the expression begins in the text of its node."""
+    is_whole: bool
+    """Whether nothing else stands there, so that the value keeps its type."""
+    role: ExpressionRole
+
+
+@dataclass(frozen=True)
+class ExpressionText:
+    """One text that may hold expressions; what it reads is found out once."""
+
+    pointer: str
+    text: str
+    role: ExpressionRole
+
+    @cached_property
+    def reads(self) -> dict[ExpressionUse, tuple[Read, ...] | ExpressionError]:
+        """What each of its expressions reads, or why it cannot be read; nothing where a `${` is not closed."""
+        try:
+            uses = self.uses()
+        except ExpressionError:
+            return {}
+        return {use: _reads_or_error(use.expression) for use in uses}
+
+    def uses(self) -> list[ExpressionUse]:
+        """Return its expressions.
+
+        Raises:
+            ExpressionFault: a `${` is not closed; the fault's offset is one of the text.
+        """
+        if self.role in _BARE_ROLES:
+            return [condition_use(self.text, self.pointer, self.role)]
+        return embedded_uses(self.text, self.pointer, self.role)
+
+
+_BARE_ROLES: frozenset[ExpressionRole] = frozenset({"when", "gate", "cap"})
+"""Roles whose texts are expressions without `${…}`."""
+
+
+def embedded_uses(text: str, pointer: str, role: ExpressionRole) -> list[ExpressionUse]:
+    """Return the expressions that a text embeds as `${…}`.
+
+    Raises:
+        ExpressionFault: a `${` is not closed.
+    """
+    if "${" not in text:
+        return []
+    parts = split_references(text)
+    whole = len(parts) == 1
+    return [
+        ExpressionUse(pointer, part.expression, part.offset, whole, role)
+        for part in parts
+        if isinstance(part, EmbeddedExpression)
+    ]
+
+
+def condition_use(text: str, pointer: str, role: ExpressionRole) -> ExpressionUse:
+    """Return the expression of a field that holds bare CEL; a `${…}` around all of it is taken off.
+
+    Raises:
+        ExpressionFault: it begins as `${…}` and is not closed.
+    """
+    bare = bare_expression(text)
+    return ExpressionUse(pointer, bare.expression, bare.offset, is_whole=True, role=role)
+
+
+def step_texts(step: Step, number: int) -> tuple[ExpressionText, ...]:
+    """Return every text of a plan's step that may hold an expression, in the order of its fields."""
+    params = step.params if holds_expression(step.params) else None
+    if params is None and step.for_each is None and step.when is None:
+        return ()
+    pointer = f"/steps/{number}"
+    texts = [
+        ExpressionText(place, text, "params")
+        for place, text in iterate_strings(params, f"{pointer}/params")
+        if "${" in text
+    ]
+    texts += [
+        ExpressionText(place, text, "for_each")
+        for place, text in iterate_strings(step.for_each, f"{pointer}/for_each")
+    ]
+    if step.when is not None:
+        texts.append(ExpressionText(f"{pointer}/when", step.when, "when"))
+    return tuple(texts)
+
+
+def step_reads(step: Step) -> tuple[StepId, ...]:
+    """Return the ids of the steps that a step's expressions read, in the text's order; a faulty one reads nothing."""
+    texts = list[tuple[str, ExpressionRole]]()
+    texts.extend((text, "params") for text in _texts_with_references(step.params))
+    texts.extend((text, "for_each") for text in _texts_with_references(step.for_each))
+    if step.when is not None:
+        texts.append((step.when, "when"))
+    return tuple(dict.fromkeys(name for text, role in texts for name in _step_ids_in(text, role)))
+
+
+def fields_read(reader: Step, step: StepId) -> frozenset[str] | None:
+    """Return the fields of a step's output that another step's expressions read, or None where one reads all of it."""
+    fields = set[str]()
+    for text in step_texts(reader, 0):
+        for use, found in text.reads.items():
+            if isinstance(found, ExpressionError) or all(
+                (read.root, read.name) != ("steps", step) for read in found
+            ):
+                continue
+            path = use.expression.split(".") if is_plain_path(use.expression) else []
+            if len(path) < _NAMES_TO_FIELD:
+                return None
+            fields.add(path[_NAMES_TO_FIELD - 1])
+    return frozenset(fields)
+
+
+_NAMES_TO_FIELD = 3
+"""Names of a path, such as `steps.prices.close`, that reads a field of an output."""
+
+
+def texts_read(texts: tuple[ExpressionText, ...]) -> tuple[StepId, ...]:
+    """Return the ids of the steps that texts read, in their order; a faulty one reads nothing."""
+    if not texts:
+        return ()
+    return tuple(dict.fromkeys(name for text in texts for name in _steps_read_by(text)))
+
+
+def gate_reads(gate: Gate) -> frozenset[StepId]:
+    """Return the ids of the steps that a gate's check reads."""
+    return (
+        frozenset()
+        if gate.check is None
+        else frozenset(_steps_read_by(ExpressionText("", gate.check, "gate")))
+    )
+
+
+def condition_reads(condition: str) -> frozenset[StepId]:
+    """Return the ids of the steps that a bare expression reads."""
+    return frozenset(_steps_read_by(ExpressionText("", condition, "cap")))
+
+
+def value_reads(value: Json) -> frozenset[StepId]:
+    """Return the ids of the steps that the expressions in a value read."""
+    found: set[StepId] = set()
+    for place, text in iterate_strings(value):
+        found.update(_steps_read_by(ExpressionText(place, text, "result")))
+    return frozenset(found)
+
+
+def holds_expression(value: Json) -> bool:
+    """Return whether any text in a value holds a `${` (an escaped one counts too)."""
+    return bool(_texts_with_references(value))
+
+
+def _texts_with_references(value: Json) -> Sequence[str]:
+    """Return the texts in a value that hold a `${`, in the value's order; asked of every step of every plan."""
+    if isinstance(value, str):
+        return (value,) if "${" in value else ()
+    if isinstance(value, dict):
+        value = [*value.values()]
+    if not isinstance(value, list):
+        return ()
+    found: list[str] = []
+    for item in value:
+        if isinstance(item, str):
+            if "${" in item:
+                found.append(item)
+        elif isinstance(item, dict | list):
+            found += _texts_with_references(item)
+    return found
+
+
+def _step_ids_in(text: str, role: ExpressionRole) -> Iterable[StepId]:
+    """Return what `_reads_of` does, without keeping the reads: most texts are one plain path."""
+    if role not in _BARE_ROLES and text.startswith("${") and text.endswith("}"):
+        plain = plain_read(text[2:-1])
+        if plain is not None:
+            return (StepId(plain.name),) if plain.root == "steps" and plain.name is not None else ()
+    return _steps_read_by(ExpressionText("", text, role))
+
+
+def _steps_read_by(text: ExpressionText) -> Iterator[StepId]:
+    for found in text.reads.values():
+        if isinstance(found, ExpressionError):
+            continue
+        for read in found:
+            if read.root == "steps" and read.name is not None:
+                yield StepId(read.name)
+
+
+def _reads_or_error(expression: str) -> tuple[Read, ...] | ExpressionError:
+    try:
+        return reads(expression)
+    except ExpressionError as found:
+        return found

@@ -1,0 +1,152 @@
+"""Budgets: what models may cost, for a run, a job and a day.
+
+Before a model is asked, what it may cost at most is *reserved*; afterwards the reservation is *settled* with what it
+did cost. A reservation counts as spent until it is settled, in this process and in every other, before a crash and
+after it: so no budget is overshot by more than the calls that were under way.
+
+What is left of the budgets, for whoever decides whether something is worth beginning.
+
+An *allowance* is a snapshot of the budgets of run, job, day and step for one role: a plan is held against it before
+it starts, and people are shown it. It promises nothing: others spend at the same time, and only a reservation holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from wavewright.planner.language.plan import Budget
+from wavewright.planner.ports.model_port import ModelUse, Role
+from wavewright.planner.types import RunId, StepId
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """What was spent, or may be."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    """US dollars; what has no known price counts as nothing here and cannot be asked for under a budget of money."""
+    seconds: float = 0.0
+    """Time of model calls."""
+
+    def __add__(self, other: Spend) -> Spend:
+        return Spend(
+            self.calls + other.calls,
+            self.tokens + other.tokens,
+            self.usd + other.usd,
+            self.seconds + other.seconds,
+        )
+
+    def __sub__(self, other: Spend) -> Spend:
+        return Spend(
+            self.calls - other.calls,
+            self.tokens - other.tokens,
+            self.usd - other.usd,
+            self.seconds - other.seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetScope:
+    """Whose money it is."""
+
+    run: RunId | None = None
+    job: str | None = None
+    step: StepId | None = None
+    role: Role = "worker"
+    step_budget: Budget | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Something reserved and not settled yet; `id` is the purse's own."""
+
+    id: int
+    scope: BudgetScope
+    amount: Spend
+
+
+class BudgetExceeded(Exception):
+    """A reservation would go over a budget; the message names which, what is left and what was asked for."""
+
+    def __init__(self, message: str, *, scope: str, hint: str) -> None:
+        super().__init__(message)
+        self.scope = scope
+        """`run`, `job`, `day` or `step`."""
+        self.hint = hint
+
+
+class CallDeferred(Exception):
+    """A call is not refused but put off: the purse has had whoever asks stopped, and is asked again another day."""
+
+
+class CallHistory(Protocol):
+    """How long model calls took before, in this run and in others."""
+
+    async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
+        """Return the seconds of the latest answered calls of a model in a role; nothing where there were none."""
+        ...
+
+
+class BudgetStore(CallHistory, Protocol):
+    """Keeps the budgets; every call is one durable transaction."""
+
+    def limit_run(self, run: RunId, budget: Budget | None) -> None:
+        """Hold a run to its goal's own budget, beside the configured ones."""
+        ...
+
+    async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
+        """Put something aside.
+
+        Raises:
+            OverBudget: it is more than is left; nothing was put aside then.
+            PutOff: the same, and whoever asks is being stopped.
+        """
+        ...
+
+    async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
+        """Replace a reservation by what it came to and remember the use; repeating it changes nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RemainingBudget:
+    """What is left of one budget, never less than nothing; `None` where the budget sets no such bound."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+    """US dollars."""
+    seconds: float | None = None
+    """Time of model calls."""
+    spent: Spend = field(default_factory=Spend)
+    """What was spent of it or is put aside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What is left of every budget that a call would count towards."""
+
+    run: RemainingBudget = field(default_factory=RemainingBudget)
+    """Less what is held back for review and recovery, where the role is another."""
+    job: RemainingBudget = field(default_factory=RemainingBudget)
+    day: RemainingBudget = field(default_factory=RemainingBudget)
+    step: RemainingBudget = field(default_factory=RemainingBudget)
+    usd_per_1000_tokens: float | None = None
+    """Price of 1,000 tokens of the model that a worker would ask; None where it is not known, or no budget asks."""
+
+    @property
+    def bounds_usd(self) -> bool:
+        """Whether one of the budgets is of money."""
+        return any(left.usd is not None for left in (self.run, self.job, self.day, self.step))
+
+
+class InspectableBudgetStore(BudgetStore, Protocol):
+    """A purse that one may look into."""
+
+    async def left(self, account: BudgetScope) -> Allowance:
+        """Return what an account could still reserve, and what was spent."""
+        ...

@@ -1,0 +1,341 @@
+"""Language models as the rooms see them: a port, and the plain data that goes through it.
+
+A *model call* is one question to a language model; its *use* is what it cost. Who answers (a provider, a chain of
+them, a cassette) is decided behind the port, so that nothing above it imports a provider's library or holds a key.
+Whatever a model says comes back as text that its asker must read: nothing here is trusted.
+
+Questions that are larger than a model's context, asked once more with less.
+
+A *smaller question* is the same question with less of its data. It is asked once: what is still too large is an error.
+
+What was answered in a run, so that a run that was interrupted does not ask for it again.
+
+A *kept answer* is one answer of a model, or one output of a tool in an agent's hands, under a key made of what was
+asked. It is durable before anything is done with it, and given out again, once each and in their order, when the same
+run asks the same again. What was never kept is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol, TypeAlias, TypeVar
+
+from wavewright.config.redaction import Redactor
+from wavewright.planner.diagnostics.rendering import cut_middle
+from wavewright.planner.language.goals import ThinkingLevel
+from wavewright.planner.language.plan import Budget
+from wavewright.planner.types import Json, JsonObject, JsonSchema, RunId, StepId
+
+Role: TypeAlias = Literal["planner", "recovery", "reviewer", "judge", "agent", "worker"]
+"""Who asks: `worker` spends worker tokens, every other role orchestrator tokens."""
+
+ModelOutcome: TypeAlias = Literal["answered", "refused", "truncated", "failed", "timeout", "over_budget"]
+
+ModelErrorKind: TypeAlias = Literal[
+    "unreachable", "overloaded", "denied", "refused", "bad_answer", "timeout", "over_budget", "over_context"
+]
+"""Why there is no answer. `denied` (a bad key, no right) and `refused` are never tried again as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """An earlier answer of the same conversation, and what was replied to it."""
+
+    answer: str
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One question to a language model."""
+
+    role: Role
+    name: str
+    """What asks, for the record: `planner`, a gate's id, a worker's name."""
+    instructions: str
+    prompt: str
+    turns: tuple[Turn, ...] = ()
+    """What was said before, oldest first; the model sees prompt, answer, reply, answer, reply."""
+    schema: JsonSchema | None = None
+    """JSON Schema that the answer should fit, by whatever way the provider has; plain text where absent."""
+    schema_name: str = "answer"
+    preference: str = "auto"
+    """A model preference of the goal, or a whole model name."""
+    thinking: ThinkingLevel = "medium"
+    max_tokens: int | None = None
+    """Ceiling of the answer's tokens; the configured one where absent."""
+    timeout: float | None = None
+    """Seconds for the whole call, its retries included; the configured one where absent."""
+    rung: str = ""
+    """The rung of the ladder that asks."""
+    run: RunId | None = None
+    job: str | None = None
+    step: StepId | None = None
+    index: int | None = None
+    budget: Budget | None = None
+    """What the step may spend, beside the budgets of run, job and day."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """What one model call cost, whether or not it was answered."""
+
+    role: Role
+    name: str
+    model: str
+    """The model that answered, or the first that was asked."""
+    outcome: ModelOutcome
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float | None = None
+    """None where no price is known."""
+    seconds: float = 0.0
+    attempts: int = 1
+    """Requests made, repeated ones and those of fallback models included."""
+    is_estimated: bool = False
+    """Whether the tokens are an estimate, because the provider sent no believable count."""
+    rung: str = ""
+    step: StepId | None = None
+    index: int | None = None
+    input_chars: int = 0
+    """Size of what was asked: what timeouts adapt to."""
+    message: str = ""
+    """Why there was no answer."""
+    is_implausible: bool = False
+    """Whether the provider claims far more tokens than were asked and answered; they count all the same."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens read and written."""
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCall:
+    """A call of a tool as a model wrote it: neither the name nor the arguments are to be trusted."""
+
+    name: str
+    arguments: str
+    """JSON, or what the model took for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """What a model said."""
+
+    text: str
+    """The answer as it came: JSON where a schema was given and the model kept to it, else its words."""
+    use: ModelUse
+    is_truncated: bool = False
+    """Whether the answer was cut off: at its ceiling of tokens, or by a stream that ended early."""
+    calls: tuple[NamedCall, ...] = ()
+    """Tools that it called instead of answering."""
+    has_met_ceiling: bool = False
+    """Whether it was cut off at its ceiling of tokens, so that a higher one may bring the rest."""
+
+
+class ModelError(Exception):
+    """There is no answer; `hint` says what would mend that. Never holds a key or a prompt."""
+
+    def __init__(
+        self,
+        kind: ModelErrorKind,
+        message: str,
+        *,
+        hint: str | None = None,
+        use: ModelUse | None = None,
+        retry_after: float | None = None,
+        is_of_provider: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.kind: ModelErrorKind = kind
+        self.hint = hint
+        self.use = use
+        self.retry_after = retry_after
+        """Seconds that the provider asked to wait, where it did."""
+        self.is_of_provider = is_of_provider
+        """Whether any other question would fail for the same reason: a bad key, a rate limit, no connection."""
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same question may be answered later."""
+        return self.kind in {"unreachable", "overloaded", "timeout", "bad_answer"}
+
+
+@dataclass(frozen=True, slots=True)
+class LoopTool:
+    """A tool that an agent may call in its loop; `call` validates, limits and records."""
+
+    name: str
+    description: str
+    input_schema: JsonSchema
+    call: Callable[[JsonObject], Awaitable[Json]]
+    """Raises `LoopToolError` with a text for the model."""
+
+
+class LoopToolError(Exception):
+    """What an agent is told of a call that failed or was not allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopLimits:
+    """Ends of an agent's loop."""
+
+    requests: int = 10
+    """Questions to the model."""
+    tool_calls: int = 30
+    """Calls of tools in all; those of one answer beyond it are refused, none of them is made."""
+
+
+OnUse: TypeAlias = Callable[[ModelUse], None]
+"""Told of every call's cost as soon as it is settled, answered or not."""
+OnText: TypeAlias = Callable[[str], None]
+"""Told of every piece of an answer as it comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """Which model would be asked, and why that one."""
+
+    model: str
+    """`provider:name`."""
+    why: str
+    fallbacks: tuple[str, ...] = field(default=())
+
+
+class ModelClient(Protocol):
+    """Whoever answers model calls. Budgets, retries, rates, clocks and redaction are behind it."""
+
+    async def ask(
+        self, call: ModelCall, *, on_use: OnUse | None = None, on_text: OnText | None = None
+    ) -> ModelAnswer:
+        """Return the answer; `on_text` streams it.
+
+        Raises:
+            ModelError: there is none, in the end.
+        """
+        ...
+
+    async def work(
+        self,
+        call: ModelCall,
+        tools: Sequence[LoopTool],
+        limits: LoopLimits,
+        *,
+        on_use: OnUse | None = None,
+    ) -> ModelAnswer:
+        """Let a model call tools in a loop until it answers; its last words, where a limit ends the loop.
+
+        Raises:
+            ModelError: there is no answer, in the end.
+        """
+        ...
+
+    def choose(self, preference: str, role: Role) -> ModelChoice:
+        """Return which model a call would go to.
+
+        Raises:
+            ModelError: the preference names none; the hint lists those there are.
+        """
+        ...
+
+
+__all__ = ["ask_with_smaller_prompt"]
+
+T = TypeVar("T")
+
+
+async def ask_with_smaller_prompt(
+    ask: Callable[[ModelCall], Awaitable[T]], call: ModelCall, less: Callable[[], Awaitable[ModelCall]]
+) -> T:
+    """Return what asking gives; a question that the model's context has no room for is asked once more with less.
+
+    Args:
+        ask: Asks a question.
+        call: The whole question.
+        less: Makes the smaller question.
+
+    Raises:
+        ModelError: there is no answer; of kind `over_context` also where less is not smaller.
+    """
+    try:
+        return await ask(call)
+    except ModelError as error:
+        if error.kind != "over_context":
+            raise
+        smaller = await less()
+        if _prompt_length(smaller) >= _prompt_length(call):
+            raise
+    return await ask(smaller)
+
+
+def _prompt_length(call: ModelCall) -> int:
+    return len(call.prompt) + sum(len(turn.answer) + len(turn.reply) for turn in call.turns)
+
+
+MAX_QUESTION_LENGTH: Final = 16_000
+
+
+@dataclass(frozen=True, slots=True)
+class ModelQuestion:
+    """What a model was asked, for whoever reads the journal."""
+
+    role: str
+    name: str
+    text: str
+    """Without secrets; beginning and end where it is longer than `MAX_QUESTION_CHARS`."""
+    step: StepId | None = None
+    index: int | None = None
+
+
+def model_question(call: ModelCall, text: str, redactor: Redactor) -> ModelQuestion:
+    """Return the question that a call puts with this text, without its secrets."""
+    # Cut first, a secret could lose the end by which it is known.
+    said = cut_middle(redactor.redact(text), MAX_QUESTION_LENGTH)
+    return ModelQuestion(call.role, call.name, said, call.step, call.index)
+
+
+class ReplayCache(Protocol):
+    """Kept answers of runs."""
+
+    async def load(self, run: RunId) -> None:
+        """Take in what was kept for a run, before it goes on."""
+        ...
+
+    def evict(self, run: RunId) -> None:
+        """Let go of what was learnt for a run that is not worked on any more."""
+        ...
+
+    def get(self, run: RunId, key: str) -> JsonObject | None:
+        """Return the next kept answer of the run under the key, which then is given out no more; None for none."""
+        ...
+
+    async def put(
+        self, run: RunId, key: str, answer: JsonObject, question: ModelQuestion | None = None
+    ) -> None:
+        """Keep an answer that was got now, and what was asked; it is durable when this returns."""
+        ...
+
+
+class NullReplayCache:
+    """Keeps nothing: for what is no run, and where no journal is."""
+
+    async def load(self, run: RunId) -> None:
+        """Learn nothing."""
+
+    def evict(self, run: RunId) -> None:
+        """Know nothing to let go of."""
+
+    def get(self, run: RunId, key: str) -> JsonObject | None:
+        """Know nothing."""
+        del run, key
+        return None
+
+    async def put(
+        self, run: RunId, key: str, answer: JsonObject, question: ModelQuestion | None = None
+    ) -> None:
+        """Keep nothing."""
+
+
+NULL_REPLAY_CACHE: Final[ReplayCache] = NullReplayCache()

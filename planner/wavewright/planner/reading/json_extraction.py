@@ -1,0 +1,345 @@
+"""What of a language model's raw answer is JSON.
+
+An *answer* is prose, code fences and reasoning with JSON in between. A *find* is one JSON value in it. Prose is
+passed over; a value that holds anything of a plan and cannot be read to its end is never passed over, because what
+is left of a broken plan must not be taken for a whole one. One pass, linear in the answer.
+
+Every JSON value in a text that is not all JSON: prose, code fences, several objects, broken ones.
+
+A *found value* is a value with its place in the text. Where a value is broken, the values inside of it are looked
+for, and the text's author can be told what was not read and why. Whoever must know that nothing is missing (a plan
+is never put together from pieces) asks the reader of plans instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from wavewright.config.documents import ReadLimits, decode
+from wavewright.config.json_scanner import FENCE, JsonScanner, Note, ScanError
+from wavewright.config.sources import (
+    DocumentError,
+    DocumentFault,
+    Node,
+    ObjectNode,
+    ScalarNode,
+    Source,
+    Span,
+    iterate_nodes,
+    plain_value,
+)
+from wavewright.planner.types import Json, JsonObject
+
+_GAP = "(?:[ \t\n\r\ufeff\u200b-\u200d\u2060\u00a0\u202f]++|(?:#|//)[^\n]{0,400}+\n|/\\*[^*]{0,400}+\\*/)*"
+_QUOTE = "[\"'\u201c\u201d\u201e\u2018\u2019]"
+_NO_QUOTE = "[^\"'\u201c\u201d\u201e\u2018\u2019\n]"
+_KEY = f"(?:{_QUOTE}{_NO_QUOTE}{{0,80}}+{_QUOTE}|[A-Za-z_$][A-Za-z0-9_$]{{0,80}}+)"
+_START = re.compile(
+    # reasoning
+    r"(?P<think><think\b[^<>]{0,80}>)"
+    # an object: `{` with a key and its colon, or nothing, behind it, or the end of the answer
+    rf"|\{{(?={_GAP}(?:\}}|{_KEY}{_GAP}(?::|\Z)|{_QUOTE}{_NO_QUOTE}{{0,400}}+\Z|\Z))"
+    # a list: `[` with what may begin a value behind it
+    rf"|\[(?={_GAP}(?:[\[\]{{0-9tfnTFN-]|{_QUOTE}|\Z))"
+    # JSON in a string
+    r'|"(?=[ \t\n\r]*+[\[{][ \t\n\r]*+\\")',
+    re.IGNORECASE,
+)
+_THINK_END = re.compile(r"</think\s{0,80}>", re.IGNORECASE)
+_FIRST = re.compile(r"\s*+(?=[\[{\"])")
+_PLAN_WORD = re.compile(r"steps|tool|depends|params", re.IGNORECASE)
+_ELIDED = re.compile(r"\.\.\.|…")
+_SURPLUS = re.compile(r"(?:[ \t\n\r]*+[}\]])+")
+_CONTINUES = re.compile(rf"{_GAP},{_GAP}(?:{_QUOTE}|[\[{{]|[A-Za-z_$][A-Za-z0-9_$]{{0,80}}+{_GAP}:)")
+_KEY_BEFORE = re.compile(rf"(?:{_QUOTE}|\bsteps)[ \t\n\r]*+:[ \t\n\r]*+\Z", re.IGNORECASE)
+
+MAX_VALUES = 1000
+"""No honest answer holds more pieces of JSON, whole or broken; it bounds the time that a hostile one takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonMatch:
+    """One JSON value of an answer."""
+
+    node: Node
+    start: int
+    end: int
+    notes: tuple[Note, ...]
+    faults: tuple[DocumentFault, ...]
+    unclosed: tuple[ObjectNode, ...]
+    """Objects that the end of the answer, or of its code fence, closed; innermost first."""
+    surplus: int | None
+    """Where closing brackets that close nothing stand behind the value."""
+
+    @property
+    def resembles_plan(self) -> bool:
+        """Whether some key is one that plans have."""
+        return any(
+            _PLAN_WORD.search(key)
+            for node in iterate_nodes(self.node)
+            if isinstance(node, ObjectNode)
+            for key in node.members
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenJson:
+    """Something that begins like a JSON value and is none."""
+
+    fault: DocumentFault
+    faults: tuple[DocumentFault, ...]
+    """What else was wrong before that."""
+    broken_at: int
+    read_until: int
+    """How far it was read."""
+
+
+@dataclass(slots=True)
+class AnswerJson:
+    """An answer, taken apart."""
+
+    matches: list[JsonMatch]
+    reasoning_starts: list[int]
+    """Where reasoning begins."""
+    broken: DocumentFault | None = None
+    """Why the last value that could not be read could not; it holds nothing of a plan."""
+    read_until: int = 0
+    """How far that value was read."""
+
+
+def parse_answer(source: Source, max_depth: int) -> AnswerJson:
+    """Find the JSON values of an answer.
+
+    Raises:
+        DocumentError: something of a plan cannot be read to its end, or anything is nested too deeply.
+    """
+    answer = AnswerJson([], [])
+    for attempt, start in enumerate(_value_starts(source, answer)):
+        if attempt == MAX_VALUES:
+            message = f"the answer holds more than {MAX_VALUES} pieces of JSON"
+            raise DocumentError(source, (DocumentFault("not_json", message, Span(start, start + 1)),))
+        _read_next(source, start, max_depth, answer)
+    return answer
+
+
+def _value_starts(source: Source, answer: AnswerJson) -> Iterator[int]:
+    """Yield where values may begin, behind what was read already and outside of reasoning."""
+    first = first_start(source.text)
+    if first is not None:
+        yield first
+    position = _next_position(answer)
+    while (start := next_start(source, position, answer.reasoning_starts)) is not None:
+        yield start
+        position = max(start + 1, _next_position(answer))
+
+
+def first_start(text: str) -> int | None:
+    """Return where a value stands that an answer begins with; it is tried whatever its first key looks like."""
+    first = _FIRST.match(text)
+    return None if first is None else first.end()
+
+
+def next_start(source: Source, position: int, thoughts: list[int]) -> int | None:
+    """Return where the next value may begin, passing over reasoning, whose places are added to `thoughts`.
+
+    Raises:
+        DocumentError: the answer ends inside its reasoning.
+    """
+    while (match := _START.search(source.text, position)) is not None:
+        if not match["think"]:
+            return match.start()
+        end = _THINK_END.search(source.text, match.end())
+        if end is None:
+            fault = DocumentFault("truncated", "the answer ends inside its reasoning", Span(*match.span()))
+            raise DocumentError(source, (fault,))
+        thoughts.append(match.start())
+        position = end.end()
+    return None
+
+
+def _next_position(answer: AnswerJson) -> int:
+    """Return where to look on: behind the last value, or where the last attempt failed."""
+    return max(answer.read_until, answer.matches[-1].end if answer.matches else 0)
+
+
+def _read_next(source: Source, start: int, max_depth: int, answer: AnswerJson) -> None:
+    read = read_value(source, start, max_depth)
+    if isinstance(read, BrokenJson):
+        fault = read.fault
+        if fault.kind == "too_deep" or _is_broken_plan(source.text, start, read.read_until, read.broken_at):
+            raise DocumentError(source, (*read.faults, fault))
+        answer.broken, answer.read_until = fault, read.read_until
+        return
+    if read.resembles_plan:
+        _check_surroundings(source, read)
+    answer.matches.append(read)
+
+
+def read_value(source: Source, start: int, max_depth: int) -> JsonMatch | BrokenJson:
+    """Read the one value that begins at a place of an answer, with the closing brackets behind it."""
+    scanner = JsonScanner(source.text, start=start, max_depth=max_depth, lenient=True)
+    try:
+        node = scanner.value()
+    except ScanError as error:
+        reached = max(error.offset, scanner.position)
+        return BrokenJson(error.fault, tuple(scanner.faults), error.offset, reached)
+    surplus = _SURPLUS.match(source.text, scanner.position)
+    return JsonMatch(
+        node,
+        start,
+        surplus.end() if surplus is not None else scanner.position,
+        tuple(scanner.notes),
+        tuple(scanner.faults),
+        tuple(scanner.unclosed),
+        surplus.start() if surplus is not None else None,
+    )
+
+
+def _is_broken_plan(text: str, start: int, end: int, broken_at: int) -> bool:
+    if _PLAN_WORD.search(text, start, end) is None:
+        return False
+    # `{"steps": [...]}` shows what a plan looks like; nothing of it could be run.
+    before = text[start:broken_at].rstrip()[-1:]
+    is_outline = _ELIDED.match(text, broken_at) is not None and before in {"[", "{", ":"}
+    return not is_outline
+
+
+def _check_surroundings(source: Source, find: JsonMatch) -> None:
+    """Refuse a value that is a part of a larger one whose brackets do not match."""
+    text = source.text
+    if _CONTINUES.match(text, find.end):
+        message = "the answer goes on behind a bracket that closes everything: part of it would be lost"
+        raise DocumentError(source, (DocumentFault("not_json", message, Span(find.end, find.end + 1)),))
+    if _KEY_BEFORE.search(text, max(0, find.start - 100), find.start):
+        message = "the beginning of the plan is missing: a key stands before its first bracket"
+        raise DocumentError(source, (DocumentFault("not_json", message, Span(find.start, find.start + 1)),))
+    if find.unclosed and text[find.end :].replace(FENCE, "").strip():
+        message = "the plan is not closed, and the answer goes on behind it"
+        raise DocumentError(source, (DocumentFault("truncated", message, Span(find.end, find.end + 1)),))
+
+
+__all__ = ["FoundJson", "FoundValue", "find_json"]
+
+TEXT_LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
+"""What is read of a model's answer."""
+
+_MAX_REREAD = 2**18
+"""Characters that are read again inside of broken values, at most, each attempt counted as so many at least:"""
+_MIN_REREAD = 200
+
+
+@dataclass(frozen=True, slots=True)
+class FoundValue:
+    """One list or object."""
+
+    value: Json
+    span: Span
+    is_inside_broken: bool
+    """Whether it is a part of something that could not be read: what stood around it is not known."""
+    is_certain: bool
+    """Whether it was closed and holds neither a key twice nor a number that readers disagree on."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJson:
+    """What a text holds of JSON, in the order of the text."""
+
+    source: Source
+    values: tuple[FoundValue, ...]
+    unreadable: tuple[DocumentFault, ...] = ()
+    """What began like a value and could not be read, or was not searched."""
+
+    @property
+    def objects(self) -> tuple[JsonObject, ...]:
+        """All objects: those found, and those that are items of a list that was found."""
+        return tuple(_objects(self.values))
+
+    @property
+    def is_prose(self) -> bool:
+        """Whether the text is not empty and nothing in it is JSON, nor began like it."""
+        return not self.values and not self.unreadable and bool(self.source.text.strip())
+
+
+def find_json(content: str | bytes, name: str = "<model>", *, limits: ReadLimits = TEXT_LIMITS) -> FoundJson:
+    """Return all JSON of a text; never raises: a text that is too large or no UTF-8 holds nothing that was read."""
+    try:
+        source = Source(name, decode(content, name, limits))
+    except DocumentError as error:
+        return FoundJson(error.source, (), error.faults)
+    search = _JsonSearch(source, limits.max_depth)
+    try:
+        search.run()
+    except DocumentError as error:
+        search.unread += error.faults
+    return FoundJson(source, tuple(search.values), tuple(search.unread))
+
+
+class _JsonSearch:
+    """One pass over a text, that goes back into what is broken."""
+
+    def __init__(self, source: Source, max_depth: int) -> None:
+        self.values: list[FoundValue] = []
+        self.unread: list[DocumentFault] = []
+        self._source = source
+        self._max_depth = max_depth
+        self._broken_until = 0
+        self._effort = 0
+
+    def run(self) -> None:
+        """Find what there is.
+
+        Raises:
+            DocumentError: the text ends inside its reasoning.
+        """
+        start = first_start(self._source.text)
+        position = 0
+        while True:
+            if start is None:
+                start = next_start(self._source, position, [])
+            if start is None:
+                return
+            if self._effort > _MAX_REREAD or len(self.values) + len(self.unread) >= MAX_VALUES:
+                message = "the rest of the text was not searched: too much of it is broken, or too small"
+                self.unread.append(DocumentFault("too_large", message, Span(start, start + 1)))
+                return
+            position = self._take(start)
+            start = None
+
+    def _take(self, start: int) -> int:
+        """Read the value at a place and return where to look on."""
+        read = read_value(self._source, start, self._max_depth)
+        is_inside = start < self._broken_until
+        if isinstance(read, BrokenJson):
+            if not is_inside:
+                self.unread.append(read.fault)
+            self._broken_until = max(self._broken_until, read.read_until)
+            self._effort += max(read.read_until - start, _MIN_REREAD)
+            return start + 1
+        if is_inside:
+            self._effort += max(read.end - start, _MIN_REREAD)
+        found = self._inside_string(read) or read
+        is_certain = all(not one.faults and not one.unclosed and one.surplus is None for one in (read, found))
+        value = plain_value(found.node)
+        if isinstance(value, list | dict):
+            place = Span(start, read.end)
+            self.values.append(FoundValue(value, place, is_inside, is_certain))
+        return read.end
+
+    def _inside_string(self, read: JsonMatch) -> JsonMatch | None:
+        """Return the value that a string holds as JSON, where it does."""
+        text = read.node.value if isinstance(read.node, ScalarNode) else None
+        start = first_start(text) if isinstance(text, str) else None
+        if not isinstance(text, str) or start is None:
+            return None
+        inner = read_value(Source(self._source.name, text), start, self._max_depth)
+        return inner if isinstance(inner, JsonMatch) else None
+
+
+def _objects(values: tuple[FoundValue, ...]) -> Iterator[JsonObject]:
+    for found in values:
+        if isinstance(found.value, dict):
+            yield found.value
+        elif isinstance(found.value, list):
+            yield from (item for item in found.value if isinstance(item, dict))

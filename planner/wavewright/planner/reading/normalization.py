@@ -1,0 +1,391 @@
+"""A plan in a value, brought into the plan language's own terms.
+
+Models wrap plans (in `{"plan": …}`, in a tool call, in a string) and have their own names for fields. A value is
+*plan-shaped* if unwrapping it by a fixed list of wrappers comes to an object with `steps`, to a list of steps, or to
+the answer that there is no plan. Two names for one field are a duplicate key, never a choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from wavewright.config.json_scanner import JsonScanner, Note, ScanError
+from wavewright.config.sources import (
+    DocumentError,
+    DocumentFault,
+    ListNode,
+    Member,
+    Node,
+    ObjectNode,
+    ReadLimits,
+    ScalarNode,
+    Source,
+    Span,
+    iterate_nodes,
+    pointer_token,
+)
+
+WRAPPERS = frozenset({"plan", "result", "output", "response", "execution_plan"})
+ALIASES = {
+    "dependsOn": "depends_on",
+    "dependencies": "depends_on",
+    "deps": "depends_on",
+    "parameters": "params",
+    "args": "params",
+    "arguments": "params",
+    "input": "params",
+    "tool_name": "tool",
+    "step_id": "id",
+    "description": "why",
+}
+"""Names that models give to the fields of a step."""
+
+PLAN_FIELDS = ("version", "goal", "reasoning", "steps", "gates", "result")
+STEP_FIELDS = ("why", "id", "tool", "params", "for_each", "when", "depends_on", "optional")
+"""What a model may write of a plan and of a step; everything else is policy, or unknown."""
+
+_OPTIONAL_STEP_FIELDS = frozenset({"why", "params", "for_each", "when", "depends_on", "optional"})
+_REFUSAL_FIELDS = ("error", "cannot_plan", "ask")
+_OPTIONAL_PLAN_FIELDS = frozenset({"version", "goal", "reasoning", "gates", "result", *_REFUSAL_FIELDS})
+_TOOL_CALL_FIELDS = frozenset({"name", "arguments", "id", "call_id", "type", "index"})
+_MAX_WRAPPERS = 2
+_MIN_STEP_BYTES = 100
+"""What a step takes at least; an answer of more steps than that allows is not looked at one by one."""
+_CLOSERS = frozenset(" \t\n\r}]")
+
+
+@dataclass(slots=True)
+class Unwrapped:
+    """A plan-shaped object, and how it was come to."""
+
+    node: ObjectNode
+    path: list[Node]
+    """The objects around it, itself included."""
+    notes: list[Note] = field(default_factory=list[Note])
+    faults: list[DocumentFault] = field(default_factory=list[DocumentFault])
+
+
+@dataclass(slots=True)
+class PlanNode:
+    """A plan in the plan language's own terms."""
+
+    node: ObjectNode
+    notes: list[Note]
+    faults: list[DocumentFault]
+
+
+# --- unwrapping ---------------------------------------------------------------------------------------------
+
+
+def unwrap(node: Node, source: Source, max_depth: int) -> Unwrapped | None:
+    """Return the plan-shaped object that a value is or wraps; `None` if it is none.
+
+    Raises:
+        DocumentError: a string that holds JSON of a plan cannot be read.
+    """
+    path: list[Node] = []
+    notes: list[Note] = []
+    faults: list[DocumentFault] = []
+    seen: set[str] = set()
+    wrappers = 0
+    while True:
+        path.append(node)
+        if isinstance(node, ObjectNode) and _is_plan(node):
+            return Unwrapped(node, path, notes, faults)
+        if isinstance(node, ListNode) and any(_resembles_step(item) for item in node.items):
+            notes.append(Note("bare_list", node.start))
+            plan = ObjectNode(node.start, node.end, {"steps": Member(Span(node.start, node.start + 1), node)})
+            return Unwrapped(plan, path, notes, faults)
+        inner, kind = _unwrap_once(node, source, max_depth, notes, faults)
+        wrappers += kind == "wrapper"
+        if inner is None or (kind in seen and kind != "wrapper") or wrappers > _MAX_WRAPPERS:
+            return None
+        seen.add(kind)
+        notes.append(Note(kind, node.start))
+        node = inner
+
+
+def _unwrap_once(
+    node: Node, source: Source, max_depth: int, notes: list[Note], faults: list[DocumentFault]
+) -> tuple[Node | None, str]:
+    if isinstance(node, ScalarNode):
+        return _json_in(node, source, max_depth, notes, faults), "double_encoding"
+    if not isinstance(node, ObjectNode):
+        return None, ""
+    if len(node.members) == 1:
+        ((key, member),) = node.members.items()
+        if key in WRAPPERS:
+            return member.node, "wrapper"
+    function = node.members.get("function")
+    if function is not None and node.members.keys() <= {"function", "id", "type", "index"}:
+        node = function.node
+    if isinstance(node, ObjectNode) and {"name", "arguments"} <= node.members.keys() <= _TOOL_CALL_FIELDS:
+        return node.members["arguments"].node, "tool_call"
+    return None, ""
+
+
+def _is_plan(node: ObjectNode) -> bool:
+    return "steps" in node.members or refusal_field(node) is not None
+
+
+def refusal_field(node: ObjectNode) -> str | None:
+    """Return the field by which the planner says that there is no plan, if it does."""
+    for key in _REFUSAL_FIELDS:
+        member = node.members.get(key)
+        if member is not None and not _is_blank(member.node):
+            return key
+    return None
+
+
+def _is_blank(node: Node) -> bool:
+    """Whether a field that is not meant to be there was filled in all the same, with nothing."""
+    if isinstance(node, ObjectNode):
+        question = node.members.get("question")
+        return not node.members if question is None else _is_blank(question.node)
+    return isinstance(node, ScalarNode) and (node.value is None or node.value is False or node.value == "")
+
+
+def is_step(node: Node) -> bool:
+    """Whether a value can be nothing but a step: it names a tool and says something of the call."""
+    if not isinstance(node, ObjectNode):
+        return False
+    fields = {ALIASES.get(key, key) for key in node.members}
+    return "tool" in fields and not fields.isdisjoint({"id", "params", "depends_on"})
+
+
+def _resembles_step(node: Node) -> bool:
+    return isinstance(node, ObjectNode) and (
+        is_step(node) or {"tool", "tool_name"} & node.members.keys() != set()
+    )
+
+
+def _json_in(
+    node: ScalarNode, source: Source, max_depth: int, notes: list[Note], faults: list[DocumentFault]
+) -> Node | None:
+    """Return the list or object that a string holds; its nodes stand where the string stands."""
+    text = node.value
+    if not isinstance(text, str) or text.lstrip()[:1] not in {"{", "["}:
+        return None
+    scanner = JsonScanner(text, max_depth=max_depth, lenient=True)
+    where = Span(node.start, node.end)
+    try:
+        inner = scanner.value()
+        scanner.skip_gap()
+    except ScanError as error:
+        raise DocumentError(source, (replace(error.fault, span=where),)) from error
+    rest = text[scanner.position :]
+    if not _CLOSERS.issuperset(rest):
+        return None
+    if scanner.unclosed:
+        raise DocumentError(
+            source, (DocumentFault("truncated", "the JSON inside a string is not closed", where),)
+        )
+    notes.extend(Note(note.kind, node.start) for note in scanner.notes)
+    if rest.strip():
+        notes.append(Note("surplus_closer", node.start))
+    faults.extend(replace(fault, span=where) for fault in scanner.faults)
+    for one in iterate_nodes(inner):
+        one.start, one.end = node.start, node.end
+        if isinstance(one, ObjectNode):
+            one.members = {key: Member(where, member.node) for key, member in one.members.items()}
+    return inner
+
+
+# --- the plan's own terms -----------------------------------------------------------------------------------
+
+
+def normalize_plan(unwrapped: Unwrapped, source: Source, limits: ReadLimits) -> PlanNode:
+    """Return a plan-shaped object in the plan language's own terms.
+
+    Raises:
+        DocumentError: the planner says that there is no plan, or a key stands twice.
+    """
+    refusal = refusal_field(unwrapped.node)
+    if refusal is not None:
+        raise DocumentError(source, (_planner_error(unwrapped.node, refusal),))
+    return _PlanNormalizer(source, limits, unwrapped).plan()
+
+
+def _planner_error(node: ObjectNode, refusal: str) -> DocumentFault:
+    member = node.members[refusal]
+    said = member.node.value if isinstance(member.node, ScalarNode) else None
+    words = f": {said[:200]!r}" if isinstance(said, str) else ""
+    beside = "; the steps beside it are not run" if "steps" in node.members else ""
+    message = f"the planner answered {refusal!r} instead of a plan{words}{beside}"
+    hint = (
+        "answer its question, or change the goal or its tools"
+        if refusal == "ask"
+        else "change the goal or its tools"
+    )
+    return DocumentFault("planner_error", message, member.key, pointer_token(refusal), hint)
+
+
+class _PlanNormalizer:
+    """Writes one plan again, field by field, keeping every node's place."""
+
+    def __init__(self, source: Source, limits: ReadLimits, unwrapped: Unwrapped) -> None:
+        self._source = source
+        self._max_depth = limits.max_depth
+        self._most_steps = limits.max_bytes // _MIN_STEP_BYTES
+        self._old = unwrapped.node
+        self._notes = unwrapped.notes
+        self._faults: list[DocumentFault] = []
+
+    def plan(self) -> PlanNode:
+        members = self._fields(self._old, {}, PLAN_FIELDS, _OPTIONAL_PLAN_FIELDS, "the plan")
+        plan = ObjectNode(self._old.start, self._old.end, members)
+        steps = members.get("steps")
+        if (
+            steps is not None
+            and isinstance(steps.node, ListNode)
+            and len(steps.node.items) > self._most_steps
+        ):
+            message = (
+                f"the plan has {len(steps.node.items):,} steps, and is not read: {self._most_steps:,} at most"
+            )
+            hint = "use for_each for calls that differ only in an item"
+            raise DocumentError(
+                self._source, (DocumentFault("too_many_steps", message, steps.key, "/steps", hint),)
+            )
+        self._change(plan, "version", self._version)
+        self._change(plan, "gates", self._gates)
+        self._change(plan, "steps", self._steps)
+        return PlanNode(plan, self._notes, self._faults)
+
+    def _fields(
+        self,
+        node: ObjectNode,
+        aliases: dict[str, str],
+        known: tuple[str, ...],
+        optional: frozenset[str],
+        owner: str,
+    ) -> dict[str, Member]:
+        members: dict[str, Member] = {}
+        named: set[str] = set()
+        for written, member in node.members.items():
+            key = aliases.get(written, written)
+            if key in named:
+                message = f"{written!r} stands beside another name of {key!r} in {owner}"
+                hint = "keep one of them: which of the two counts would be a guess"
+                fault = DocumentFault("duplicate_key", message, member.key, hint=hint)
+                raise DocumentError(self._source, (fault,))
+            named.add(key)
+            if key in optional and _is_absent(key, member.node):
+                self._notes.append(Note("null_field", member.node.start))
+            elif key not in known:
+                message = f"{written!r} is no field that a planner may write in {owner}"
+                self._faults.append(
+                    DocumentFault("unknown_field", message, member.key, hint=f"there is {', '.join(known)}")
+                )
+            else:
+                if key != written:
+                    self._notes.append(Note("key_alias", member.key.start))
+                members[key] = member
+        return members
+
+    def _change(self, node: ObjectNode, key: str, change: Callable[[Node], Node]) -> None:
+        member = node.members.get(key)
+        if member is not None:
+            node.members[key] = Member(member.key, change(member.node))
+
+    def _version(self, node: Node) -> Node:
+        if not isinstance(node, ScalarNode) or isinstance(node.value, (bool, int)):
+            return node
+        if node.value not in {"1", "1.0", 1.0}:
+            return node
+        self._notes.append(Note("version", node.start))
+        return ScalarNode(1, node.start, node.end)
+
+    def _gates(self, node: Node) -> Node:
+        if not isinstance(node, ListNode):
+            return node
+        return ListNode(node.start, node.end, [self._without_nulls(gate) for gate in node.items])
+
+    def _without_nulls(self, node: Node) -> Node:
+        if not isinstance(node, ObjectNode):
+            return node
+        members = {key: member for key, member in node.members.items() if not _is_null(member.node)}
+        if len(members) < len(node.members):
+            self._notes.append(Note("null_field", node.start))
+        return ObjectNode(node.start, node.end, members)
+
+    def _steps(self, node: Node) -> Node:
+        if not isinstance(node, ListNode):
+            return node
+        steps = [self._step(step, index) for index, step in enumerate(node.items)]
+        numbers = {number for step in steps if (number := _integer_id(step)) is not None}
+        for step in steps:
+            if isinstance(step, ObjectNode):
+                self._change(step, "id", lambda one: self._word(one, numbers))
+                self._change(step, "depends_on", lambda one: self._dependencies(one, numbers))
+        return ListNode(node.start, node.end, steps)
+
+    def _step(self, node: Node, index: int) -> Node:
+        if not isinstance(node, ObjectNode):
+            return node
+        members = self._fields(node, ALIASES, STEP_FIELDS, _OPTIONAL_STEP_FIELDS, f"steps[{index}]")
+        step = ObjectNode(node.start, node.end, members)
+        self._change(step, "params", self._params)
+        return step
+
+    def _params(self, node: Node) -> Node:
+        if not isinstance(node, ScalarNode) or not isinstance(node.value, str):
+            return node
+        faults: list[DocumentFault] = []
+        inner = _json_in(node, self._source, self._max_depth, self._notes, faults)
+        if faults:
+            raise DocumentError(self._source, tuple(faults))
+        if not isinstance(inner, ObjectNode):
+            return node
+        self._notes.append(Note("params_string", node.start))
+        return inner
+
+    def _dependencies(self, node: Node, numbers: set[int]) -> Node:
+        if isinstance(node, ScalarNode):
+            if isinstance(node.value, bool) or not isinstance(node.value, (str, int)):
+                return node
+            self._notes.append(Note("depends_on", node.start))
+            return ListNode(node.start, node.end, [self._word(node, numbers)])
+        if not isinstance(node, ListNode):
+            return node
+        items = [self._word(item, numbers) for item in node.items]
+        distinct = list({_identity(item): item for item in reversed(items)}.values())[::-1]
+        if len(distinct) < len(items):
+            self._notes.append(Note("depends_on", node.start))
+        return ListNode(node.start, node.end, distinct)
+
+    def _word(self, node: Node, numbers: set[int]) -> Node:
+        """Turn an integer that is the id of a step into a word."""
+        if (
+            not isinstance(node, ScalarNode)
+            or isinstance(node.value, bool)
+            or not isinstance(node.value, int)
+        ):
+            return node
+        if node.value not in numbers:
+            return node
+        self._notes.append(Note("integer_id", node.start))
+        return ScalarNode(f"s{node.value}", node.start, node.end)
+
+
+def _is_null(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and node.value is None
+
+
+def _is_absent(key: str, node: Node) -> bool:
+    return _is_blank(node) if key in _REFUSAL_FIELDS else _is_null(node)
+
+
+def _integer_id(step: Node) -> int | None:
+    if not isinstance(step, ObjectNode) or "id" not in step.members:
+        return None
+    node = step.members["id"].node
+    if isinstance(node, ScalarNode) and isinstance(node.value, int) and not isinstance(node.value, bool):
+        return node.value
+    return None
+
+
+def _identity(node: Node) -> object:
+    """Tell items of `depends_on` apart; values that are no names stay apart."""
+    return node.value if isinstance(node, ScalarNode) and isinstance(node.value, str) else id(node)

@@ -1,0 +1,205 @@
+"""Plans read from text.
+
+There are two readers. The *strict* one takes what a person wrote or the project stored, JSON or YAML, as it is. The
+*tolerant* one takes a language model's raw answer: strict JSON first, and only where that fails a fixed list of
+repairs, each on record. Neither ever reads a plan into a text that does not hold it: what cannot be read for certain
+is refused with a diagnostic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel
+
+from wavewright.config.documents import (
+    Document,
+    DocumentError,
+    DocumentFault,
+    ReadLimits,
+    Source,
+    read_document,
+    read_document_file,
+)
+from wavewright.config.model_validation import read_as_model, sort_by_position
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, diagnostic_from_fault
+from wavewright.planner.language.plan import Plan
+
+if TYPE_CHECKING:
+    from wavewright.planner.checks.checker import PartialPlan
+    from wavewright.planner.reading.repairs import Repair
+
+__all__ = [
+    "MODEL_LIMITS",
+    "PlanText",
+    "read_model",
+    "read_model_answer",
+    "read_model_file",
+    "read_plan",
+    "read_plan_document",
+    "read_plan_file",
+]
+
+M = TypeVar("M", bound=BaseModel)
+
+MODEL_LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
+"""What is read of a model's answer, unless somebody says otherwise."""
+
+_DEFAULT_LIMITS = ReadLimits()
+_STEP_ID = re.compile(r"(?:/steps/\d+|/ops/\d+/step)/id$")
+_ID_HINT = "use _ for what stands between words, as in fetch_prices"
+_GATE = re.compile(r"/gates/\d+(?:/id)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanText:
+    """What reading a text for a plan came to."""
+
+    plan: Plan | None
+    """The plan, if the text has its shape; whether it is sound, its ids included, `check` says."""
+    source: Source
+    document: Document | None = None
+    """The value and its places, as far as the text could be read."""
+    repairs: tuple[Repair, ...] = ()
+    """What was read otherwise than it is written."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    partial: PartialPlan | None = None
+    """The valid part of what is no plan for its faults of shape, as far as it has steps; for `check_partial`."""
+
+
+def read_plan(content: str | bytes, name: str, *, limits: ReadLimits = _DEFAULT_LIMITS) -> PlanText:
+    """Read a plan written in JSON or YAML, strictly."""
+    try:
+        document = read_document(content, name, limits=limits)
+    except DocumentError as error:
+        return _unreadable_plan(error)
+    return read_plan_document(document)
+
+
+def read_plan_document(document: Document) -> PlanText:
+    """Read a plan from a document that was read before."""
+    return _read_plan_shape(document)
+
+
+def read_plan_file(path: Path, *, limits: ReadLimits = _DEFAULT_LIMITS) -> PlanText:
+    """Read a file of a plan in JSON or YAML, strictly."""
+    try:
+        document = read_document_file(path, limits=limits)
+    except DocumentError as error:
+        return _unreadable_plan(error)
+    return _read_plan_shape(document)
+
+
+def read_model_answer(
+    content: str | bytes,
+    name: str = "<model>",
+    *,
+    limits: ReadLimits = MODEL_LIMITS,
+    repair: bool = True,
+) -> PlanText:
+    """Read the plan in a language model's raw answer.
+
+    With `repair` switched off the answer must be a plan in strict JSON, with no word around it.
+    """
+    from wavewright.planner.reading.repairs import repair_answer  # a plan that a person wrote never needs it
+
+    try:
+        answer = repair_answer(content, name, limits)
+    except DocumentError as error:
+        return _unreadable_plan(error)
+    if answer.repairs and not repair:
+        fault = DocumentFault(
+            "not_json", f"the answer is not a plan in strict JSON: {answer.repairs[0].message}"
+        )
+        return _unreadable_plan(DocumentError(answer.document.source, (fault,)))
+    return replace(_read_plan_shape(answer.document, answer.faults), repairs=answer.repairs)
+
+
+def read_model(document: Document, model: type[M]) -> M:
+    """Read a document of any kind: a job, a goal template, a list of tools.
+
+    Raises:
+        PlanError: with every reason why the document is no such thing, in the order of its text.
+    """
+    try:
+        return read_as_model(document, model)
+    except DocumentError as error:
+        raise PlanError(_diagnostics(error.faults), document.source) from error
+
+
+def read_model_file(path: Path, model: type[M], *, limits: ReadLimits = _DEFAULT_LIMITS) -> M:
+    """Read a file of JSON or YAML into a model.
+
+    Raises:
+        PlanError: the file cannot be read, or is no such thing.
+    """
+    try:
+        document = read_document_file(path, limits=limits)
+    except DocumentError as error:
+        raise PlanError(_diagnostics(error.faults), error.source) from error
+    return read_model(document, model)
+
+
+def _unreadable_plan(error: DocumentError) -> PlanText:
+    return PlanText(None, error.source, diagnostics=_diagnostics(error.faults))
+
+
+def _read_plan_shape(document: Document, faults: tuple[DocumentFault, ...] = ()) -> PlanText:
+    """Read a document into a plan; `faults` are those that were found in it before."""
+    refusal = _refusal_fault(document)
+    if refusal is not None:
+        return _unreadable_plan(DocumentError(document.source, (refusal,)))
+    try:
+        plan = read_as_model(document, Plan)
+    except DocumentError as error:
+        faults = (*faults, *error.faults)
+    else:
+        if not faults:
+            return PlanText(plan, document.source, document)
+    from wavewright.planner.checks.checker import read_partial_plan  # a valid plan never needs it
+
+    found = sort_by_position(document, faults)
+    partial = read_partial_plan(document.value, found)
+    return PlanText(None, document.source, document, diagnostics=_diagnostics(found), partial=partial)
+
+
+def _refusal_fault(document: Document) -> DocumentFault | None:
+    """Return that a stored answer says why there is no plan, where it does."""
+    value = document.value
+    if not isinstance(value, dict) or "steps" in value:
+        return None
+    key = next((key for key in ("error", "cannot_plan", "ask") if value.get(key)), None)
+    if key is None:
+        return None
+    said = value[key]
+    words = f": {said[:200]!r}" if isinstance(said, str) else ""
+    hint = "answer its question" if key == "ask" else "change the goal or its tools"
+    pointer = f"/{key}"
+    span = document.span(pointer, key=True)
+    return DocumentFault(
+        "planner_error", f"this is no plan: a planner answered {key!r}{words}", span, pointer, hint
+    )
+
+
+def _diagnostics(faults: Iterable[DocumentFault]) -> tuple[Diagnostic, ...]:
+    return tuple(diagnostic_from_fault(_with_plan_wording(fault)) for fault in faults)
+
+
+def _with_plan_wording(fault: DocumentFault) -> DocumentFault:
+    """Give a fault of shape the kind, and the hint, that the plan language has for it."""
+    is_id = _STEP_ID.search(fault.pointer) is not None
+    if is_id and fault.kind == "wrong_type":
+        return replace(
+            fault, hint="an id is a word, because numbers shift when a plan is changed: write s1 for 1"
+        )
+    if fault.kind != "bad_value":
+        return fault
+    if is_id:
+        return replace(fault, kind="bad_step_id", hint=fault.hint or _ID_HINT)
+    if _GATE.search(fault.pointer):
+        return replace(fault, kind="bad_gate")
+    return fault

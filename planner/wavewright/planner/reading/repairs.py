@@ -1,0 +1,223 @@
+"""A language model's answer, repaired as far as that is certain.
+
+A *repair* reads something otherwise than it is written, is one of a fixed list, and goes on record. Nothing that the
+text does not hold comes into a plan, and nothing that it may have held is lost: a plan that was cut inside its steps,
+keys that stand twice, numbers that readers disagree on and answers with two plans are refused, and the planner is
+asked again. Names of tools and steps are never corrected.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from wavewright.config.documents import (
+    Document,
+    DocumentError,
+    DocumentFault,
+    ReadLimits,
+    Source,
+    Span,
+    decode,
+)
+from wavewright.config.json_scanner import FENCE, Note
+from wavewright.config.sources import ListNode, Node, ObjectNode, iterate_nodes, plain_value
+from wavewright.planner.reading.json_extraction import AnswerJson, JsonMatch, parse_answer
+from wavewright.planner.reading.normalization import PlanNode, is_step, normalize_plan, unwrap
+
+__all__ = ["Repair", "RepairedAnswer", "repair_answer"]
+
+_MESSAGES = {
+    "repeated_plan": "the same plan stands {n} times more",
+    "bare_list": "a bare list of steps was taken for the plan",
+    "code_fence": "the code fence was taken off",
+    "comment": "{n} comment(s) left out",
+    "depends_on": "{n} depends_on brought into the form of a list without repeats",
+    "double_encoding": "the plan was a JSON string inside JSON",
+    "ignored_value": "{n} other JSON value(s) left out",
+    "integer_id": "{n} integer id(s) turned into words: 1 became 's1'",
+    "invisible_character": "{n} run(s) of invisible characters left out",
+    "key_alias": "{n} key(s) read by their usual names, such as dependsOn for depends_on",
+    "missing_closer": "{n} closing bracket(s) added at the very end",
+    "missing_comma": "{n} comma(s) added between objects of a list",
+    "null_field": "{n} empty field(s) left out",
+    "params_string": "{n} params given as a JSON string were read",
+    "prose": "the text around the plan was left out",
+    "python_literal": "{n} Python literal(s) read as JSON",
+    "quotes": "{n} string(s) in single or curly quotes were read",
+    "raw_control_character": "{n} raw line break(s) or tab(s) inside strings kept",
+    "surplus_closer": "closing brackets without a partner left out at the end",
+    "think": "the reasoning was left out",
+    "tool_call": "the plan was taken out of a tool call",
+    "trailing_comma": "{n} trailing comma(s) left out",
+    "unknown_escape": "{n} unknown escape(s) read as the character itself",
+    "unquoted_key": "{n} key(s) without quotes were read",
+    "version": "the version was read as the number 1",
+    "wrapper": "the plan was taken out of a wrapper",
+}
+"""Every repair there is, with what is said of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One kind of repair that an answer needed, with the place of its first occurrence."""
+
+    kind: str
+    message: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedAnswer:
+    """The plan of an answer, not yet held against the plan's shape."""
+
+    document: Document
+    repairs: tuple[Repair, ...]
+    faults: tuple[DocumentFault, ...]
+    """What is wrong with the plan although it could be read."""
+
+
+def repair_answer(content: str | bytes, name: str, limits: ReadLimits) -> RepairedAnswer:
+    """Read the one plan in an answer.
+
+    Raises:
+        DocumentError: the answer holds no plan, or none that can be read for certain.
+    """
+    text = decode(content, name, limits)
+    source = Source(name, text)
+    answer = parse_answer(source, limits.max_depth)
+    found = [(find, _normalized_plan(find, source, limits)) for find in answer.matches]
+    plans = [(find, plan) for find, plan in found if plan is not None]
+    ignored = [find for find, plan in found if plan is None]
+    find, plan = _select_plan(source, plans, ignored, answer)
+    notes = [*find.notes, *plan.notes, *_surrounding_notes(source, find, answer)]
+    if len(text) != len(content) and content[:1] in {"\ufeff", b"\xef"}:
+        notes.append(Note("invisible_character", 0))
+    notes += [Note("repeated_plan", other.start) for other, _ in plans if other is not find]
+    notes += [Note("ignored_value", other.start) for other in ignored]
+    document = Document(plain_value(plan.node), source, root=plan.node)
+    return RepairedAnswer(document, tuple(_repairs(notes)), tuple(plan.faults))
+
+
+def _normalized_plan(find: JsonMatch, source: Source, limits: ReadLimits) -> PlanNode | None:
+    """Return the plan that a value is or wraps, in the plan language's own terms.
+
+    Raises:
+        DocumentError: it is a plan, and may not be read.
+    """
+    unwrapped = unwrap(find.node, source, limits.max_depth)
+    if unwrapped is None:
+        return None
+    if find.faults or unwrapped.faults:
+        raise DocumentError(source, (*find.faults, *unwrapped.faults))
+    outer = {id(node) for node in unwrapped.path}
+    if any(id(node) not in outer for node in find.unclosed):
+        fault = DocumentFault(
+            "truncated", "the answer ends inside the plan", Span(find.end, find.end), hint=_REPEAT_HINT
+        )
+        raise DocumentError(source, (fault,))
+    return normalize_plan(unwrapped, source, limits)
+
+
+def _select_plan(
+    source: Source, plans: list[tuple[JsonMatch, PlanNode]], ignored: list[JsonMatch], answer: AnswerJson
+) -> tuple[JsonMatch, PlanNode]:
+    if not plans:
+        raise DocumentError(source, (_no_plan_fault(source, answer),))
+    distinct = {_canonical_text(plan.node) for _, plan in plans}
+    stray = [find for find in ignored if _holds_another_plan(find.node)]
+    if len(distinct) > 1 or stray:
+        other = (
+            stray[0]
+            if stray
+            else next(f for f, p in plans if _canonical_text(p.node) != _canonical_text(plans[0][1].node))
+        )
+        message = (
+            "the answer holds steps outside of its plan" if stray else "the answer holds plans that differ"
+        )
+        hint = "answer with one plan: taking the first or the last would be a guess"
+        raise DocumentError(
+            source, (DocumentFault("ambiguous", message, Span(other.start, other.start + 1), hint=hint),)
+        )
+    return plans[0]
+
+
+def _holds_another_plan(node: Node) -> bool:
+    """Whether a value that is no plan still holds one, or a step."""
+    return any(
+        is_step(inner) or isinstance(_member(inner, "steps"), ListNode)
+        for inner in iterate_nodes(node)
+        if isinstance(inner, ObjectNode)
+    )
+
+
+def _member(node: ObjectNode, key: str) -> Node | None:
+    member = node.members.get(key)
+    return None if member is None else member.node
+
+
+def _canonical_text(node: ObjectNode) -> str:
+    """Write a plan so that two that say the same are equal: an empty `depends_on` or `params` says nothing."""
+    plan = plain_value(node)
+    steps = plan.get("steps") if isinstance(plan, dict) else None
+    for step in steps if isinstance(steps, list) else ():
+        if isinstance(step, dict):
+            for key in ("depends_on", "params"):
+                if not step.get(key, True):
+                    del step[key]
+    return json.dumps(plan, sort_keys=True)
+
+
+def _no_plan_fault(source: Source, answer: AnswerJson) -> DocumentFault:
+    if not source.text.strip():
+        return DocumentFault("no_plan", "the answer is empty", Span(0, 0), hint=_ANSWER_HINT)
+    faults = [fault for find in answer.matches for fault in find.faults]
+    if faults:
+        return faults[0]
+    if answer.broken is not None and answer.broken.kind == "truncated":
+        return answer.broken
+    if answer.matches:
+        first = answer.matches[0]
+        if sum(_holds_another_plan(find.node) for find in answer.matches) > 1 or _is_list_of_plans(
+            first.node
+        ):
+            return DocumentFault(
+                "ambiguous",
+                "the answer holds plans in a list",
+                Span(first.start, first.end),
+                hint=_ANSWER_HINT,
+            )
+        message = "the answer holds JSON, but nothing of the shape of a plan"
+        return DocumentFault("no_plan", message, Span(first.start, first.start + 1), hint=_ANSWER_HINT)
+    return DocumentFault("no_plan", "the answer holds no plan in JSON", Span(0, 0), hint=_ANSWER_HINT)
+
+
+def _is_list_of_plans(node: Node) -> bool:
+    return isinstance(node, ListNode) and sum(_holds_another_plan(item) for item in node.items) > 1
+
+
+def _surrounding_notes(source: Source, find: JsonMatch, answer: AnswerJson) -> Iterable[Note]:
+    """Note what stands around the plan."""
+    if answer.reasoning_starts:
+        yield Note("think", answer.reasoning_starts[0])
+    if find.surplus is not None:
+        yield Note("surplus_closer", find.surplus)
+    before, after = source.text[: find.start], source.text[find.end :]
+    if FENCE in before or FENCE in after:
+        yield Note("code_fence", max(0, before.find(FENCE)))
+    if (before + after).replace(FENCE, "").strip():
+        yield Note("prose", 0 if before.strip() else find.end)
+
+
+def _repairs(notes: list[Note]) -> Iterable[Repair]:
+    """Gather notes of one kind into one repair."""
+    counts = Counter(note.kind for note in notes)
+    for kind, count in counts.items():
+        offset = min(note.offset for note in notes if note.kind == kind)
+        yield Repair(kind, _MESSAGES[kind].format(n=count), offset)
+
+
+_REPEAT_HINT = "write it again, whole: what was cut off may be the step that matters"
+_ANSWER_HINT = "answer with one JSON object that has 'steps', and nothing around it"

@@ -1,0 +1,1 @@
+"""JSON Schemas as types: of expressions and values, whether one fits another, and validation."""

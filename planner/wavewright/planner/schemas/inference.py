@@ -1,0 +1,413 @@
+"""Find the type of an expression's result.
+
+*Inference* goes up the tree from the schemas of what is read: fields, elements, macros, conditions, lists and maps
+are followed in the schemas themselves, so their names and nulls are kept; operators and functions are asked of the
+CEL library. A fault names the author's own words and lists what there is instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from wavewright.planner.cel.errors import ExpressionError, closest_name_hint, join_names
+from wavewright.planner.cel.functions import LENGTH_ALIASES, MIN_MAX_FUNCTIONS, check_function_exists
+from wavewright.planner.cel.library_functions import ROUNDING
+from wavewright.planner.cel.parser import (
+    TYPE_NAMES,
+    Binary,
+    Conditional,
+    ExpressionNode,
+    FunctionCall,
+    Has,
+    Identifier,
+    Index,
+    ListLiteral,
+    LiteralValue,
+    LogicalOperation,
+    Macro,
+    MapLiteral,
+    Parenthesized,
+    Select,
+    Unary,
+    without_parens,
+)
+from wavewright.planner.cel.paths import owner_name, plain_path, unknown_root_error
+from wavewright.planner.schemas import views as s
+from wavewright.planner.schemas.operator_types import (
+    NUMERIC,
+    are_comparable,
+    call_result,
+    describe_kind,
+    function_usage,
+    holds_temporal_value,
+    is_orderable,
+    kind_with_article,
+    operator_hint,
+    operator_result,
+    sum_result,
+    supports_membership,
+)
+from wavewright.planner.schemas.views import SchemaView, ScopedSchema, view_schema
+from wavewright.planner.types import Json, JsonSchema
+
+_LIBRARY_NAMES = {"timestamp": "ww_time", "duration": "ww_span", **MIN_MAX_FUNCTIONS}
+_MAX_SNIPPET_LENGTH = 40
+_TEMPORAL_LIST_ONLY = (
+    "a list of timestamps or durations can only be gone over, by map(), sort() and their like"
+)
+_TEMPORAL_LIST_HINT = "make them strings: list.map(t, string(t))"
+
+
+@dataclass(frozen=True, slots=True)
+class _LocalVariable:
+    """A name that a macro gave: what it stands for, and how to say so."""
+
+    place: ScopedSchema
+    meaning: str
+
+
+_Locals = Mapping[str, _LocalVariable]
+
+
+class TypeInference:
+    """Types of the expressions of one place in a plan: which roots it sees, and their schemas."""
+
+    def __init__(self, roots: Mapping[str, JsonSchema], steps: Mapping[str, JsonSchema]) -> None:
+        self._roots = roots
+        self._steps = steps
+        self._text = ""
+
+    def infer(self, tree: ExpressionNode, text: str) -> ScopedSchema:
+        """Return the schema of the result of an expression.
+
+        Raises:
+            ExpressionFault: it names what does not exist, or joins what does not fit.
+        """
+        self._text = text
+        return self._infer(tree, {})
+
+    def _infer(self, node: ExpressionNode, scope: _Locals) -> ScopedSchema:  # noqa: C901, PLR0912 - one case a kind
+        match node:
+            case Identifier():
+                return self._name(node, scope)
+            case Select():
+                return self._field(node, node.field, node.field_start, scope)
+            case Index():
+                return self._index(node, scope)
+            case LiteralValue():
+                return _literal(node)
+            case Parenthesized():
+                return self._infer(node.inner, scope)
+            case Binary():
+                return self._binary(node, scope)
+            case FunctionCall():
+                return self._call(node, scope)
+            case Macro():
+                return self._macro(node, scope)
+            case Has():
+                self._infer(node.selection, scope)
+                return s.BOOLEAN
+            case Unary():
+                return self._unary(node, scope)
+            case LogicalOperation():
+                for operand in node.operands:
+                    self._condition(operand, scope, f"'{node.operator}' joins conditions")
+                return s.BOOLEAN
+            case Conditional():
+                self._condition(node.condition, scope, "'?' follows a condition")
+                return s.union_schema(self._infer(node.yes, scope), self._infer(node.no, scope))
+            case ListLiteral():
+                return self._list(node, scope)
+            case MapLiteral():
+                return self._map(node, scope)
+
+    def _name(self, node: Identifier, scope: _Locals) -> ScopedSchema:
+        if node.name in scope:
+            return scope[node.name].place
+        if node.name in self._roots:
+            return s.scoped_schema(self._roots[node.name])
+        if node.name == "steps":
+            raise ExpressionError(
+                "bad_expression",
+                "'steps' must be followed by the name of a step",
+                node.start,
+                f"there are: {join_names(self._steps)}" if self._steps else None,
+            )
+        if node.name in TYPE_NAMES:
+            return s.TYPE
+        raise unknown_root_error(node.name, node.start, {**self._known(), **dict.fromkeys(scope)})
+
+    def _known(self) -> dict[str, object]:
+        inputs = self._roots.get("inputs", {})
+        return {
+            **self._roots,
+            "inputs": s.field_schemas(view_schema(s.scoped_schema(inputs))),
+            "steps": self._steps,
+        }
+
+    def _is_steps(self, node: ExpressionNode, scope: _Locals) -> bool:
+        bare = without_parens(node)
+        return isinstance(bare, Identifier) and bare.name == "steps" and "steps" not in scope
+
+    def _field(self, node: Select | Index, name: str, offset: int, scope: _Locals) -> ScopedSchema:
+        if self._is_steps(node.operand, scope):
+            if name in self._steps:
+                return s.scoped_schema(self._steps[name])
+            raise ExpressionError(
+                "unknown_step",
+                f"no step is called '{name}'",
+                offset,
+                closest_name_hint(name, self._steps) or f"there are: {join_names(self._steps) or 'no steps'}",
+            )
+        asked = view_schema(self._infer(node.operand, scope))
+        place = s.field_schema(asked, name)
+        if place is None:
+            raise self._no_field(node.operand, asked, name, offset, scope)
+        return place
+
+    def _no_field(
+        self, operand: ExpressionNode, asked: SchemaView, name: str, offset: int, scope: _Locals
+    ) -> ExpressionError:
+        bare = without_parens(operand)
+        known = s.field_schemas(asked)
+        if isinstance(bare, Identifier) and bare.name == "inputs" and "inputs" not in scope:
+            others = f"there are: {join_names(known)}" if known else "there are no inputs"
+            message = f"no input is called '{name}'"
+            return ExpressionError("unknown_input", message, offset, closest_name_hint(name, known) or others)
+        called = self._called(operand, scope)
+        if asked.kind in ("object", "union") and known:
+            shown = join_names(
+                f"{field}: {describe_kind(view_schema(s.subschema(schema, asked.root)))}"
+                for field, schema in known.items()
+            )
+            message = f"{called} has no field '{name}'; it has: {shown}"
+            length = f"its length: {self._snippet(operand)}.size()" if name in LENGTH_ALIASES else None
+            return ExpressionError(
+                "unknown_name_or_field", message, offset, closest_name_hint(name, known) or length
+            )
+        written = self._snippet(operand)
+        lists = f"take one element, {written}[0].{name}, or all: {written}.map(x, x.{name})"
+        hint = lists if asked.kind == "array" else None
+        if name in LENGTH_ALIASES and asked.kind in ("array", "string"):
+            hint = f"its length: {written}.size()"
+        message = f"{called} is {kind_with_article(asked)} and has no field '{name}'"
+        return ExpressionError("unknown_name_or_field", message, offset, hint)
+
+    def _called(self, node: ExpressionNode, scope: _Locals) -> str:
+        """Return what an author would call the value of a node."""
+        bare = without_parens(node)
+        if isinstance(bare, Identifier) and bare.name in scope:
+            return f"'{bare.name}' ({scope[bare.name].meaning})"
+        path = plain_path(bare, scope)
+        return owner_name(path, len(path.keys)) if path is not None else f"'{self._snippet(node)}'"
+
+    def _snippet(self, node: ExpressionNode) -> str:
+        text = " ".join(self._text[node.start : node.end].split())
+        return text if len(text) <= _MAX_SNIPPET_LENGTH else f"{text[: _MAX_SNIPPET_LENGTH - 1]}…"
+
+    def _index(self, node: Index, scope: _Locals) -> ScopedSchema:
+        key = without_parens(node.key)
+        if isinstance(key, LiteralValue) and key.kind == "string":
+            return self._field(node, key.string, key.start, scope)
+        if self._is_steps(node.operand, scope):
+            return self._infer(node.operand, scope)
+        asked, by = view_schema(self._infer(node.operand, scope)), view_schema(self._infer(node.key, scope))
+        place = int(key.text, 0) if isinstance(key, LiteralValue) and key.kind == "int" else None
+        if place is not None and place < 0:
+            raise ExpressionError(
+                "bad_expression",
+                "places in a list are counted from 0 and never from the end",
+                node.key.start,
+                "the last element: list[list.size() - 1]",
+            )
+        kinds = {branch.kind for branch in asked.branches or (asked,)}
+        keys = {branch.kind for branch in by.branches or (by,)}
+        if "open" in kinds or ("open" in keys and kinds & {"array", "object"}):
+            return s.OPEN if kinds != {"array"} else s.element_schema(asked) or s.OPEN
+        if "array" in kinds and keys & NUMERIC:
+            return s.element_schema(asked, place) or s.OPEN
+        if "object" in kinds and "string" in keys:
+            return self._any_field(asked)
+        raise ExpressionError(
+            "no_overload",
+            f"{self._called(node.operand, scope)} is {kind_with_article(asked)} and has no element "
+            f"[{self._snippet(node.key)}]",
+            node.key.start,
+            "a list is asked by place, an object by field",
+        )
+
+    def _any_field(self, asked: SchemaView) -> ScopedSchema:
+        rest = asked.schema.get("additionalProperties")
+        return (
+            s.subschema(rest, asked.root) if not s.field_schemas(asked) and isinstance(rest, dict) else s.OPEN
+        )
+
+    def _condition(self, node: ExpressionNode, scope: _Locals, rule: str) -> None:
+        asked = view_schema(self._infer(node, scope))
+        if not {branch.kind for branch in asked.branches or (asked,)} & {"boolean", "open"}:
+            raise ExpressionError(
+                "no_overload",
+                f"{rule}, and '{self._snippet(node)}' is {kind_with_article(asked)}",
+                node.start,
+                "compare it with something: == != < <= > >= in",
+            )
+
+    def _unary(self, node: Unary, scope: _Locals) -> ScopedSchema:
+        if node.operator == "!":
+            self._condition(node.operand, scope, "'!' turns a condition round")
+            return s.BOOLEAN
+        asked = view_schema(self._infer(node.operand, scope))
+        return operator_result("-", [asked]) or self._refuse(
+            f"'-' does not take {kind_with_article(asked)} ('{self._snippet(node.operand)}')",
+            node.start,
+            operator_hint("-", asked, asked),
+        )
+
+    def _binary(self, node: Binary, scope: _Locals) -> ScopedSchema:
+        left, right = view_schema(self._infer(node.left, scope)), view_schema(self._infer(node.right, scope))
+        if holds_temporal_value(left) or holds_temporal_value(right):
+            self._refuse(_TEMPORAL_LIST_ONLY, node.operator_start, _TEMPORAL_LIST_HINT)
+        match node.operator:
+            case "==" | "!=":
+                result = s.BOOLEAN if are_comparable(left, right) else None
+            case "in":
+                result = s.BOOLEAN if supports_membership(right, left) else None
+            case "+":
+                result = sum_result(left, right)
+            case _:
+                result = operator_result(node.operator, [left, right])
+        return result or self._refuse(
+            f"'{node.operator}' does not take {kind_with_article(left)} ('{self._snippet(node.left)}') "
+            f"and {kind_with_article(right)} ('{self._snippet(node.right)}')",
+            node.operator_start,
+            operator_hint(node.operator, left, right),
+        )
+
+    def _call(self, node: FunctionCall, scope: _Locals) -> ScopedSchema:
+        check_function_exists(node)
+        target = view_schema(self._infer(node.target, scope)) if node.target is not None else None
+        arguments = [view_schema(self._infer(argument, scope)) for argument in node.arguments]
+        if node.function != "sort" and any(
+            map(holds_temporal_value, [*arguments, *([target] if target else [])])
+        ):
+            self._refuse(_TEMPORAL_LIST_ONLY, node.name_start, _TEMPORAL_LIST_HINT)
+        if node.function == "now" and not arguments:
+            return s.TIMESTAMP
+        if node.function == "dyn" and len(arguments) == 1:
+            return s.OPEN
+        if node.function == "type" and len(arguments) == 1:
+            return s.TYPE
+        if node.target is None and node.function in MIN_MAX_FUNCTIONS and len(arguments) > 1:
+            joined = arguments[0].scoped
+            for argument in arguments[1:]:
+                joined = s.union_schema(joined, argument.scoped)
+            arguments = [view_schema(s.array_schema(joined))]
+        if node.function == "int" and arguments and arguments[0].kind == "duration":
+            # The library declares this and does not implement it.
+            self._refuse(
+                "int() does not take a duration", node.name_start, "ask it: d.getSeconds(), d.getHours()"
+            )
+        if node.function in ROUNDING:
+            arguments = [view_schema(s.NUMBER) if one.kind == "integer" else one for one in arguments]
+        result = call_result(_LIBRARY_NAMES.get(node.function, node.function), target, arguments)
+        if result is not None:
+            return result
+        given = " and ".join(kind_with_article(argument) for argument in arguments) or "nothing"
+        if target is not None:
+            message = (
+                f"{node.function}() of {kind_with_article(target)} ('{self._snippet(node.target or node)}')"
+            )
+            message += f" with {given}" if arguments else ""
+            message += " does not exist"
+        else:
+            message = f"{node.function}() does not take {given}"
+        return self._refuse(message, node.name_start, function_usage(node.function))
+
+    def _macro(self, node: Macro, scope: _Locals) -> ScopedSchema:
+        over = view_schema(self._infer(node.range, scope))
+        elements = self._elements(node, over)
+        meaning = f"each of {self._snippet(node.range)}"
+        inner = {**scope, node.variable: _LocalVariable(elements, meaning)}
+        match node.function:
+            case "map":
+                if len(node.arguments) == 2:
+                    self._condition(node.arguments[0], inner, "map() with three arguments wants a condition")
+                return s.array_schema(self._infer(node.arguments[-1], inner))
+            case "filter":
+                self._condition(node.arguments[0], inner, "filter() wants a condition")
+                return s.array_schema(elements)
+            case "sortBy":
+                key = view_schema(self._infer(node.arguments[0], inner))
+                if not is_orderable(key):
+                    self._refuse(
+                        f"sortBy() wants numbers, strings or timestamps, and "
+                        f"'{self._snippet(node.arguments[0])}' is {kind_with_article(key)}",
+                        node.arguments[0].start,
+                    )
+                return s.array_schema(elements)
+            case _:
+                self._condition(node.arguments[0], inner, f"{node.function}() wants a condition")
+                return s.BOOLEAN
+
+    def _elements(self, node: Macro, over: SchemaView) -> ScopedSchema:
+        if over.kind == "object" and node.function != "sortBy":
+            return s.STRING
+        place = s.element_schema(over)
+        if place is None:
+            self._refuse(
+                f"{node.function}() goes over a list, and '{self._snippet(node.range)}' is {kind_with_article(over)}",
+                node.name_start,
+            )
+        return place or s.OPEN
+
+    def _list(self, node: ListLiteral, scope: _Locals) -> ScopedSchema:
+        if not node.items:
+            return s.scoped_schema({"type": "array", "maxItems": 0})
+        joined = self._infer(node.items[0], scope)
+        for item in node.items[1:]:
+            joined = s.union_schema(joined, self._infer(item, scope))
+        return s.array_schema(joined)
+
+    def _map(self, node: MapLiteral, scope: _Locals) -> ScopedSchema:
+        places: dict[str, ScopedSchema] = {}
+        for key_node, value_node in node.entries:
+            value = self._infer(value_node, scope)
+            key = without_parens(key_node)
+            if not (isinstance(key, LiteralValue) and key.kind == "string"):
+                self._check_key(key_node, scope)
+            elif key.string in places:
+                self._refuse(f"the key '{key.string}' is given twice", key.start)
+            else:
+                places[key.string] = value
+        if len(places) < len(node.entries):
+            return s.OBJECT
+        return s.object_schema(places, list[Json](places), closed=True)
+
+    def _check_key(self, node: ExpressionNode, scope: _Locals) -> None:
+        asked = view_schema(self._infer(node, scope))
+        if asked.kind not in ("string", "integer", "boolean", "uint", "open", "union"):
+            self._refuse(f"{kind_with_article(asked)} cannot be a key ('{self._snippet(node)}')", node.start)
+
+    def _refuse(self, message: str, offset: int, hint: str | None = None) -> ScopedSchema:
+        raise ExpressionError("no_overload", message, offset, hint)
+
+
+def _literal(node: LiteralValue) -> ScopedSchema:
+    match node.kind:
+        case "string":
+            return s.scoped_schema({"type": "string", "const": node.string})
+        case "int":
+            return s.scoped_schema(
+                {"type": "integer", "const": int(node.text, 0 if "x" in node.text else 10)}
+            )
+        case "double":
+            return s.NUMBER
+        case "bool":
+            return s.BOOLEAN
+        case "null":
+            return s.NULL
+        case "bytes":
+            return s.BYTES
+        case "uint":
+            return s.UINT

@@ -1,0 +1,256 @@
+"""The JSON Schema that known values show.
+
+Inputs are known before a plan runs; where nobody declared their schema, what they are says which fields there
+are. What differs between the items of a list is left open, so that nothing is refused on the strength of a guess.
+
+JSON Schema validation of values, with messages in the author's words.
+
+A *validator* is built once for each schema and reused: building takes longer than a thousand validations. A schema
+never makes a request: `$ref` is followed inside the schema only. `true` is no number and no integer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import jsonschema_rs
+from jsonschema_rs import ValidationErrorKind as Kind
+
+from wavewright.planner.diagnostics.diagnostic import child_pointer
+from wavewright.planner.diagnostics.suggestions import value_text, with_article
+from wavewright.planner.language.hashing import canonical_json
+from wavewright.planner.types import Json, JsonObject, JsonSchema
+
+
+def infer_schema(value: Json) -> JsonSchema:
+    """Return a schema that the value fits, closed to fields that no part of it has."""
+    match value:
+        case None:
+            return {}
+        case bool():
+            return {"type": "boolean"}
+        case int():
+            return {"type": "integer"}
+        case float():
+            return {"type": "number"}
+        case str():
+            return {"type": "string"}
+        case list():
+            return {"type": "array", "items": _common_schema([infer_schema(item) for item in value])}
+        case dict():
+            properties: JsonObject = {name: infer_schema(member) for name, member in value.items()}
+            return {
+                "type": "object",
+                "properties": properties,
+                "required": list(properties),
+                "additionalProperties": False,
+            }
+
+
+_DEFINITION_KEYS = ("$defs", "definitions")
+
+
+def schema_definitions(schema: JsonSchema) -> JsonSchema:
+    """Return the definitions that references inside a schema lead to."""
+    return {name: schema[name] for name in _DEFINITION_KEYS if name in schema}
+
+
+def _common_schema(schemas: list[JsonSchema]) -> JsonSchema:
+    """Return one schema for items of several shapes: equal shapes stay, objects are merged, the rest is open."""
+    if not schemas:
+        return {}
+    first = schemas[0]
+    if all(schema == first for schema in schemas):
+        return first
+    kinds = {str(schema.get("type")) for schema in schemas}
+    if kinds == {"integer", "number"}:
+        return {"type": "number"}
+    if kinds == {"object"}:
+        return _merge_object_schemas(schemas)
+    if kinds == {"array"}:
+        return {
+            "type": "array",
+            "items": _common_schema([_property_schema(schema, "items") for schema in schemas]),
+        }
+    return {}
+
+
+def _merge_object_schemas(schemas: list[JsonSchema]) -> JsonSchema:
+    parts = [_property_schema(schema, "properties") for schema in schemas]
+    names = list(dict.fromkeys(name for part in parts for name in part))
+    properties: JsonObject = {
+        name: _common_schema([_property_schema(part, name) for part in parts if name in part])
+        for name in names
+    }
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in names if all(name in part for part in parts)],
+        "additionalProperties": False,
+    }
+
+
+def _property_schema(schema: JsonObject, name: str) -> JsonObject:
+    part = schema.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+class InvalidSchemaError(ValueError):
+    """A schema that is none, or that refers to something outside itself."""
+
+
+class SchemaViolation(NamedTuple):
+    """One reason why a value does not fit a schema."""
+
+    pointer: str
+    """Of the part that does not fit, below the value's own pointer."""
+    keyword: str
+    """The schema's keyword that the value breaks."""
+    message: str
+    """Continues a sentence that names the part: `is 'x', but must be a number`."""
+    name: str | None = None
+    """The property that is missing or not known."""
+    hint: str | None = None
+    """What would mend it, where that is known."""
+
+
+class Validator:
+    """A compiled schema."""
+
+    def __init__(self, schema: JsonSchema) -> None:
+        try:
+            self._compiled = jsonschema_rs.validator_for(schema, offline=True)
+        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+            first_line = str(error).partition("\n")[0]
+            raise InvalidSchemaError(first_line) from error
+
+    def accepts(self, value: Json) -> bool:
+        """Return whether a value fits."""
+        return self._compiled.is_valid(value)
+
+    def violations(self, value: Json, pointer: str = "") -> list[SchemaViolation]:
+        """Return every reason why a value does not fit, in the value's order."""
+        if self._compiled.is_valid(value):
+            return []
+        return [
+            misfit for error in self._compiled.iter_errors(value) for misfit in _violations_of(error, pointer)
+        ]
+
+
+def validator_of(schema: JsonSchema) -> Validator:
+    """Return the validator of a schema; equal schemas share one.
+
+    Raises:
+        BadSchemaError: it is no JSON Schema, or refers to something outside itself.
+    """
+    return _build_validator(canonical_json(schema))
+
+
+@lru_cache(maxsize=1024)
+def _build_validator(text: bytes) -> Validator:
+    import json
+
+    return Validator(json.loads(text))
+
+
+def _violations_of(error: jsonschema_rs.ValidationError, root: str) -> Iterator[SchemaViolation]:
+    pointer = root
+    for key in error.instance_path:
+        pointer = child_pointer(pointer, key)
+    value = _as_json_value(error.instance)
+    match error.kind:
+        case Kind.Required(property=name):
+            yield SchemaViolation(pointer, "required", f"lacks {name!r}", name)
+        case Kind.AdditionalProperties(unexpected=names) | Kind.UnevaluatedProperties(unexpected=names):
+            for name in names:
+                yield SchemaViolation(
+                    pointer, "additionalProperties", f"has {name!r}, which is not known here", name
+                )
+        case Kind.AnyOf(context=branches) | Kind.OneOfNotValid(context=branches):
+            meant = _intended_branch(error, branches)
+            if meant:
+                for inner in meant:
+                    yield from _violations_of(inner, root)
+            else:
+                yield SchemaViolation(pointer, error.kind.name, _no_branch_message(value, branches))
+        case Kind.PropertyNames(error=inner):
+            yield SchemaViolation(pointer, "propertyNames", f"has a key that does not fit: {inner.message}")
+        case _:
+            yield SchemaViolation(
+                pointer, error.kind.name, f"is {value_text(value)}, but must {_requirement(error.kind)}"
+            )
+
+
+def _intended_branch(
+    error: jsonschema_rs.ValidationError, branches: list[list[jsonschema_rs.ValidationError]]
+) -> list[jsonschema_rs.ValidationError]:
+    """Return the faults of the one alternative that is of the value's type, where there is just one."""
+    place = list(error.instance_path)
+    of_its_type = [
+        branch
+        for branch in branches
+        if not any(isinstance(one.kind, Kind.Type) and list(one.instance_path) == place for one in branch)
+    ]
+    return of_its_type[0] if len(of_its_type) == 1 else []
+
+
+def _no_branch_message(value: Json, branches: list[list[jsonschema_rs.ValidationError]]) -> str:
+    kinds = [branch[0].kind for branch in branches if branch]
+    types = [name for kind in kinds if isinstance(kind, Kind.Type) for name in kind.types]
+    if len(types) >= len(branches):
+        return f"is {value_text(value)}, but must be {_either(dict.fromkeys(map(with_article, types)))}"
+    wishes = dict.fromkeys(_requirement(kind) for kind in kinds if not isinstance(kind, Kind.Type))
+    return (
+        f"is {value_text(value)}, but must {' or '.join(wishes)}"
+        if wishes
+        else f"is {value_text(value)}, which does not fit"
+    )
+
+
+_REQUIREMENTS = {
+    "minimum": "be at least {limit}",
+    "maximum": "be at most {limit}",
+    "exclusiveMinimum": "be more than {limit}",
+    "exclusiveMaximum": "be less than {limit}",
+    "multipleOf": "be a multiple of {multiple_of}",
+    "minLength": "have {limit} characters or more",
+    "maxLength": "have {limit} characters or fewer",
+    "pattern": "match {pattern}",
+    "format": "be a {format}",
+    "minItems": "have {limit} items or more",
+    "maxItems": "have {limit} items or fewer",
+    "minProperties": "have {limit} members or more",
+    "maxProperties": "have {limit} members or fewer",
+    "uniqueItems": "hold no item twice",
+    "contains": "hold an item that it does not hold",
+    "falseSchema": "not be there",
+}
+"""What the schema wants, by keyword, continuing `must`."""
+
+
+def _requirement(kind: Kind) -> str:
+    match kind:
+        case Kind.Type(types=types):
+            return "be " + _either(map(with_article, types))
+        case Kind.Enum(options=options):
+            return "be one of " + ", ".join(value_text(_as_json_value(option)) for option in options)
+        case Kind.Constant(expected_value=expected):
+            return "be " + value_text(_as_json_value(expected))
+        case Kind.OneOfMultipleValid():
+            return "fit exactly one of the schema's alternatives, not several"
+        case _:
+            wish = _REQUIREMENTS.get(kind.name)
+            return wish.format(**kind.as_dict()) if wish else f"fit the schema's {kind.name!r}"
+
+
+def _either(names: Iterable[str]) -> str:
+    return " or ".join(names)
+
+
+def _as_json_value(value: object) -> Json:
+    """Take what the library read back as JSON; it reads numbers beyond 64 bits as decimals."""
+    from decimal import Decimal
+
+    return float(value) if isinstance(value, Decimal) else value  # type: ignore[return-value]

@@ -1,0 +1,123 @@
+"""Find a prompt's template and render it.
+
+A *template* is a Jinja2 file, `planner/request.md.j2` for the prompt `planner/request`. A project's own file of the
+same name takes the place of the shipped one. Values are put into templates and never read as such: what stands in a
+document, an input or an answer cannot become a part of the prompt's program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jinja2 import TemplateNotFound
+
+    from wavewright.prompts.environments import PromptEnvironment
+
+__all__ = ["PromptError", "Prompts"]
+
+SUFFIX = ".md.j2"
+SHIPPED = Path(__file__).parent
+"""Folder of the templates that come with the package."""
+
+
+class PromptError(Exception):
+    """A prompt that cannot be rendered: which file, which line, and what would mend it."""
+
+    def __init__(self, message: str, *, file: Path | None = None, line: int | None = None, hint: str) -> None:
+        self.message = message
+        self.file = file
+        self.line = line
+        """Counted from 1; absent where the whole file is meant."""
+        self.hint = hint
+        where = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
+        super().__init__(f"{where}{message}; {hint}")
+
+
+class Prompts:
+    """The templates of a project: its own folders first, then what is shipped."""
+
+    def __init__(self, folders: Sequence[Path] = ()) -> None:
+        self.folders = (*folders, SHIPPED)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all prompts there are."""
+        found = {
+            file.relative_to(folder).as_posix().removesuffix(SUFFIX)
+            for folder in self.folders
+            for file in folder.rglob(f"*{SUFFIX}")
+        }
+        return tuple(sorted(found))
+
+    def file_of(self, name: str) -> Path | None:
+        """Return the template that a prompt would be rendered from."""
+        files = (folder / f"{name}{SUFFIX}" for folder in self.folders)
+        return next((file for file in files if file.is_file()), None)
+
+    def render(self, name: str, /, **values: object) -> str:
+        """Return a prompt with values put in.
+
+        Raises:
+            PromptError: there is no such template, it is faulty, or it asks for a value that is not given.
+        """
+        from jinja2 import TemplateError, TemplateNotFound
+
+        try:
+            return self._environment.get_template(f"{name}{SUFFIX}").render(values).strip("\n")
+        except TemplateNotFound as error:
+            raise self._not_found(error, name) from error
+        except (OSError, RecursionError, UnicodeDecodeError) as error:
+            message = f"the prompt {name!r} cannot be read: {error!s}"
+            raise PromptError(message, file=self.file_of(name), hint=_UNREADABLE_HINT) from error
+        # What an expression of a template can raise: a user's template is a program, and its author is told where.
+        except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise self._explained(error, name, values) from error
+
+    @cached_property
+    def _environment(self) -> PromptEnvironment:
+        from wavewright.prompts.environments import PromptEnvironment
+
+        return PromptEnvironment(self.folders)
+
+    def _explained(self, error: Exception, name: str, values: dict[str, object]) -> PromptError:
+        from jinja2 import TemplateSyntaxError, UndefinedError
+
+        if isinstance(error, TemplateSyntaxError):
+            file = Path(error.filename) if error.filename else self.file_of(name)
+            return PromptError(error.message or "faulty", file=file, line=error.lineno, hint=_SYNTAX_HINT)
+        file, line = self._place(error)
+        if isinstance(error, UndefinedError):
+            known = ", ".join(sorted(values)) or "none"
+            message = (error.message or "a value is undefined").rstrip(".")
+            return PromptError(message, file=file, line=line, hint=f"the prompt {name!r} is given: {known}")
+        return PromptError(str(error) or type(error).__name__, file=file, line=line, hint=_EXPRESSION_HINT)
+
+    def _not_found(self, error: TemplateNotFound, name: str) -> PromptError:
+        wanted = str(error.name or name).removesuffix(SUFFIX)
+        near = get_close_matches(wanted, self.names(), n=1)
+        folders = ", ".join(str(folder) for folder in self.folders)
+        hint = f"did you mean {near[0]!r}?" if near else f"put {wanted}{SUFFIX} into one of {folders}"
+        file, line = self._place(error)
+        if file is None:
+            return PromptError(f"there is no prompt {name!r}", hint=hint)
+        return PromptError(f"there is no template {wanted!r}", file=file, line=line, hint=hint)
+
+    def _place(self, error: BaseException) -> tuple[Path | None, int | None]:
+        """Return the innermost place in a template that an error comes from."""
+        place: tuple[Path | None, int | None] = (None, None)
+        trace = error.__traceback__
+        while trace is not None:
+            file = trace.tb_frame.f_code.co_filename
+            if file.endswith(SUFFIX):
+                place = (Path(file), trace.tb_lineno)
+            trace = trace.tb_next
+        return place
+
+
+_UNREADABLE_HINT = "mend the template, or remove it so that the shipped one is used"
+_SYNTAX_HINT = "mend the template's syntax (Jinja2)"
+_EXPRESSION_HINT = "mend the expression, or test the value with {% if … %} first"

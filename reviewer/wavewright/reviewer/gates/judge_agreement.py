@@ -1,0 +1,157 @@
+"""Measuring a judge: how often does it say what people said?
+
+A *case* is an output with the verdict of a person. Measuring puts every case to one model, as the gate itself would,
+and gives what a calibration file holds, with the cases on which judge and person differ. A verdict that does not
+count, for a quote that does not stand in the output or for want of an answer, is a difference.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import anyio
+from pydantic import Field, JsonValue
+
+from wavewright.executor.events.types import GateRecord
+from wavewright.planner.language.plan import DocumentModel, Gate
+from wavewright.planner.ports.model_port import ModelClient, ModelUse
+from wavewright.planner.reading.reader import read_model_file
+from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.prompts import Prompts
+from wavewright.reviewer.gates.calibration import Measurement
+from wavewright.reviewer.gates.judge import ModelJudge
+
+_MAX_PARALLEL_CASES: Final = 8
+
+
+class JudgeCase(DocumentModel):
+    """An output, and whether a person lets it pass."""
+
+    passes: bool
+    output: JsonValue
+
+
+class JudgeCases(DocumentModel):
+    """What a judge is measured on."""
+
+    cases: Annotated[tuple[JudgeCase, ...], Field(strict=False, min_length=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeDifference:
+    """A case on which judge and person differ."""
+
+    case: int
+    """Counted from 1."""
+    passes: bool
+    """What the person said."""
+    record: GateRecord
+    """What the judge said, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeMeasurement:
+    """How a judge did."""
+
+    measurement: Measurement
+    differences: tuple[JudgeDifference, ...]
+
+    def as_json(self) -> JsonObject:
+        """Return the entry of a calibration file."""
+        entry: JsonObject = self.measurement.model_dump(mode="json", exclude_none=True)
+        return entry
+
+
+class SeveralModelsAnswered(Exception):
+    """More than one model judged, so what was measured is none of them; name a model without fallbacks."""
+
+
+def read_cases(path: Path) -> tuple[JudgeCase, ...]:
+    """Return the cases of a file of YAML or JSON: `{cases: [{passes, output}, …]}`.
+
+    Raises:
+        PlanError: the file cannot be read, or is no such thing.
+    """
+    return read_model_file(path, JudgeCases).cases
+
+
+async def measure_judge(
+    gate: Gate,
+    cases: Sequence[JudgeCase],
+    models: ModelClient,
+    prompts: Prompts,
+    *,
+    model: str,
+    date: dt.date,
+) -> JudgeMeasurement:
+    """Return how often a model says of a gate's rubric what people said of the same outputs.
+
+    Args:
+        gate: A judge gate.
+        cases: What people said; not one of them should stand in the rubric.
+        models: Who is asked.
+        prompts: The templates `judge/…`, as the gate's runs will use them.
+        model: The model to be measured, as `provider:name`.
+        date: When this is done.
+
+    Raises:
+        SeveralModelsAnswered: a fallback model took part.
+    """
+    assert gate.judge is not None
+    answered: set[str] = set()
+
+    def note(use: ModelUse) -> None:
+        if use.outcome == "answered":
+            answered.add(use.model)
+
+    judge = ModelJudge(models, prompts, model=model, on_use=note)
+    records: dict[int, GateRecord] = {}
+    limiter = anyio.CapacityLimiter(_MAX_PARALLEL_CASES)
+
+    async def one(number: int, output: Json) -> None:
+        async with limiter:
+            records[number] = await judge.judge(gate, StepId("case"), output, _EMPTY_VIEW, index=None)
+
+    async with anyio.create_task_group() as group:
+        for number, case in enumerate(cases, start=1):
+            group.start_soon(one, number, case.output)
+    if len(answered) > 1:
+        raise SeveralModelsAnswered(f"{', '.join(sorted(answered))} judged: name one model without fallbacks")
+    differences = tuple(
+        JudgeDifference(number, case.passes, records[number])
+        for number, case in enumerate(cases, start=1)
+        if records[number].verdict != ("pass" if case.passes else "fail")
+    )
+    measurement = Measurement(
+        gate=gate.id,
+        rubric=gate.judge.rubric,
+        model=next(iter(answered), model),
+        agreement=round((len(cases) - len(differences)) / len(cases), 4),
+        cases=len(cases),
+        date=date,
+    )
+    return JudgeMeasurement(measurement, differences)
+
+
+@dataclass(frozen=True, slots=True)
+class _EmptyView:
+    """A case stands for itself: there is no run around it."""
+
+    @property
+    def inputs(self) -> JsonObject:
+        return {}
+
+    @property
+    def steps(self) -> JsonObject:
+        return {}
+
+    @property
+    def items(self) -> None:
+        return None
+
+
+_EMPTY_VIEW = _EmptyView()

@@ -1,0 +1,241 @@
+"""How each kind of gate finds its verdict.
+
+A gate is prepared once (its expression compiled, its schema's validator built) into a question that is put to one
+*call*: an output, with the item that it was made from where the step runs once an item. The answer is a *finding*:
+a verdict, what was looked at with the values found, and why it is red. A gate that cannot be asked is red.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from wavewright.config.value_types import Seconds
+from wavewright.executor.run.ports import GateView
+from wavewright.planner.plans.expressions import ExpressionError, compile_expression, reads
+from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
+from wavewright.reviewer.values import (
+    ABSENT,
+    brief,
+    duration_text,
+    is_empty,
+    iso,
+    look_up,
+    misfit_texts,
+    read_time,
+    shorten,
+)
+
+_MAX_VALUES = 4
+"""Values of an expression that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateSubject:
+    """What a gate is put to: the whole output of a step, or the output for one item."""
+
+    step: StepId
+    output: Json
+    whole: Json
+    """The step's output, of which `output` is an entry for a `for_each` step."""
+    view: GateView
+    item: Json = None
+    index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GateFinding:
+    """The answer of a gate."""
+
+    verdict: Literal["pass", "fail", "error"]
+    looked_at: str
+    message: str = ""
+
+
+GateCheck: TypeAlias = Callable[[GateSubject], GateFinding]
+
+
+def make_condition_check(expression: str, now: dt.datetime) -> GateCheck:
+    """Return the question whether a CEL condition holds.
+
+    Raises:
+        ExpressionFault: it is no expression.
+    """
+    evaluate = compile_expression(expression)
+    wanted = reads(expression)
+    names = frozenset(read.name for read in wanted if read.root == "steps")
+    roots = frozenset(read.root for read in wanted)
+    paths = tuple(_paths_of(expression))[:_MAX_VALUES]
+    shown = shorten(expression, 160)
+
+    def ask(call: GateSubject) -> GateFinding:
+        variables = _variables(call, roots, names)
+        values = _found_values(paths, variables)
+        looked_at = f"{shown} with {values}" if values else shown
+        try:
+            answer = evaluate(variables, now)
+        except ExpressionError as fault:
+            return GateFinding("error", looked_at, f"could not be evaluated: {shorten(fault.message, 200)}")
+        if not isinstance(answer, bool):
+            return GateFinding("error", looked_at, f"gave {brief(answer)} instead of true or false")
+        return (
+            GateFinding("pass", looked_at)
+            if answer
+            else GateFinding("fail", looked_at, f"{shown} is false{f' ({values})' if values else ''}")
+        )
+
+    return ask
+
+
+def make_schema_check(schema: JsonSchema) -> GateCheck:
+    """Return the question whether an output fits a JSON Schema; a reference out of the schema is never fetched."""
+    try:
+        validator = validator_of(schema)
+    except InvalidSchemaError as error:
+        return make_unevaluable_check("the gate's schema", f"not a JSON Schema: {shorten(str(error), 200)}")
+
+    def ask(call: GateSubject) -> GateFinding:
+        looked_at = f"the output, {brief(call.output)}"
+        misfits = validator.violations(call.output)
+        if not misfits:
+            return GateFinding("pass", looked_at)
+        return GateFinding("fail", looked_at, "; ".join(misfit_texts(misfits)))
+
+    return ask
+
+
+def make_freshness_check(
+    seconds: Seconds, field: str | None, tool: str, now: dt.datetime, *, leeway: float
+) -> GateCheck:
+    """Return the question whether the time in a tool's freshness field is young enough.
+
+    A date alone counts from the end of its day, and is of the future only where its day has not begun. Where a list
+    stands on the way to the field, the oldest entry decides.
+    """
+    if field is None:
+        return make_unevaluable_check(
+            "no field", f"tool {tool!r} declares no freshness field, so no age can be found"
+        )
+    path = field.split(".")
+
+    def ask(call: GateSubject) -> GateFinding:
+        worst: GateFinding | None = None
+        oldest = -1.0
+        for place, value, found in look_up(call.output, path):
+            looked_at = f"{place} = {brief(value) if found else ABSENT}, now = {iso(now)}"
+            span = read_time(value) if found else None
+            if span is None:
+                return GateFinding("fail", looked_at, _no_time_message(place, value, found=found))
+            if span.is_after(now, leeway):
+                ahead = duration_text((span.begin - now).total_seconds())
+                return GateFinding("fail", looked_at, f"{place} is from the future, {ahead} after now")
+            age = span.age(now)
+            if age > oldest:
+                oldest, worst = age, _age_finding(place, age, seconds, looked_at)
+        return worst or GateFinding(
+            "fail", f"{field} = {ABSENT}", f"{field} is missing, so the age is unknown"
+        )
+
+    return ask
+
+
+def make_required_check(fields: tuple[str, ...]) -> GateCheck:
+    """Return the question whether fields are there and neither null nor empty."""
+
+    def ask(call: GateSubject) -> GateFinding:
+        missing: list[str] = []
+        shown: list[str] = []
+        for field in fields:
+            for place, value, found in look_up(call.output, field.split(".")):
+                if found and not is_empty(value):
+                    shown.append(f"{place} = {brief(value, 30)}")
+                else:
+                    missing.append(f"{place} ({brief(value) if found else ABSENT})")
+        looked_at = _joined([*missing, *shown], _MAX_VALUES + 2)
+        if missing:
+            return GateFinding("fail", looked_at, f"missing: {_joined(missing, 6)}")
+        return GateFinding("pass", looked_at)
+
+    return ask
+
+
+def make_judge_check(rubric: str) -> GateCheck:
+    """Return the question that only a model can answer, and that stays open where none is configured."""
+    return make_unevaluable_check(
+        f"rubric: {shorten(rubric, 120)}", "needs a model and none is configured, so nobody judged it"
+    )
+
+
+def make_unevaluable_check(looked_at: str, message: str) -> GateCheck:
+    """Return the question that has no answer, which is red."""
+    finding = GateFinding("error", shorten(looked_at, 160), message)
+    return lambda _call: finding
+
+
+def _variables(call: GateSubject, roots: frozenset[str], names: frozenset[str | None]) -> JsonObject:
+    """Return what an expression may read, and no more: a run of ten thousand steps is not copied for a gate."""
+    variables: JsonObject = {"inputs": call.view.inputs}
+    if "steps" in roots:
+        present = call.view.steps
+        wanted = present if None in names else [name for name in names if name in present]
+        steps: JsonObject = {name: present[name] for name in wanted if name is not None}
+        steps[call.step] = call.whole
+        variables["steps"] = steps
+    else:
+        variables["steps"] = {}
+    variables["output"] = call.output
+    if call.index is not None:
+        variables["item"] = call.item
+        variables["index"] = call.index
+    return variables
+
+
+_STRING_LITERAL = re.compile(
+    r"""r?('''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")""", re.DOTALL
+)
+_DOTTED_PATH = re.compile(r"(?<![\w.])(?:inputs|steps|output|item|index)\b(?:\.[A-Za-z_]\w*(?!\w*\s*\())*")
+
+
+def _paths_of(expression: str) -> Iterator[str]:
+    """Yield each dotted path that an expression reads, once, without the methods called on it."""
+    seen: set[str] = set()
+    for found in _DOTTED_PATH.finditer(_STRING_LITERAL.sub('""', expression)):
+        path = found.group()
+        if path not in seen and path not in {"steps", "inputs"}:
+            seen.add(path)
+            yield path
+
+
+def _found_values(paths: tuple[str, ...], variables: Mapping[str, Json]) -> str:
+    values: list[str] = []
+    for path in paths:
+        for _place, value, found in look_up(dict(variables), path.split(".")):
+            values.append(f"{path} = {brief(value) if found else ABSENT}")
+            break
+    return ", ".join(values)
+
+
+def _no_time_message(place: str, value: Json, *, found: bool) -> str:
+    if not found or value is None:
+        return f"{place} is missing, so the age is unknown"
+    return f"{place} is {brief(value)}, which is no ISO 8601 date or date-time"
+
+
+def _age_finding(place: str, age: float, allowed: Seconds, looked_at: str) -> GateFinding:
+    if age <= allowed:
+        return GateFinding("pass", f"{looked_at}, age {duration_text(age)}")
+    return GateFinding(
+        "fail",
+        looked_at,
+        f"{place} is {duration_text(age)} old, and at most {duration_text(allowed)} is allowed",
+    )
+
+
+def _joined(parts: list[str], most: int) -> str:
+    if len(parts) <= most:
+        return ", ".join(parts)
+    return f"{', '.join(parts[:most])} and {len(parts) - most} more"

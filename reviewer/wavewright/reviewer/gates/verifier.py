@@ -1,0 +1,272 @@
+"""Gates: asked by code, and where a rubric decides by a judge.
+
+A *gate* stops bad data: it looks at the output of a step as soon as that has ended and leaves a record with what it
+looked at, the values found and its verdict. `make_verifier` answers the executor's port `Verify`: at once where code
+alone is asked, else with something to wait for. A gate that cannot be asked is red. There is one exception: a
+`judge` gate needs a model, so without one it is recorded as an unanswered warning, which lowers the confidence and
+blocks nothing. A gate on a step that had no items is not evaluated: a warning and a cap, unless its `on_empty` says
+otherwise.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import anyio
+
+from wavewright.executor.events.types import GateRecord
+from wavewright.executor.run.ports import GateRecords, GateView, Verify
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Gate, Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import template_gate_of
+from wavewright.planner.plans.expressions import ExpressionError, reads
+from wavewright.planner.plans.uses import condition_use
+from wavewright.planner.types import GateId, GateSeverity, Json, StepId
+from wavewright.reviewer.gates.kinds import (
+    GateCheck,
+    GateSubject,
+    make_condition_check,
+    make_freshness_check,
+    make_judge_check,
+    make_required_check,
+    make_schema_check,
+    make_unevaluable_check,
+)
+
+if TYPE_CHECKING:
+    # Whoever judges brings the module along; a run without a model does not load it.
+    from wavewright.reviewer.gates.judge import GateJudge
+
+LIVE_LEEWAY_SECONDS = 3600.0
+"""Seconds by which data may be younger than `now()` where a run takes its own start for now: it may have come in
+since. A job that sets `as_of` allows none, for data from after it would be a look into the future."""
+
+_MAX_PASSED_RECORDS = 100
+"""Records of calls that pass, per gate; those beyond are counted in one. Red ones are all kept."""
+
+_MAX_PARALLEL_JUDGEMENTS = 8
+"""Outputs of one step that are before a judge at the same time."""
+
+
+def make_verifier(
+    plan: Plan,
+    tools: Mapping[str, ToolSignature],
+    goal: Goal | None,
+    now: dt.datetime,
+    judge: GateJudge | None = None,
+) -> Verify:
+    """Return what the executor asks about each output: every gate of the (bound) plan that stands on the step.
+
+    The answer is there at once, but for steps with a judge gate where there is a `judge`: those must be awaited.
+    """
+    by_step: dict[StepId, list[Gate]] = {}
+    for gate in plan.gates:
+        if gate.on is not None:
+            by_step.setdefault(gate.on, []).append(gate)
+    asker = _GatePreparer(plan, tools, goal, now)
+    prepared: dict[StepId, tuple[_PreparedGate, ...]] = {}
+
+    def verify(step_id: StepId, output: Json, view: GateView) -> GateRecords | Awaitable[GateRecords]:
+        gates = by_step.get(step_id)
+        if gates is None:
+            return ()
+        if step_id not in prepared:
+            prepared[step_id] = tuple(asker.prepare(gate) for gate in gates)
+        ready = prepared[step_id]
+        if judge is not None and any(gate.is_judged for gate in ready):
+            return _evaluate_with_judge(judge, ready, step_id, output, view)
+        return tuple(record for gate in ready for record in _evaluate(gate, step_id, output, view))
+
+    return verify
+
+
+async def _evaluate_with_judge(
+    judge: GateJudge, gates: Sequence[_PreparedGate], step: StepId, output: Json, view: GateView
+) -> GateRecords:
+    """Return what all gates found, in their order; a judge is asked about several calls at the same time."""
+    found: list[GateRecords] = []
+    for gate in gates:
+        if gate.is_judged:
+            found.append(tuple(await _judge_records(judge, gate, step, output, view)))
+        else:
+            found.append(tuple(_evaluate(gate, step, output, view)))
+    return tuple(record for records in found for record in records)
+
+
+async def _judge_records(
+    judge: GateJudge, prepared: _PreparedGate, step: StepId, output: Json, view: GateView
+) -> Iterator[GateRecord]:
+    if view.items is None or not isinstance(output, list):
+        record = await judge.judge(prepared.gate, step, output, view, index=None)
+        return iter([prepared.completed(record)])
+    if not output:
+        return iter([_no_items_record(prepared, step)])
+    records: list[GateRecord | None] = [None] * len(output)
+    limiter = anyio.CapacityLimiter(_MAX_PARALLEL_JUDGEMENTS)
+
+    async def one(position: int, entry: Json, index: int) -> None:
+        async with limiter:
+            record = await judge.judge(prepared.gate, step, entry, view, index=index)
+        records[position] = prepared.completed(record)
+
+    async with anyio.create_task_group() as group:
+        for position, (entry, (index, _item)) in enumerate(zip(output, view.items, strict=True)):
+            group.start_soon(one, position, entry, index)
+    return _thinned(record for record in records if record is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _PreparedGate:
+    gate: Gate
+    check: GateCheck
+    is_per_call: bool
+    severity: GateSeverity
+    template_gate: GateId | None
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a rubric decides."""
+        return self.gate.judge is not None
+
+    def completed(self, record: GateRecord) -> GateRecord:
+        """Return a judge's record with what only the plan and the goal know."""
+        # The author's hint mends the output; where nobody could judge that, the judge's own says what would.
+        hint = record.hint or (self.gate.hint if record.has_failed else None)
+        return replace(record, hint=hint, template_gate=self.template_gate)
+
+
+class _GatePreparer:
+    """Prepares gates; equal schemas share one validator."""
+
+    def __init__(
+        self, plan: Plan, tools: Mapping[str, ToolSignature], goal: Goal | None, now: dt.datetime
+    ) -> None:
+        self._tool_of = {step.id: step.tool for step in plan.steps}
+        self._tools = tools
+        self._goal = goal
+        self._now = now
+        self._leeway = _leeway(goal)
+
+    def prepare(self, gate: Gate) -> _PreparedGate:
+        return _PreparedGate(
+            gate=gate,
+            check=self._gate_check(gate),
+            is_per_call=_is_per_call(gate),
+            severity="warn" if gate.judge is not None else gate.severity,
+            template_gate=template_gate_of(gate.id, self._goal) if self._goal else None,
+        )
+
+    def _gate_check(self, gate: Gate) -> GateCheck:
+        if gate.check is not None:
+            return self._condition_check(gate.check)
+        if gate.schema_ is not None:
+            return make_schema_check(gate.schema_)
+        if gate.fresh_within is not None:
+            assert gate.on is not None
+            tool = self._tool_of.get(gate.on, "")
+            field = self._tools[tool].freshness_field if tool in self._tools else None
+            return make_freshness_check(gate.fresh_within, field, tool, self._now, leeway=self._leeway)
+        if gate.required is not None:
+            return make_required_check(gate.required)
+        assert gate.judge is not None
+        return make_judge_check(gate.judge.rubric)
+
+    def _condition_check(self, condition: str) -> GateCheck:
+        try:
+            return make_condition_check(_strip_delimiters(condition), self._now)
+        except ExpressionError as fault:
+            return make_unevaluable_check(condition, f"not an expression: {fault.message}")
+
+
+def _leeway(goal: Goal | None) -> float:
+    if goal is None:
+        return LIVE_LEEWAY_SECONDS
+    if goal.as_of is not None:
+        return 0.0
+    return max(LIVE_LEEWAY_SECONDS, goal.limits.run_timeout or 0.0)
+
+
+def _is_per_call(gate: Gate) -> bool:
+    if gate.check is None:
+        return gate.judge is None
+    try:
+        return any(read.root in {"output", "item", "index"} for read in reads(_strip_delimiters(gate.check)))
+    except ExpressionError:
+        # What cannot be read is not asked a thousand times: once is enough to find it red.
+        return False
+
+
+def _strip_delimiters(condition: str) -> str:
+    """Return a condition without the `${…}` that an author may put around all of it."""
+    return condition_use(condition, "", "gate").expression
+
+
+def _evaluate(prepared: _PreparedGate, step: StepId, output: Json, view: GateView) -> Iterator[GateRecord]:
+    if not (prepared.is_per_call and view.items is not None and isinstance(output, list)):
+        yield _record(prepared, GateSubject(step, output, output, view))
+        return
+    if not output:
+        yield _no_items_record(prepared, step)
+    yield from _thinned(
+        _record(prepared, GateSubject(step, entry, output, view, item, index))
+        for entry, (index, item) in zip(output, view.items, strict=True)
+    )
+
+
+def _thinned(records: Iterable[GateRecord]) -> Iterator[GateRecord]:
+    """Yield every red record, the first green ones, and one for all other green ones."""
+    greens = 0
+    last_green: GateRecord | None = None
+    for record in records:
+        if record.has_failed:
+            yield record
+            continue
+        greens += 1
+        last_green = record
+        if greens <= _MAX_PASSED_RECORDS:
+            yield record
+    if last_green is not None and greens > _MAX_PASSED_RECORDS:
+        yield replace(
+            last_green, index=None, looked_at=f"{greens - _MAX_PASSED_RECORDS} more calls, all of which pass"
+        )
+
+
+def _record(prepared: _PreparedGate, call: GateSubject) -> GateRecord:
+    finding = prepared.check(call)
+    gate = prepared.gate
+    is_red = finding.verdict != "pass"
+    return GateRecord(
+        gate=gate.id,
+        step=call.step,
+        kind=gate.kind,
+        severity=prepared.severity,
+        verdict=finding.verdict,
+        looked_at=finding.looked_at,
+        message=finding.message,
+        hint=gate.hint if is_red else None,
+        index=call.index,
+        template_gate=prepared.template_gate,
+    )
+
+
+def _no_items_record(prepared: _PreparedGate, step: StepId) -> GateRecord:
+    """Return the record of a gate on a step without items, with the severity that the gate has for that."""
+    gate = prepared.gate
+    passes = gate.on_empty == "pass"
+    return GateRecord(
+        gate=gate.id,
+        step=step,
+        kind=gate.kind,
+        severity=prepared.severity if gate.on_empty == "pass" else gate.on_empty,
+        verdict="pass" if passes else "not_evaluated",
+        looked_at="no calls: the list of items is empty",
+        message="" if passes else f"not evaluated: step {step!r} had no items",
+        hint=None
+        if passes
+        else f"find out why step {step!r} had no items, or set 'on_empty: pass' on the gate where that is right",
+        template_gate=prepared.template_gate,
+    )

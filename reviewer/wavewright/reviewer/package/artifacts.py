@@ -1,0 +1,333 @@
+"""What may leave a run of what its steps brought: everything but secrets.
+
+The run itself, its gates and its review work with the outputs as they are. What is shown of them, in package, page
+and summary, is made from a state whose outputs, errors and gates hold `[redacted]` in place of whatever looks like a
+secret, so that a package is the same from the live run and from its journal.
+
+What outputs carry for the package: documents, sources, charts and conflicts.
+
+A tool says what it brings by reserved keys of its output, or of each entry of it: `document` or `documents`,
+`source` or `sources`, `chart` or `charts`, `conflict` or `conflicts`, `warnings`. An output that has an id, a title,
+tags and a content is a document itself. The reviewer knows these keys and no tool. What stands there in another shape
+is left out and named in a warning; it never fails a run that is already done.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeVar
+
+from immutables import Map
+
+from wavewright.executor.events.state import RunState
+from wavewright.executor.run.recording import OutputRedactor
+from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.reviewer.records import (
+    Chart,
+    ChartSeries,
+    Conflict,
+    OutputDocument,
+    ReviewResult,
+    SourceReference,
+)
+from wavewright.reviewer.values import brief, read_time, shorten
+
+
+class RedactedRun:
+    """One run as it may be shown."""
+
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self._redactor = OutputRedactor()
+        for record in state.steps.values():
+            self._redactor.learn_secrets(record.output)
+
+    @cached_property
+    def state(self) -> RunState:
+        """The state without secrets."""
+        told, state = self._redactor.redact_event, self._state
+        steps = {name: told(record) for name, record in state.steps.items()}
+        items = {
+            name: Map({index: told(item) for index, item in records.items()})
+            for name, records in state.items.items()
+        }
+        faults = {call: told(fault) for call, fault in state.faults.items()}
+        return replace(state, steps=Map(steps), items=Map(items), faults=Map(faults))
+
+    def value(self, value: Json) -> Json:
+        """Return a value that was put together from outputs, without secrets."""
+        return self._redactor.redact_output(value)
+
+    def review(self, review: ReviewResult) -> ReviewResult:
+        """Return a review without secrets in what it says."""
+        return ReviewResult.model_validate(self._redactor.redact_texts(review.model_dump(mode="json")))
+
+
+_SOURCE_FACTS = ("value", "hash", "sha256", "checksum", "location", "tier")
+"""On these, two mentions of one source id must agree; times and titles may differ."""
+
+_EntryT = TypeVar("_EntryT")
+
+
+@dataclass(frozen=True, slots=True)
+class Artifacts:
+    """What was found in the outputs, in the plan's order."""
+
+    documents: tuple[OutputDocument, ...] = ()
+    sources: tuple[SourceReference, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def collect_artifacts(outputs: Iterable[tuple[StepId, Json]], terminal: Collection[StepId] = ()) -> Artifacts:
+    """Return what the outputs carry; equal documents, sources and charts count once.
+
+    Args:
+        outputs: Steps with what they brought.
+        terminal: The steps whose documents are the run's results; they come first.
+    """
+    basket = _ArtifactCollector(frozenset(terminal))
+    for step, output in outputs:
+        entries = output if isinstance(output, list) else [output]
+        for entry in entries:
+            if isinstance(entry, dict):
+                basket.add(step, entry)
+    conflicts = [
+        *basket.conflicts,
+        *_disagreeing_sources(basket.mentions),
+        *_disagreeing_documents(basket.documents),
+    ]
+    told = [f"{', '.join(steps)}: {warning}" for warning, steps in basket.tool_warnings.items()]
+    results_first = sorted(basket.documents, key=lambda found: not found.is_result)
+    return Artifacts(
+        documents=_unique(results_first, lambda found: found.model_dump_json(exclude={"step", "is_result"})),
+        sources=_unique(basket.sources, lambda found: found.model_dump_json(exclude={"step"})),
+        charts=_unique(basket.charts, lambda found: found.model_dump_json(exclude={"step"})),
+        conflicts=_unique(conflicts, lambda found: found.model_dump_json()),
+        warnings=tuple(dict.fromkeys((*told, *basket.warnings))),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _SourceMention:
+    step: StepId
+    source: JsonObject
+
+
+@dataclass(slots=True)
+class _ArtifactCollector:
+    terminal: frozenset[StepId]
+    documents: list[OutputDocument] = field(default_factory=list[OutputDocument])
+    sources: list[SourceReference] = field(default_factory=list[SourceReference])
+    charts: list[Chart] = field(default_factory=list[Chart])
+    conflicts: list[Conflict] = field(default_factory=list[Conflict])
+    warnings: list[str] = field(default_factory=list[str])
+    tool_warnings: dict[str, dict[StepId, None]] = field(default_factory=dict[str, dict[StepId, None]])
+    """Warnings of outputs, with the steps that give them."""
+    mentions: dict[str, list[_SourceMention]] = field(default_factory=dict[str, list[_SourceMention]])
+
+    def add(self, step: StepId, carrier: JsonObject) -> None:
+        if _is_document(carrier):
+            self._add_document(step, carrier)
+        for found in _entries_under(carrier, "document"):
+            # A document named by a word alone is a reference to one, which some other output carries.
+            if isinstance(found, dict):
+                self._add_document(step, found)
+                for source in _entries_under(found, "source"):
+                    self._add_source(step, source)
+        for found in _entries_under(carrier, "source"):
+            self._add_source(step, found)
+        for found in _entries_under(carrier, "chart"):
+            self._add_chart(step, found)
+        for found in _entries_under(carrier, "conflict"):
+            self._add_conflict(step, found)
+        warnings = carrier.get("warnings")
+        for warning in warnings if isinstance(warnings, list) else []:
+            if isinstance(warning, str) and warning:
+                self.tool_warnings.setdefault(warning, {})[step] = None
+
+    def _add_document(self, step: StepId, found: JsonObject) -> None:
+        markdown, content = found.get("markdown"), found.get("content")
+        if markdown is None and isinstance(content, str):
+            markdown, content = content, None
+        if not isinstance(markdown, str):
+            markdown = None
+        if not markdown and content is None:
+            self.warnings.append(f"step {step!r} brought a document without content: {brief(found)}")
+            return
+        name = (
+            _first_text(found, "id")
+            or f"{step}_{sum(1 for other in self.documents if other.step == step) + 1}"
+        )
+        tags = found.get("tags")
+        self.documents.append(
+            OutputDocument(
+                id=name,
+                step=step,
+                title=_first_text(found, "title") or name,
+                tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
+                markdown=markdown,
+                content=content,
+                is_result=step in self.terminal,
+            )
+        )
+
+    def _add_source(self, step: StepId, found: Json) -> None:
+        if isinstance(found, str) and found:
+            self.sources.append(SourceReference(name=shorten(found, 500), step=step))
+            return
+        name = (
+            _first_text(found, "name", "title", "id", "location", "url", "path")
+            if isinstance(found, dict)
+            else None
+        )
+        if not isinstance(found, dict) or name is None:
+            self.warnings.append(f"step {step!r} named a source without a name: {brief(found)}")
+            return
+        self.sources.append(
+            SourceReference(
+                name=name,
+                location=_first_text(found, "location", "url", "path"),
+                step=step,
+                as_of=_first_text(found, "as_of", "date", "published"),
+                accessed=_first_text(found, "accessed", "accessed_at", "retrieved_at"),
+                tier=_first_text(found, "tier"),
+            )
+        )
+        source_id = _first_text(found, "id")
+        if source_id is not None:
+            self.mentions.setdefault(source_id, []).append(_SourceMention(step, found))
+
+    def _add_chart(self, step: StepId, found: Json) -> None:
+        series = found.get("series") if isinstance(found, dict) else None
+        if not isinstance(found, dict) or not isinstance(series, list):
+            self.warnings.append(f"step {step!r} brought a chart without series: {brief(found)}")
+            return
+        lines = [line for entry in series if isinstance(entry, dict) for line in _chart_series(entry)]
+        if len(lines) < len(series):
+            left_out = len(series) - len(lines)
+            self.warnings.append(
+                f"step {step!r} brought a chart of which {left_out} series hold no dated figures"
+            )
+        if lines:
+            self.charts.append(
+                Chart(
+                    step=step,
+                    title=_first_text(found, "title") or step,
+                    series=tuple(lines),
+                    normalise=found.get("normalise") is True,
+                )
+            )
+
+    def _add_conflict(self, step: StepId, found: Json) -> None:
+        if isinstance(found, str) and found:
+            self.conflicts.append(Conflict(subject=step, message=found, steps=(step,)))
+            return
+        message = _first_text(found, "message", "description", "note") if isinstance(found, dict) else None
+        subject = _first_text(found, "subject", "field", "name", "id") if isinstance(found, dict) else None
+        if not isinstance(found, dict) or (message is None and subject is None):
+            self.warnings.append(f"step {step!r} reported a conflict that says nothing: {brief(found)}")
+            return
+        values = found.get("values")
+        self.conflicts.append(
+            Conflict(
+                subject=subject or step,
+                message=message or f"there are different values of {subject}",
+                values=tuple(values) if isinstance(values, list) else (),
+                steps=(step,),
+            )
+        )
+
+
+def _is_document(carrier: JsonObject) -> bool:
+    """Whether an output is a document itself, not only something that carries one."""
+    text = carrier.get("markdown") or carrier.get("content")
+    names = isinstance(carrier.get("id"), str) and isinstance(carrier.get("title"), str)
+    return names and isinstance(carrier.get("tags"), list) and isinstance(text, str)
+
+
+def _entries_under(carrier: JsonObject, key: str) -> Iterator[Json]:
+    """Yield what stands under a reserved key, in the singular or in the plural."""
+    for name in (key, f"{key}s"):
+        value = carrier.get(name)
+        if isinstance(value, list):
+            yield from value
+        elif value is not None and value != "":
+            yield value
+
+
+def _first_text(carrier: JsonObject, *names: str) -> str | None:
+    """Return the first of the fields that holds a text or a number, as a text."""
+    for name in names:
+        value = carrier.get(name)
+        if isinstance(value, str) and value.strip():
+            return value
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return str(value)
+    return None
+
+
+def _chart_series(entry: JsonObject) -> Iterator[ChartSeries]:
+    points = entry.get("points")
+    dated = [point for found in (points if isinstance(points, list) else []) for point in _chart_point(found)]
+    if dated:
+        yield ChartSeries(name=_first_text(entry, "name") or "series", points=tuple(sorted(dated)))
+
+
+def _chart_point(found: Json) -> Iterator[tuple[str, float]]:
+    match found:
+        case [str(date), int() | float() as figure] if (
+            read_time(date) and not isinstance(figure, bool) and math.isfinite(figure)
+        ):
+            yield date, float(figure)
+        case _:
+            return
+
+
+def _disagreeing_sources(mentions: dict[str, list[_SourceMention]]) -> Iterator[Conflict]:
+    for source_id, found in mentions.items():
+        for fact in _SOURCE_FACTS:
+            told = [mention for mention in found if fact in mention.source]
+            values = _distinct([mention.source[fact] for mention in told])
+            if len(values) > 1:
+                yield Conflict(
+                    subject=source_id,
+                    message=f"outputs give {len(values)} different values of {fact!r} for source {source_id!r}",
+                    values=tuple(values),
+                    steps=tuple(dict.fromkeys(mention.step for mention in told)),
+                    origin="code",
+                )
+
+
+def _disagreeing_documents(documents: list[OutputDocument]) -> Iterator[Conflict]:
+    by_id: dict[str, list[OutputDocument]] = {}
+    for document in documents:
+        by_id.setdefault(document.id, []).append(document)
+    for document_id, found in by_id.items():
+        contents = _distinct([[document.content, document.markdown] for document in found])
+        if len(contents) > 1:
+            yield Conflict(
+                subject=document_id,
+                message=f"{len(contents)} documents of different content share the id {document_id!r}",
+                steps=tuple(dict.fromkeys(document.step for document in found)),
+                origin="code",
+            )
+
+
+def _distinct(values: list[Json]) -> list[Json]:
+    distinct: list[Json] = []
+    for value in values:
+        if value not in distinct:
+            distinct.append(value)
+    return distinct
+
+
+def _unique(entries: Iterable[_EntryT], identity: Callable[[_EntryT], Hashable]) -> tuple[_EntryT, ...]:
+    seen: dict[Hashable, _EntryT] = {}
+    for entry in entries:
+        seen.setdefault(identity(entry), entry)
+    return tuple(seen.values())

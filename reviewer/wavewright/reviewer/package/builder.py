@@ -1,0 +1,364 @@
+"""The package: all that leaves a run, as one JSON document.
+
+A *package* holds what was found (result, documents, sources, charts), how sure that is (review, gates, caps,
+conflicts, warnings) and how it came about (plan, patches, execution log, timings). Documents stand apart from the
+execution log. Built from the run's state alone, written whole or not at all, and equal when read back.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.executor.events.types import Noted, PlanAccepted, StepFinished
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.hashing import canonical_json, plan_hash
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.diff import diff_plans
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.types import Json, JsonObject
+from wavewright.reviewer.atomic_files import write_atomically
+from wavewright.reviewer.package.artifacts import RedactedRun, collect_artifacts
+from wavewright.reviewer.package.call_reports import (
+    list_calls,
+    list_failed_attempts,
+    list_loop_calls,
+    list_rungs,
+    sum_uses,
+    token_shares,
+)
+from wavewright.reviewer.records import Package, PatchReport, ReviewResult, RunStatus, StepReport, Timings
+from wavewright.reviewer.review.by_code import run_instant
+from wavewright.reviewer.review.caps import PLANNER, REVIEWER, cap_stated_confidence, patch_rungs
+from wavewright.reviewer.review.evidence import superseded_steps
+from wavewright.reviewer.review.findings import item_labels
+from wavewright.reviewer.review.results import RunResult, read_result, terminal_steps
+from wavewright.reviewer.values import iso_of_epoch, shape, shorten
+
+PACKAGE_NAME = "package.json"
+
+_MAX_LABELS = 1000
+
+
+class PackageError(Exception):
+    """A file that is no package of this version; the message names the place and the mend."""
+
+
+def build_package(
+    plan: Plan,
+    goal: Goal,
+    state: RunState,
+    review: ReviewResult | None,
+    tools: Mapping[str, ToolSignature],
+    *,
+    status: RunStatus | None = None,
+    warnings: tuple[str, ...] = (),
+    now: dt.datetime | None = None,
+) -> Package:
+    """Return the package of a run, without what looks like a secret in what its steps brought.
+
+    Args:
+        plan: The bound plan in force, patches included.
+        goal: What was asked for.
+        state: What happened; reviews that were noted under `review` become the earlier reviews.
+        review: The last verdict; none where the run did not come that far.
+        tools: Signatures by name.
+        status: How the run ended; found from the state and the review where absent.
+        warnings: What a phase above has to say.
+        now: What `now()` gives; the run's own instant where absent.
+    """
+    now = now or run_instant(state)
+    shown = RedactedRun(state)
+    state, review = shown.state, None if review is None else shown.review(review)
+    assert state.started is not None
+    replaced = superseded_steps(plan)
+    outputs = state.outputs()
+    found = collect_artifacts(
+        (
+            (step.id, outputs[step.id])
+            for step in plan.steps
+            if step.id in outputs and step.id not in replaced
+        ),
+        terminal_steps(plan),
+    )
+    caps = () if review is None else review.caps
+    orchestrator_tokens, worker_tokens = token_shares(state)
+    return Package(
+        run=state.started.run,
+        retry_of=state.started.retry.run if state.started.retry is not None else None,
+        job=state.started.job,
+        goal_name=goal.name,
+        goal=goal.text,
+        status=status or _package_status(state, review),
+        reason=state.finished.reason if state.finished else "",
+        result=shown.value(_capped_result(plan, read_result(plan, state, tools, now), review)),
+        documents=tuple(
+            document.model_copy(update={"content": cap_stated_confidence(document.content, caps)})
+            for document in found.documents
+        ),
+        sources=found.sources,
+        charts=found.charts,
+        conflicts=found.conflicts,
+        warnings=tuple(dict.fromkeys((*_warnings(plan, state), *found.warnings, *warnings))),
+        review=review,
+        earlier_reviews=_earlier_reviews(state, review),
+        gates=state.gates,
+        plan=plan.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {"version": plan.version},
+        plan_hash=state.plan_hash or plan_hash(plan),
+        rung=state.rung or "given",
+        patches=tuple(_patches(state, tools)),
+        execution_log=_execution_log(plan, goal, state, now),
+        calls=list_calls(plan, goal, state, tools, now),
+        failed_attempts=list_failed_attempts(state),
+        timings=_timings(plan, state),
+        model_uses=sum_uses(state),
+        orchestrator_tokens=orchestrator_tokens,
+        worker_tokens=worker_tokens,
+        rungs=list_rungs(state),
+        loop_calls=list_loop_calls(state),
+        versions=state.started.versions,
+        now=iso_of_epoch(now.timestamp()),
+    )
+
+
+def package_bytes(package: Package) -> bytes:
+    """Return a package as canonical JSON: equal packages have equal bytes."""
+    return canonical_json(package.model_dump(mode="json")) + b"\n"
+
+
+def write_package(package: Package, folder: Path) -> Path:
+    """Write a package into a folder and return its path.
+
+    Raises:
+        FileNotWrittenError: the disk is full or read-only, or the folder may not be written to.
+    """
+    return write_atomically(folder / PACKAGE_NAME, package_bytes(package))
+
+
+def read_package(content: bytes, name: str = PACKAGE_NAME) -> Package:
+    """Return the package that a file holds.
+
+    Raises:
+        PackageError: it is no package, or one of another version.
+    """
+    try:
+        return Package.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the whole"
+        msg = (
+            f"{name!r} is no package of this version ({place}: {shorten(first['msg'], 120)}); "
+            "make it again from the run"
+        )
+        raise PackageError(msg) from error
+
+
+def package_schema() -> JsonObject:
+    """Return the JSON Schema of a package."""
+    schema: JsonObject = Package.model_json_schema(mode="serialization")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:wavewright:schema:package:1",
+        **schema,
+    }
+
+
+def _capped_result(plan: Plan, result: RunResult, review: ReviewResult | None) -> Json:
+    """Return the result with what it states of its own confidence under the caps of the review."""
+    value = result.value
+    if review is None:
+        return value
+    if plan.result is None and len(result.terminal) > 1 and isinstance(value, dict):
+        # Each of these outputs speaks of the whole, as the only one would.
+        return {step: cap_stated_confidence(output, review.caps) for step, output in value.items()}
+    return cap_stated_confidence(value, review.caps, review.confidences)
+
+
+def _package_status(state: RunState, review: ReviewResult | None) -> RunStatus:
+    if state.finished is not None and (review is None or _noted_before(state, state.finished.at)):
+        return state.finished.status
+    if review is None:
+        return "failed"
+    return "achieved" if review.goal_achieved else "not_achieved"
+
+
+def _noted_before(state: RunState, at: float) -> bool:
+    """Whether no review was noted after that time: a run that was resumed at its very end is reviewed once more."""
+    return all(note.at <= at for note in state.notes if note.topic == "review")
+
+
+def _earlier_reviews(state: RunState, last: ReviewResult | None) -> tuple[ReviewResult, ...]:
+    """Return the reviews of the rounds before the last one, one a round: a resumed run may review a round again."""
+    noted: dict[int, ReviewResult] = {}
+    for note in state.notes:
+        if note.topic != "review":
+            continue
+        try:
+            review = ReviewResult.model_validate_json(json.dumps(note.body))
+        except ValidationError:
+            # Written by another version: the last review still stands, so the package is none the worse.
+            continue
+        noted[review.round] = review
+    return tuple(noted[number] for number in sorted(noted) if last is None or number < last.round)
+
+
+def _warnings(plan: Plan, state: RunState) -> list[str]:
+    texts: list[str] = []
+    replaced = superseded_steps(plan)
+    for accepted in state.plans:
+        texts += [_note_message(warning) for warning in accepted.warnings]
+    texts += [text for note in state.notes for text in _note_messages(note)]
+    texts += [
+        f"{taken.rung.ladder}: the rung {taken.rung.rung!r} gave nothing: {taken.rung.reason}"
+        for taken in state.rungs
+        if taken.rung.outcome == "fallen" and taken.rung.ladder in {PLANNER, REVIEWER}
+    ]
+    texts += [
+        f"the provider of {use.model!r} claims {use.tokens:,} tokens for a call, far more than were asked and "
+        "answered; they count against the budgets"
+        for use in state.uses.values()
+        if use.is_implausible
+    ]
+    texts += [
+        f"gate {gate.gate!r} on step {gate.step!r}: {gate.message}"
+        for gate in state.gates
+        if gate.has_failed and gate.severity == "warn" and gate.step not in replaced
+    ]
+    for step in plan.steps:
+        if step.id in replaced:
+            continue
+        end = state.steps.get(step.id)
+        if end is None:
+            texts.append(f"step {step.id!r} never ran")
+        elif step.optional and end.status not in {*SUCCESSES, "skipped"}:
+            texts.append(f"optional step {step.id!r} is absent: {end.status}")
+        elif end.status in SUCCESSES and end.items and end.items[0] < end.items[1]:
+            texts.append(f"step {step.id!r} went on with {end.items[0]} of {end.items[1]} items")
+    return texts
+
+
+def _note_messages(note: Noted) -> list[str]:
+    """Return what a note says to a reader of the package."""
+    match note.topic, note.body:
+        case "warning", body:
+            return [_note_message(body)]
+        case "patch_refused", {"diagnostics": list(found)}:
+            return [
+                f"the recovery patch was refused: {_note_message(each)}"
+                for each in found
+                if isinstance(each, dict)
+            ]
+        case "approval", {"subject": "patch", "approved": False, "needs": list(needs)}:
+            return [f"the recovery patch was not approved: {'; '.join(map(str, needs))}"]
+        case "review", {"refused_actions": list(refused)}:
+            return [_refused_action_text(each) for each in refused if isinstance(each, dict)]
+        case _:
+            return []
+
+
+def _refused_action_text(action: JsonObject) -> str:
+    named = [f"{word} {shorten(str(action[word]), 80)!r}" for word in ("step", "tool") if action.get(word)]
+    on = f" on {', '.join(named)}" if named else ""
+    return f"the reviewing model asked for {str(action.get('action'))!r}{on}: refused, {action.get('why')}"
+
+
+def _note_message(body: JsonObject) -> str:
+    code, message = body.get("code"), body.get("message")
+    text = message if isinstance(message, str) else shorten(json.dumps(body), 300)
+    return f"{code}: {text}" if isinstance(code, str) else text
+
+
+def _patches(state: RunState, tools: Mapping[str, ToolSignature]) -> list[PatchReport]:
+    reports: list[PatchReport] = []
+    for (before, accepted), made in zip(pairwise(state.plans), patch_rungs(state), strict=True):
+        if accepted.patch is None:
+            continue
+        reason = accepted.patch.get("reason")
+        reports.append(
+            PatchReport(
+                round=accepted.round,
+                reason=reason if isinstance(reason, str) else "",
+                patch=accepted.patch,
+                diff=_diff(before, accepted, tools),
+                plan_hash=accepted.plan_hash,
+                rung=made.rung if made is not None else None,
+            )
+        )
+    return reports
+
+
+def _diff(before: PlanAccepted, after: PlanAccepted, tools: Mapping[str, ToolSignature]) -> str:
+    try:
+        old, new = (Plan.model_validate_json(json.dumps(accepted.plan)) for accepted in (before, after))
+    except ValidationError:
+        # Journaled by another version of the plan language: the patch itself still says what it did.
+        return ""
+    return str(diff_plans(old, new, tools))
+
+
+def _execution_log(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) -> tuple[StepReport, ...]:
+    graph = PlanGraph.of(plan)
+    wave_of = graph.wave_of()
+    place = {step.id: number for number, step in enumerate(plan.steps)}
+    log: list[StepReport] = []
+    for step in plan.steps:
+        end = state.steps.get(step.id)
+        log.append(
+            StepReport(
+                id=step.id,
+                tool=step.tool,
+                why=step.why,
+                status=end.status if end else "not_run",
+                wave=wave_of.get(step.id, 0) + 1,
+                round=_round_of(end, state),
+                depends_on=tuple(sorted(graph.dependencies[step.id], key=place.__getitem__)),
+                optional=step.optional,
+                supersedes=step.supersedes,
+                started=end.started if end else None,
+                seconds=end.seconds if end else 0.0,
+                attempts=end.attempts if end else 0,
+                items=end.items if end else None,
+                labels=_step_labels(plan, goal, state, step, now),
+                output=shape(end.output) if end and end.status in SUCCESSES else None,
+                error=end.error if end else None,
+                reason=end.reason if end else "never ran",
+            )
+        )
+    return tuple(log)
+
+
+def _step_labels(plan: Plan, goal: Goal, state: RunState, step: Step, now: dt.datetime) -> tuple[str, ...]:
+    end = state.steps.get(step.id)
+    if end is None or end.items is None:
+        return ()
+    return item_labels(plan, goal, state, now, step.id)[:_MAX_LABELS]
+
+
+def _round_of(end: StepFinished | None, state: RunState) -> int:
+    """Return the round in which a step ended: that of the last plan accepted before it did."""
+    if end is None:
+        return state.round
+    return max((accepted.round for accepted in state.plans if accepted.at <= end.at), default=0)
+
+
+def _timings(plan: Plan, state: RunState) -> Timings:
+    assert state.started is not None
+    ends = [end.at for end in state.steps.values()]
+    # Not the end of the run in the journal: the package says the same before it is written, and afterwards.
+    noted = [note.at for note in state.notes if note.topic != "package"]
+    last = max((*ends, *noted), default=state.started.at)
+    return Timings(
+        started=iso_of_epoch(state.started.at),
+        finished=iso_of_epoch(last),
+        seconds=max(0.0, last - state.started.at),
+        step_seconds=sum(end.seconds for end in state.steps.values()),
+        waves=len(PlanGraph.of(plan).waves),
+        rounds=state.round,
+    )

@@ -1,0 +1,325 @@
+"""The calls of a run, each with all that its tool was handed.
+
+A *call* is one use of a tool, a child job of the run: one for a plain step, one an item for a `for_each` step. Its
+parameters are made anew from the plan, the inputs and the outputs, as the executor made them, so the journal need
+not keep them beside the outputs that they come from. Large ones are told by their shape; documents stand elsewhere.
+
+What language models cost in a run, from its events.
+
+*Orchestrator tokens* are those of planning, recovery, review, judging and agents' loops; *worker tokens* those of
+model workers. Every call counts, answered or not, for what it was charged.
+
+What failed calls left behind, short enough for a package and a page.
+
+The journal holds more of each attempt, and every attempt; `wavewright show RUN STEP` and `logs RUN` print that.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.executor.events.types import ItemFinished, LoopToolCalled, StepFinished, TracebackFrame
+from wavewright.planner.language.goals import AvailableTool, Goal
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.expressions import ExpressionError, Renderer, compile_render
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.ports.model_port import ModelUse
+from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.reviewer.cost_records import Cost, LoopCallReport, ModelUses, NamedCost, RungReport
+from wavewright.reviewer.records import AttemptReport, CallReport
+from wavewright.reviewer.values import duration_text, shape, shorten
+
+MAX_CALLS: Final = 1000
+"""Calls of one step that are listed."""
+
+_MAX_PARAM_CHARS = 200
+_UNKNOWN_TOOL = AvailableTool.model_construct(name="")
+
+
+@dataclass(frozen=True, slots=True)
+class _ParamsRenderer:
+    """What makes the parameters of one step's calls."""
+
+    params: Renderer
+    items: list[Json]
+    visible: JsonObject
+    now: dt.datetime
+
+    def params_of(self, index: int | None) -> JsonObject | None:
+        """Return the parameters of a call; none where they can no longer be made."""
+        variables = self.visible
+        if index is not None:
+            if index >= len(self.items):
+                return None
+            variables = {**variables, "item": self.items[index], "index": index}
+        try:
+            params = self.params(variables, self.now)
+        except ExpressionError:
+            return None
+        return params if isinstance(params, dict) else None
+
+
+def params_of_call(
+    plan: Plan, state: RunState, step: Step, index: int | None, now: dt.datetime
+) -> JsonObject | None:
+    """Return the resolved parameters of one call, whole; none where they can no longer be made."""
+    maker = _params_renderer(step, plan, PlanGraph.of(plan), state.outputs(), now)
+    return maker.params_of(index) if maker is not None else None
+
+
+def list_calls(
+    plan: Plan, goal: Goal, state: RunState, tools: Mapping[str, ToolSignature], now: dt.datetime
+) -> tuple[CallReport, ...]:
+    """Return the calls in the plan's order, and of one step in the order of its items.
+
+    Steps that were skipped, blocked or never ran called nothing. Of more than `MOST_CALLS` calls of one step the
+    first are listed.
+    """
+    graph = PlanGraph.of(plan)
+    outputs = state.outputs()
+    allowed = {tool.name: tool for tool in goal.tools}
+    return tuple(
+        _call_report(step, ending, maker, state, allowed.get(step.tool, _UNKNOWN_TOOL), tools.get(step.tool))
+        for step in plan.steps
+        if (endings := _finished_calls(step, state))
+        for maker in (_params_renderer(step, plan, graph, outputs, now),)
+        for ending in endings
+    )
+
+
+def summarized_params(params: JsonObject) -> JsonObject:
+    """Return parameters with large values told by their shape."""
+    return {name: _summarized_value(value) for name, value in params.items()}
+
+
+def _finished_calls(step: Step, state: RunState) -> list[StepFinished | ItemFinished]:
+    items = state.items.get(step.id)
+    if items is not None:
+        return [items[index] for index in sorted(items)[:MAX_CALLS]]
+    end = state.steps.get(step.id)
+    if end is None or end.items is not None or end.status not in {*SUCCESSES, "failed", "cancelled"}:
+        return []
+    # A step that was cancelled before its turn has no key.
+    return [end] if end.key is not None or end.attempts else []
+
+
+def _params_renderer(
+    step: Step, plan: Plan, graph: PlanGraph, outputs: Mapping[StepId, Json], now: dt.datetime
+) -> _ParamsRenderer | None:
+    seen: JsonObject = {name: outputs[name] for name in graph.dependencies[step.id] if name in outputs}
+    visible: JsonObject = {"inputs": plan.inputs, "steps": seen}
+    try:
+        items = compile_render(step.for_each)(visible, now) if step.for_each is not None else None
+        return _ParamsRenderer(
+            compile_render(step.params), items if isinstance(items, list) else [], visible, now
+        )
+    except ExpressionError:
+        return None
+
+
+def _call_report(
+    step: Step,
+    ending: StepFinished | ItemFinished,
+    maker: _ParamsRenderer | None,
+    state: RunState,
+    tool: AvailableTool,
+    signature: ToolSignature | None,
+) -> CallReport:
+    index = ending.index if isinstance(ending, ItemFinished) else None
+    place = step.id if index is None else f"{step.id}/{index}"
+    params = maker.params_of(index) if maker else None
+    return CallReport(
+        id=f"{state.run}/{place}",
+        step=step.id,
+        index=index,
+        tool=step.tool,
+        worker_type=tool.worker_type,
+        config=tool.config,
+        params=summarized_params(params) if params is not None else None,
+        key=ending.key,
+        timeout=step.timeout or (signature.timeout if signature else None),
+        status=ending.status,
+        attempts=ending.attempts,
+        seconds=ending.seconds,
+        error_kind=ending.error.kind if ending.error else None,
+    )
+
+
+def _summarized_value(value: Json) -> Json:
+    if isinstance(value, str):
+        return shorten(value, _MAX_PARAM_CHARS)
+    if isinstance(value, list | dict) and len(json.dumps(value, ensure_ascii=False)) > _MAX_PARAM_CHARS:
+        return shape(value)
+    return value
+
+
+_MAX_LOOP_CALLS = 1000
+_MAX_RUNGS = 2000
+_MAX_TEXT = 300
+
+
+def sum_costs(uses: Iterable[ModelUse]) -> Cost:
+    """Return the sum of some uses."""
+    listed = tuple(uses)
+    priced = [use.usd for use in listed if use.usd is not None]
+    return Cost(
+        calls=len(listed),
+        unanswered=sum(use.outcome != "answered" for use in listed),
+        # Where a budget refused only to repeat a request, the call was made.
+        over_budget=sum(use.outcome == "over_budget" and not use.attempts for use in listed),
+        attempts=sum(use.attempts for use in listed),
+        input_tokens=sum(use.input_tokens for use in listed),
+        output_tokens=sum(use.output_tokens for use in listed),
+        usd=sum(priced) if priced else None,
+        unpriced=sum(use.usd is None and use.tokens > 0 for use in listed),
+        estimated=sum(use.is_estimated for use in listed),
+        seconds=sum(use.seconds for use in listed),
+    )
+
+
+def sum_uses(state: RunState) -> ModelUses:
+    """Return the cost of all model calls of a run."""
+    uses = [state.uses[number] for number in sorted(state.uses)]
+    return ModelUses(
+        total=sum_costs(uses),
+        steps=_costs_by(uses, lambda use: use.step),
+        roles=_costs_by(uses, lambda use: use.role),
+        rungs=_costs_by(uses, lambda use: f"{use.role} {use.rung}" if use.rung else None),
+        models=_costs_by(uses, lambda use: use.model),
+    )
+
+
+def token_shares(state: RunState) -> tuple[int, int]:
+    """Return orchestrator tokens and worker tokens."""
+    by_workers = sum(use.tokens for use in state.uses.values() if use.role == "worker")
+    return sum(use.tokens for use in state.uses.values()) - by_workers, by_workers
+
+
+def list_rungs(state: RunState) -> tuple[RungReport, ...]:
+    """Return every rung that was tried, in the order of the run; the first where they are very many."""
+    return tuple(
+        RungReport(
+            ladder=taken.rung.ladder,
+            rung=taken.rung.rung,
+            outcome=taken.rung.outcome,
+            reason=shorten(taken.rung.reason, _MAX_TEXT),
+            seconds=taken.rung.seconds,
+            ceiling=taken.rung.ceiling,
+            because=taken.rung.because,
+            step=taken.step,
+            index=taken.index,
+        )
+        for taken in state.rungs[:_MAX_RUNGS]
+    )
+
+
+def list_loop_calls(state: RunState) -> tuple[LoopCallReport, ...]:
+    """Return the tools that agents called inside their steps, step by step."""
+    return tuple(_loop_call_report(made) for made in _loop_calls(state))
+
+
+def cost_lines(uses: ModelUses, orchestrator: int, workers: int) -> Iterator[str]:
+    """Yield what models cost, in a line or two of words; nothing where none was asked."""
+    total = uses.total
+    if not total.calls:
+        return
+    asked = ", ".join(named.name for named in uses.models[:3])
+    more = f" and {len(uses.models) - 3} more" if len(uses.models) > 3 else ""
+    yield f"{calls_text(total)} of {asked}{more}, {duration_text(total.seconds)} added up"
+    about = "about " if total.estimated else ""
+    yield (
+        f"{about}{total.tokens:,} tokens (orchestrator {orchestrator:,}, workers {workers:,}), "
+        f"{money_text(total)}"
+    )
+
+
+def calls_text(cost: Cost) -> str:
+    """Return how many calls were made, how many of them had no answer, and how many a budget refused."""
+    silent = cost.unanswered - cost.over_budget
+    notes = [f"{silent} without an answer"] if silent else []
+    if cost.over_budget:
+        notes.append(f"{cost.over_budget} over budget and never made")
+    made = _counted_calls(cost.made, "call") if cost.made else "no call"
+    return f"{made} ({', '.join(notes)})" if notes else made
+
+
+def money_text(cost: Cost) -> str:
+    """Return the money; what has no known price is said, not left out."""
+    if cost.unpriced:
+        return "price unknown" if not cost.usd else f"at least {usd_text(cost.usd)}"
+    return usd_text(cost.usd or 0.0)
+
+
+def usd_text(usd: float) -> str:
+    """Return an amount of US dollars; one too small for four digits is said to be small, not nothing."""
+    return f"{usd:.4f} USD" if usd == 0 or usd >= 0.0001 else "under 0.0001 USD"
+
+
+def _costs_by(uses: Iterable[ModelUse], name_of: Callable[[ModelUse], str | None]) -> tuple[NamedCost, ...]:
+    groups: dict[str, list[ModelUse]] = {}
+    for use in uses:
+        name = name_of(use)
+        if name is not None:
+            groups.setdefault(name, []).append(use)
+    return tuple(NamedCost(name=name, cost=sum_costs(group)) for name, group in groups.items())
+
+
+def _loop_calls(state: RunState) -> Iterator[LoopToolCalled]:
+    for _, made in sorted(state.loop_calls.items()):
+        yield from made[:_MAX_LOOP_CALLS]
+
+
+def _loop_call_report(made: LoopToolCalled) -> LoopCallReport:
+    return LoopCallReport(
+        step=made.step,
+        index=made.index,
+        tool=made.call.tool,
+        params=summarized_params(made.call.params),
+        status=made.call.status,
+        seconds=made.call.seconds,
+        message=shorten(made.call.message, _MAX_TEXT),
+    )
+
+
+def _counted_calls(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+MAX_ATTEMPTS: Final = 20
+_MAX_CHARS = {"traceback": 4_000, "stdout": 2_000, "stderr": 2_000, "log": 2_000}
+
+
+def list_failed_attempts(state: RunState) -> tuple[AttemptReport, ...]:
+    """Return the last attempt of each call that has failed in the end, in the order in which they failed."""
+    failed = [event for place, event in state.faults.items() if _has_failed(state, *place)]
+    return tuple(
+        AttemptReport(
+            step=event.step,
+            index=event.index,
+            attempt=event.attempt,
+            **{name: _tail(getattr(event, name), most) for name, most in _MAX_CHARS.items()},
+        )
+        for event in sorted(failed, key=lambda event: event.at)[:MAX_ATTEMPTS]
+    )
+
+
+def frame_line(frame: TracebackFrame) -> str:
+    """Return a frame on one line: file, line, function and the code there."""
+    place = f"{frame.file}:{frame.line} in {frame.function}"
+    return f"{place}: {frame.code}" if frame.code else place
+
+
+def _has_failed(state: RunState, step: StepId, index: int | None) -> bool:
+    items = state.items.get(step)
+    ending = state.steps.get(step) if index is None else items.get(index) if items else None
+    return ending is not None and ending.status == "failed"
+
+
+def _tail(text: str, most: int) -> str:
+    return text if len(text) <= most else f"… {text[-most:]}"

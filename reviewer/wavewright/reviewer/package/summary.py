@@ -1,0 +1,245 @@
+"""What a run found, as a few lines of plain text.
+
+A result that is a text, or a document with text, is shown as that text, its tables aligned; any other as JSON. Long
+results are cut, and say where the whole is.
+
+A package in plain text: for a terminal, a pipe or a mail.
+
+Short, without colour, at most 100 characters wide; no character of a tool's text can steer a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from wavewright.reviewer.package.call_reports import cost_lines, frame_line
+from wavewright.reviewer.records import Package, StepReport
+from wavewright.reviewer.values import duration_text, shorten, visible
+
+_MAX_LINES = 30
+_MAX_TEXT_LINES = 200
+
+
+def result_lines(package: Package, width: int) -> Iterator[str]:
+    """Yield the result's lines, none wider than that; none where there is no result."""
+    if package.result is None:
+        return
+    text = result_text(package)
+    lines = list(_text_lines(text, width) if text is not None else _json_lines(package))
+    most = _MAX_LINES if text is None else _MAX_TEXT_LINES
+    for line in lines[:most]:
+        yield line if len(line) <= width else f"{line[: width - 1]}…"
+    if len(lines) > most:
+        yield "…"
+        yield f"({len(lines)} lines in all; the package holds them)"
+
+
+def result_text(package: Package) -> str | None:
+    """Return the result where it is a text, or the text of the document that it is; none for anything else."""
+    if isinstance(package.result, str):
+        return package.result
+    texts = [document.markdown for document in package.documents if document.is_result and document.markdown]
+    return texts[0] if texts and package.result is not None else None
+
+
+def _json_lines(package: Package) -> list[str]:
+    return json.dumps(package.result, indent=2, ensure_ascii=False).splitlines()
+
+
+def _text_lines(markdown: str, width: int) -> Iterator[str]:
+    """Yield the lines of a text, prose wrapped; blank ones at both ends are dropped."""
+    for is_table, lines in groupby(markdown.strip().splitlines(), key=lambda line: line.startswith("|")):
+        if is_table:
+            yield from _aligned(list(lines), width)
+        else:
+            for line in lines:
+                yield from textwrap.wrap(line, width, subsequent_indent="  " * line.startswith("- ")) or [""]
+
+
+def _aligned(rows: list[str], width: int) -> Iterator[str]:
+    """Yield the rows of a Markdown table in columns; those that its second row marks so are set to the right."""
+    cells = [[cell.strip() for cell in row.strip("| ").split("|")] for row in rows]
+    columns = max(map(len, cells))
+    padded = [row + [""] * (columns - len(row)) for row in cells]
+    marks = padded[1] if len(padded) > 1 else [""] * columns
+    shown = [row for number, row in enumerate(padded) if number != 1]
+    widths = [max(len(row[column]) for row in shown) for column in range(columns)]
+    gap = "  " if sum(widths) + 2 * (columns - 1) <= width else " "
+    for row in shown:
+        yield gap.join(
+            cell.rjust(room) if mark.endswith(":") else cell.ljust(room)
+            for cell, room, mark in zip(row, widths, marks, strict=True)
+        ).rstrip()
+
+
+MAX_WIDTH: Final = 100
+MIN_WIDTH: Final = 40
+_MAX_ENTRIES = 12
+_MAX_FAILURES = 5
+_MIN_TEXT_WIDTH = 8
+"""Characters below which a reason is not begun."""
+_VERDICTS = {
+    "achieved": "GOAL ACHIEVED",
+    "not_achieved": "GOAL NOT ACHIEVED",
+    "failed": "RUN FAILED",
+    "interrupted": "RUN INTERRUPTED",
+}
+_SIGNS = {
+    "ok": "ok",
+    "reused": "reused",
+    "empty": "empty",
+    "skipped": "skipped",
+    "blocked": "BLOCKED",
+    "failed": "FAILED",
+    "cancelled": "CANCELLED",
+    "not_run": "not run",
+}
+
+
+class _TerminalText(str):
+    """A line that may hold a terminal's own codes."""
+
+    __slots__ = ()
+
+
+def render_summary(package: Package, result: Sequence[str] | None = None, *, width: int = MAX_WIDTH) -> str:
+    """Return a package as plain text that ends with a line break.
+
+    Args:
+        package: The outcome of a run.
+        result: Stands for the lines of the result, made harmless and rendered for a terminal already.
+        width: Characters at which texts are wrapped or cut, up to `MAX_WIDTH`; tables may be wider.
+    """
+    width = max(MIN_WIDTH, min(width, MAX_WIDTH))
+    lines = (
+        line if isinstance(line, _TerminalText) else visible(line) for line in _lines(package, result, width)
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterator[str]:
+    review = package.review
+    yield f"{_VERDICTS[package.status]}  {shorten(package.job, 60)}"
+    yield from _wrapped(
+        review.summary if review else package.reason or "The run ended before its review.", width
+    )
+    yield ""
+    yield (
+        f"run {package.run}   now {package.now}   took {duration_text(package.timings.seconds)}   "
+        f"plan {package.rung}, {_count(package.timings.waves, 'wave')}, "
+        f"{_count(package.timings.rounds, 'recovery round')}"
+    )
+    if package.retry_of is not None:
+        yield f"retry of run {package.retry_of}"
+    yield from _patched_by(package)
+    costs = cost_lines(package.model_uses, package.orchestrator_tokens, package.worker_tokens)
+    for number, line in enumerate(costs):
+        yield f"{'models' if number == 0 else '':<8}{shorten(line, width - 8)}"
+    yield from _result(package, width) if result is None else ("", "Result", *map(_TerminalText, result))
+    yield ""
+    yield from _steps(package.execution_log, width)
+    yield from _failures(package, width)
+    if review:
+        yield ""
+        yield "Confidence"
+        for found in review.confidences:
+            raw = f"   raw {found.raw:.2f}" if found.raw > found.capped else ""
+            yield f"  {shorten(found.field, 30):<30} {found.capped:.2f}{raw}"
+            for why in found.why:
+                yield from _wrapped(why, width, "      ")
+        yield from _section("Missing", review.missing_data, width)
+        yield from _section(
+            "What would mend it", dict.fromkeys(action.hint for action in review.recovery_actions), width
+        )
+    yield from _section(
+        "Conflicts", (f"{conflict.subject}: {conflict.message}" for conflict in package.conflicts), width
+    )
+    yield from _section("Warnings", package.warnings, width)
+    yield from _section(
+        "Documents", (_document_line(document.title, document.tags) for document in package.documents), width
+    )
+    yield from _section(
+        "Sources", (_source_line(source.name, source.as_of) for source in package.sources), width
+    )
+
+
+def _patched_by(package: Package) -> Iterator[str]:
+    """Yield where the patches came from, if anybody recorded it."""
+    made = [patch.rung for patch in package.patches if patch.rung is not None]
+    if made:
+        yield f"patched by {', then '.join(made)}"
+
+
+def _result(package: Package, width: int) -> Iterator[str]:
+    lines = list(result_lines(package, width - 2))
+    if lines:
+        yield ""
+        yield "Result"
+        yield from (f"  {line}".rstrip() for line in lines)
+
+
+def _steps(log: tuple[StepReport, ...], width: int) -> Iterator[str]:
+    yield "Steps"
+    id_width = min(32, max((len(entry.id) for entry in log), default=2))
+    tool_width = min(28, max((len(entry.tool) for entry in log), default=4))
+    for entry in log:
+        items = f"{entry.items[0]}/{entry.items[1]}" if entry.items else ""
+        took = duration_text(entry.seconds) if entry.seconds else ""
+        reason = (entry.error.message if entry.error else None) or entry.reason or entry.output or ""
+        step, tool = shorten(entry.id, id_width), shorten(entry.tool, tool_width)
+        line = (
+            f"  {entry.wave:>3}  {step:<{id_width}}  {tool:<{tool_width}}"
+            f"  {_SIGNS[entry.status]:<9} {items:>7}  {took:>8}"
+        )
+        room = width - len(line) - 2
+        yield f"{line}  {shorten(reason, room)}".rstrip() if room >= _MIN_TEXT_WIDTH else line.rstrip()
+
+
+def _failures(package: Package, width: int) -> Iterator[str]:
+    """Yield where in the user's own code steps failed."""
+    failed = [entry for entry in package.execution_log if entry.error is not None and entry.error.frames]
+    if not failed:
+        return
+    yield ""
+    yield "Failed"
+    for entry in failed[:_MAX_FAILURES]:
+        assert entry.error is not None
+        yield f"  {entry.id}: {shorten(entry.error.message, max(_MIN_TEXT_WIDTH, width - len(entry.id) - 4))}"
+        yield from (f"    {shorten(frame_line(frame), width - 4)}" for frame in entry.error.frames)
+    if len(failed) > _MAX_FAILURES:
+        yield f"  and {len(failed) - _MAX_FAILURES} more"
+    yield f"  more on a step: wavewright show {package.run} {failed[0].id}"
+
+
+def _section(title: str, lines: Iterable[str], width: int) -> Iterator[str]:
+    found = list(lines)
+    if not found:
+        return
+    yield ""
+    yield title
+    for line in found[:_MAX_ENTRIES]:
+        yield from _wrapped(line, width, "  - ", "    ")
+    if len(found) > _MAX_ENTRIES:
+        yield f"  and {len(found) - _MAX_ENTRIES} more"
+
+
+def _document_line(title: str, tags: tuple[str, ...]) -> str:
+    return f"{title} ({', '.join(tags)})" if tags else title
+
+
+def _source_line(name: str, as_of: str | None) -> str:
+    return f"{name} (as of {as_of})" if as_of else name
+
+
+def _wrapped(text: str, width: int, first: str = "", rest: str | None = None) -> Iterator[str]:
+    yield from textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=first if rest is None else rest
+    ) or [first.rstrip()]
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

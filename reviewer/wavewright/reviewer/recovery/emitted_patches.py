@@ -1,0 +1,218 @@
+"""A patch as a model writes it.
+
+An *emitted* patch holds what a model may decide: steps with tool, parameters and order, and the reason. Policy
+(retries, timeouts, budgets) is refused as an unknown field, and the hash of the plan that the patch is bound to is
+filled in by code, whatever a model says it is. Slips of form are read as what they can only mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from wavewright.config.documents import Document
+from wavewright.planner.language.hashing import plan_hash
+from wavewright.planner.language.plan import (
+    AddStep,
+    DocumentModel,
+    PatchOp,
+    Plan,
+    PlanPatch,
+    RemoveStep,
+    ReplaceStep,
+    RewireStep,
+    Step,
+)
+from wavewright.planner.reading.normalization import ALIASES
+from wavewright.planner.reading.reader import read_model
+from wavewright.planner.types import ID_PATTERN, GateId, Json, JsonObject, JsonSchema, StepId
+from wavewright.reviewer.values import shorten
+
+_MAX_REASON = 500
+_WITH_STEP = frozenset({"add", "replace"})
+
+
+class PatchedStep(DocumentModel):
+    """A step as a model may write it."""
+
+    why: str | None = None
+    id: Annotated[StepId, Field(pattern=ID_PATTERN)]
+    tool: Annotated[str, Field(min_length=1)]
+    params: dict[str, JsonValue] = {}
+    for_each: Annotated[str, Field(min_length=1)] | list[JsonValue] | None = None
+    when: Annotated[str, Field(min_length=1)] | None = None
+    depends_on: Annotated[tuple[StepId, ...], Field(strict=False)] = ()
+    optional: bool = False
+    supersedes: StepId | None = None
+
+
+class _AddOp(DocumentModel):
+    op: Literal["add"]
+    step: PatchedStep
+
+
+class _ReplaceOp(DocumentModel):
+    op: Literal["replace"]
+    step: PatchedStep
+
+
+class _RemoveOp(DocumentModel):
+    op: Literal["remove"]
+    id: StepId
+
+
+class _RewireOp(DocumentModel):
+    op: Literal["rewire"]
+    id: StepId
+    depends_on: Annotated[tuple[StepId, ...], Field(strict=False)]
+
+
+class EmittedPatch(DocumentModel):
+    """A patch as a model may write it."""
+
+    reasoning: JsonValue = None
+    base: JsonValue = None
+    """Not read: code knows which plan the patch is for."""
+    reason: Annotated[str, Field(min_length=1)]
+    ops: Annotated[
+        tuple[Annotated[_AddOp | _ReplaceOp | _RemoveOp | _RewireOp, Field(discriminator="op")], ...],
+        Field(strict=False, min_length=1),
+    ]
+    expect: Annotated[tuple[GateId, ...], Field(strict=False)] = ()
+
+
+def bind_patch(document: Document, plan: Plan) -> PlanPatch:
+    """Return the patch that an answer holds, bound to the plan.
+
+    A step that is put in the place of another keeps that one's policy; a new one has its tool's.
+
+    Raises:
+        PlanError: it has another shape; with every fault.
+    """
+    mended = Document(_normalized(document.value), document.source, keeps_places=False)
+    emitted = read_model(mended, EmittedPatch)
+    return PlanPatch(
+        base=plan_hash(plan),
+        reason=shorten(emitted.reason, _MAX_REASON),
+        ops=tuple(_patch_op(op, plan) for op in emitted.ops),
+        expect=emitted.expect,
+    )
+
+
+def patch_schema(tools: Sequence[str], steps: Collection[StepId]) -> JsonSchema:
+    """Return the JSON Schema of a recovery planner's answer: tools of the goal only, and no field for policy."""
+    step = _object_schema(
+        {
+            "why": _text_schema("One line: what this step is needed for."),
+            "id": _text_schema("A new word; for replace the id of the step that goes."),
+            "tool": {"type": "string", "enum": [*tools]},
+            "params": {"type": "object", "description": "Arguments; strings may hold ${…} references."},
+            "for_each": {
+                "description": "A ${…} reference to a list, or a list: the step runs once an item.",
+                "anyOf": [{"type": "string"}, {"type": "array", "items": {}}],
+            },
+            "when": _text_schema("A condition (CEL)."),
+            "depends_on": {"type": "array", "items": {"type": "string"}},
+            "optional": {"type": "boolean"},
+            "supersedes": {
+                "type": "string",
+                "enum": [*steps],
+                "description": "For add: the finished step whose readers are pointed at this one.",
+            },
+        },
+        "id",
+        "tool",
+        "params",
+    )
+    op = _object_schema(
+        {
+            "op": {"type": "string", "enum": ["add", "replace", "remove", "rewire"]},
+            "step": step,
+            "id": _text_schema("For remove and rewire: the step that is meant."),
+            "depends_on": {"type": "array", "items": {"type": "string"}, "description": "For rewire."},
+        },
+        "op",
+    )
+    return _object_schema(
+        {
+            "reason": _text_schema("Why the plan should change, for whoever approves it."),
+            "ops": {"type": "array", "items": op},
+            "expect": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Gates that should turn green.",
+            },
+            "cannot_plan": _text_schema("Instead of ops: why no change of the plan mends it."),
+        }
+    )
+
+
+def _patch_op(op: _AddOp | _ReplaceOp | _RemoveOp | _RewireOp, plan: Plan) -> PatchOp:
+    match op:
+        case _AddOp(step=step):
+            return AddStep(step=Step(**step.model_dump()))
+        case _ReplaceOp(step=step):
+            return ReplaceStep(step=_replacement_step(step, plan))
+        case _RemoveOp(id=step_id):
+            return RemoveStep(id=step_id)
+        case _RewireOp(id=step_id, depends_on=names):
+            return RewireStep(id=step_id, depends_on=names)
+
+
+def _replacement_step(step: PatchedStep, plan: Plan) -> Step:
+    """Return a step with the policy of the one that it replaces: a patch that a model wrote sets none."""
+    new = Step(**step.model_dump())
+    old = next((known for known in plan.steps if known.id == step.id), None)
+    if old is None:
+        return new
+    policy = ("retry", "timeout", "max_items", "concurrency", "min_ok", "budget")
+    return new.model_copy(update={name: getattr(old, name) for name in policy})
+
+
+def _normalized(value: Json) -> Json:
+    """Read slips of form: a step written beside its `op`, other names of fields, empty fields."""
+    if not isinstance(value, dict):
+        return value
+    ops = value.get("ops")
+    mended = _without_empty_fields(value)
+    if isinstance(ops, list):
+        mended["ops"] = [_normalized_op(op) for op in ops]
+    return mended
+
+
+def _normalized_op(op: Json) -> Json:
+    if not isinstance(op, dict):
+        return op
+    kept = _without_empty_fields(op)
+    if kept.get("op") not in _WITH_STEP:
+        return kept
+    step = kept.get("step")
+    if step is None and "tool" in kept:
+        step = {name: entry for name, entry in kept.items() if name != "op"}
+        return {"op": kept["op"], "step": _canonical_names(step)}
+    if isinstance(step, dict):
+        return {**kept, "step": _canonical_names(_without_empty_fields(step))}
+    return kept
+
+
+def _without_empty_fields(fields: JsonObject) -> JsonObject:
+    return {name: entry for name, entry in fields.items() if entry is not None}
+
+
+def _canonical_names(step: JsonObject) -> JsonObject:
+    """Return a step's fields by their own names; two names for one field are left for the reader to refuse."""
+    names = {name: ALIASES.get(name, name) for name in step}
+    if len(set(names.values())) < len(names):
+        return step
+    return {names[name]: entry for name, entry in step.items()}
+
+
+def _object_schema(properties: JsonObject, *required: str) -> JsonSchema:
+    schema: JsonSchema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": [*required]} if required else schema
+
+
+def _text_schema(description: str) -> JsonSchema:
+    return {"type": "string", "description": description}

@@ -1,0 +1,262 @@
+"""Recovery without a model: from red gates, through the template's recipes, to a patch.
+
+A *recipe* says what to try when a gate is red. It decides on a *recovery view* and nothing else, so no text from
+outside can reach a patch. A patch only adds: a finished step is superseded, never changed.
+
+Feedback without a model: from a rejected package to a patch.
+
+*Feedback* is what somebody says of a package that he rejects: texts, written outside. They are an input of the plan
+(`feedback_1` for the first package), which steps read like any other value; that there is feedback decides that a
+patch is made, and what it says decides nothing. The patch calls each step again whose tool takes a parameter
+`feedback`, with the texts, and every step that reads one of those, directly or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.planner.language.goals import Goal, Recipe
+from wavewright.planner.language.hashing import plan_hash
+from wavewright.planner.language.plan import AddStep, Gate, Plan, PlanPatch, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.patches import patch_fingerprint
+from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, JsonObject, StepId
+from wavewright.reviewer.records import ReviewResult
+from wavewright.reviewer.recovery.view import (
+    FailedGateView,
+    FeedbackView,
+    RecoveryView,
+    RequestedActionView,
+    StepEndView,
+    view_for_recovery,
+)
+
+__all__ = [
+    "FailedGateView",
+    "RecoveryView",
+    "RequestedActionView",
+    "StepEndView",
+    "patch_from_recipes",
+    "propose_patch",
+    "view_for_recovery",
+]
+
+_MAX_ID_CHARS = 63
+
+
+def propose_patch(
+    plan: Plan, goal: Goal, state: RunState, review: ReviewResult, seen: Collection[str] = ()
+) -> PlanPatch | None:
+    """Return the patch that the template's recipes give for the red gates, or None where nothing is left to try.
+
+    Nothing is proposed for a goal that is achieved, beyond the goal's rounds, where a recipe would call a step again
+    with the very same parameters, or where the same gates gave the same patch before.
+
+    Args:
+        plan: The bound plan in force, which the patch is bound to by its hash.
+        goal: Carries recipes and the number of rounds.
+        state: What happened.
+        review: The last verdict.
+        seen: Fingerprints of what was tried; see `wavewright.planner.plans.patches.fingerprint`.
+    """
+    if review.goal_achieved:
+        return None
+    view = view_for_recovery(plan, goal, state)
+    if view.round >= goal.limits.rounds:
+        return None
+    patch = patch_from_recipes(plan, goal, view)
+    if patch is None or patch_fingerprint(plan, patch, [gate.gate for gate in view.red]) in seen:
+        return None
+    return patch
+
+
+def patch_from_recipes(plan: Plan, goal: Goal, view: RecoveryView) -> PlanPatch | None:
+    """Return the patch for what the view shows. Pure: the plan, the goal and the view decide it alone."""
+    taken = {step.id.lower() for step in plan.steps}
+    refetched: dict[StepId, Step] = {}
+    added: dict[StepId, Step] = {}
+    reasons: list[str] = []
+    expect: list[GateId] = []
+    finished = frozenset(step.step for step in view.steps if step.status in {*SUCCESSES, "failed"})
+    graph = PlanGraph.of(plan)
+    for gate in view.red:
+        if any(reader in finished for reader in graph.dependants[gate.step]):
+            # Its step is optional and its readers went on without it: what they made stays as it is.
+            continue
+        for recipe in _gate_recipes(goal, gate):
+            steps = list(_recipe_steps(recipe, plan, gate, taken, refetched, added))
+            if steps:
+                reasons.append(recipe.reason)
+                expect.append(_expected_gate(gate, plan, refetched))
+    if not reasons:
+        return None
+    return PlanPatch(
+        base=plan_hash(plan),
+        reason="; ".join(dict.fromkeys(reasons)),
+        ops=tuple(AddStep(step=step) for step in (*added.values(), *refetched.values())),
+        expect=tuple(dict.fromkeys(expect)),
+    )
+
+
+def _gate_recipes(goal: Goal, gate: FailedGateView) -> Iterator[Recipe]:
+    for recipe in goal.recipes:
+        if recipe.gate in {gate.gate, gate.template_gate, gate.gate.partition(GATE_ID_SEPARATOR)[0]}:
+            yield recipe
+
+
+def _recipe_steps(
+    recipe: Recipe,
+    plan: Plan,
+    gate: FailedGateView,
+    taken: set[str],
+    refetched: dict[StepId, Step],
+    added: dict[StepId, Step],
+) -> Iterator[Step]:
+    """Yield the steps that one recipe asks for and that the plan lacks, and note them in what the patch holds."""
+    for step in recipe.add:
+        if step.id in added or step.id.lower() not in taken:
+            taken.add(step.id.lower())
+            added[step.id] = step
+            yield step
+    if not recipe.set_params:
+        return
+    old = refetched.get(gate.step) or plan.step(gate.step)
+    params = {**old.params, **recipe.set_params}
+    if params == old.params:
+        return
+    # Two gates may be red on one step: it is called again once, with what both recipes set.
+    new_id = old.id if gate.step in refetched else next_id(plan.step(gate.step), plan, taken)
+    taken.add(new_id.lower())
+    new = old.model_copy(
+        update={"id": new_id, "params": params, "supersedes": gate.step, "why": recipe.reason}
+    )
+    refetched[gate.step] = new
+    yield new
+
+
+def next_id(step: Step, plan: Plan, taken: set[str]) -> StepId:
+    """Return `<id>_2`, or the next number that is free of those taken, counted from the step that was there first."""
+    first = step
+    while first.supersedes is not None:
+        first = plan.step(first.supersedes)
+    number = 2
+    while True:
+        suffix = f"_{number}"
+        new_id = first.id[: _MAX_ID_CHARS - len(suffix)] + suffix
+        if new_id.lower() not in taken:
+            return StepId(new_id)
+        number += 1
+
+
+def _expected_gate(gate: FailedGateView, plan: Plan, refetched: dict[StepId, Step]) -> GateId:
+    """Return the id that the gate has on the step which takes over: a gate made of a tool's gate is made anew."""
+    new = refetched.get(gate.step)
+    made = f"{gate.template_gate}{GATE_ID_SEPARATOR}{gate.step}"
+    if (
+        new is None
+        or gate.template_gate is None
+        or gate.gate != made
+        or _has_gate(plan.gates, gate.template_gate)
+    ):
+        return gate.gate
+    return GateId(f"{gate.template_gate}{GATE_ID_SEPARATOR}{new.id}")
+
+
+def _has_gate(gates: tuple[Gate, ...], gate_id: GateId) -> bool:
+    return any(gate.id == gate_id for gate in gates)
+
+
+FEEDBACK_PARAM: Final = "feedback"
+"""Name of the parameter that takes the texts, and how the inputs' names begin that hold them."""
+_FEEDBACK_SCHEMA: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
+
+
+def feedback_input(package: int) -> str:
+    """Return the name of the input that holds what was said of a package.
+
+    Each has its own: a step that has read one has read that one for good.
+    """
+    return f"{FEEDBACK_PARAM}_{package}"
+
+
+def is_feedback_input(name: str) -> bool:
+    """Whether an input has such a name."""
+    head, _, number = name.rpartition("_")
+    return head == FEEDBACK_PARAM and number.isdecimal()
+
+
+def with_feedback_input(goal: Goal, package: int, texts: Sequence[str]) -> Goal:
+    """Return the goal of a run whose package was rejected, with the texts as an input.
+
+    Each rejection may bring one patch beside the recoveries.
+    """
+    name = feedback_input(package)
+    schema: JsonObject = dict(goal.inputs_schema)
+    declared = schema.get("properties")
+    if schema:
+        schema["properties"] = {**(declared if isinstance(declared, dict) else {}), name: _FEEDBACK_SCHEMA}
+    listed: list[Json] = [*texts]
+    return goal.model_copy(
+        update={
+            "inputs": {**goal.inputs, name: listed},
+            "inputs_schema": schema,
+            "limits": goal.limits.model_copy(update={"rounds": goal.limits.rounds + 1}),
+        }
+    )
+
+
+def patch_from_feedback(
+    plan: Plan, state: RunState, tools: Mapping[str, ToolSignature], feedback: FeedbackView, reason: str
+) -> PlanPatch | None:
+    """Return the patch that calls steps again with the feedback; none where no tool of the plan takes any.
+
+    Args:
+        plan: The bound plan in force.
+        state: What happened.
+        tools: Signatures by name.
+        feedback: Which package was rejected.
+        reason: For the report.
+    """
+    replaced = {step.supersedes for step in plan.steps}
+    live = [step for step in plan.steps if step.id not in replaced]
+    told = {step.id for step in live if _takes_feedback(step, tools) and _has_ended(step.id, state)}
+    if not told:
+        return None
+    again = _with_readers(told, plan, {step.id for step in live})
+    taken = {step.id.lower() for step in plan.steps}
+    told_as = f"${{inputs.{feedback_input(feedback.package)}}}"
+    ops: list[AddStep] = []
+    for step in live:
+        if step.id not in again:
+            continue
+        new_id = next_id(step, plan, taken)
+        taken.add(new_id.lower())
+        params = {**step.params, FEEDBACK_PARAM: told_as} if step.id in told else step.params
+        changes = {"id": new_id, "params": params, "supersedes": step.id, "why": reason}
+        ops.append(AddStep(step=step.model_copy(update=changes)))
+    return PlanPatch(base=plan_hash(plan), reason=reason, ops=tuple(ops), expect=())
+
+
+def _takes_feedback(step: Step, tools: Mapping[str, ToolSignature]) -> bool:
+    signature = tools.get(step.tool)
+    properties = signature.input_schema.get("properties") if signature is not None else None
+    return isinstance(properties, dict) and FEEDBACK_PARAM in properties
+
+
+def _has_ended(step: StepId, state: RunState) -> bool:
+    return state.status(step) in {*SUCCESSES, "failed"}
+
+
+def _with_readers(steps: set[StepId], plan: Plan, live: set[StepId]) -> set[StepId]:
+    """Return the steps with all that wait for them, directly or not: what they made of the old output is old, too."""
+    graph = PlanGraph.of(plan)
+    found, waiting = set[StepId](), [*steps]
+    while waiting:
+        step = waiting.pop()
+        if step in live and step not in found:
+            found.add(step)
+            waiting += graph.dependants.get(step, ())
+    return found

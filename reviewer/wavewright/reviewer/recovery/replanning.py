@@ -1,0 +1,336 @@
+"""Recovery as a replan: the goal's recipes first, then a model that sees typed status and nothing else.
+
+A *replan* ends with a patch that has passed every check, or with the reasons why there is none. What the model is
+told is made from the goal, the approved plan and the recovery view alone; the functions that make it take nothing
+else. It can add no tool to the goal's, its patch is checked like anybody's, and the same patch against the same red
+gates is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Final
+
+import anyio
+
+from wavewright.config.documents import Source
+from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.planner.checks.checker import check
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.diagnostics.rendering import render_text
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan, PlanPatch
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.planning.tool_descriptions import tool_entries
+from wavewright.planner.plans.patches import PatchCheck, check_patch
+from wavewright.planner.ports.budgets import CallHistory
+from wavewright.planner.ports.fallback_ladder import FallbackFailure, Ladder, Rung, RungRecord, run_ladder
+from wavewright.planner.ports.model_port import (
+    ModelCall,
+    ModelClient,
+    ModelError,
+    OnUse,
+    ask_with_smaller_prompt,
+)
+from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.prompts import PromptError, Prompts
+from wavewright.reviewer.model_answers import (
+    AnswerDeclined,
+    AnswerMisfit,
+    NoFittingAnswer,
+    ask_until_fit,
+    find_object,
+    rung_seconds,
+)
+from wavewright.reviewer.records import ReviewResult
+from wavewright.reviewer.recovery.emitted_patches import bind_patch, patch_schema
+from wavewright.reviewer.recovery.recipes import (
+    feedback_input,
+    is_feedback_input,
+    patch_from_feedback,
+    propose_patch,
+)
+from wavewright.reviewer.recovery.view import FeedbackView, RecoveryView, view_for_recovery
+from wavewright.reviewer.truncation import prompt_size, truncate
+from wavewright.reviewer.values import shorten
+
+_MAX_INPUT_CHARS = 8_000
+_MAX_PLAN_CHARS = 60_000
+_MAX_DIAGNOSTICS = 30
+_FEEDBACK_REASON: Final = "the package was rejected: what takes feedback is done again with it"
+_KEYS: Final = ("ops", "cannot_plan")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPatch:
+    """A patch that has passed every check."""
+
+    patch: PlanPatch
+    checked: PatchCheck
+
+
+@dataclass(frozen=True, slots=True)
+class ReplanResult:
+    """Where a replan ended."""
+
+    patch: PlanPatch | None
+    checked: PatchCheck | None
+    """What the check says of the patch: the plan that it makes, and which steps need an approval."""
+    reasons: tuple[str, ...]
+    """Why each rung gave nothing; empty where the first gave the patch."""
+    diagnostics: tuple[Diagnostic, ...]
+    """What is wrong with the last patch that was refused, where there is none that is not."""
+    rungs: tuple[RungRecord, ...]
+
+    @property
+    def rung(self) -> str | None:
+        """The rung that gave the patch: `recipe` or `model`."""
+        return self.rungs[-1].rung if self.patch is not None else None
+
+
+async def replan(  # noqa: PLR0913 - what it works with, each by its name
+    plan: Plan,
+    goal: Goal,
+    state: RunState,
+    review: ReviewResult,
+    tools: Mapping[str, ToolSignature],
+    *,
+    models: ModelClient | None,
+    prompts: Prompts,
+    ladder: Ladder,
+    history: CallHistory | None = None,
+    seen: Collection[str] = frozenset(),
+    feedback: FeedbackView | None = None,
+    on_use: OnUse | None = None,
+    on_rung: Callable[[RungRecord], None] | None = None,
+) -> ReplanResult:
+    """Return a patch that would mend what the review found, or why there is none.
+
+    Args:
+        plan: The bound plan in force.
+        goal: Carries recipes, tools and the number of rounds.
+        state: What happened.
+        review: The last verdict; of what a model said, only actions of the vocabulary are looked at.
+        tools: Signatures by name.
+        models: Who is asked; only recipes are tried where absent.
+        prompts: The templates `recovery/…`.
+        ladder: The ladder `recovery`.
+        history: How long such calls took before.
+        seen: Fingerprints of what was tried.
+        feedback: That a package was rejected; none where it is the review that says no.
+        on_use: Told of every call's cost.
+        on_rung: Told of every rung that was tried.
+    """
+    view = replace(view_for_recovery(plan, goal, state, review), feedback=feedback)
+    why_not = _no_patch_reason(goal, view, review)
+    if why_not is not None:
+        return ReplanResult(None, None, (why_not,), (), ())
+    workshop = _PatchChecker(
+        plan, goal, view, tools, finished_steps(state), frozenset(seen) if feedback is None else frozenset()
+    )
+    refused: list[Diagnostic] = []
+
+    async def by_recipe(_rung: Rung) -> CheckedPatch | FallbackFailure:
+        if feedback is not None:
+            patch = patch_from_feedback(plan, state, tools, feedback, _FEEDBACK_REASON)
+        else:
+            patch = propose_patch(plan, goal, state, review, seen)
+        if patch is None:
+            takes_none = "no step of the plan takes feedback: no tool of it has a parameter 'feedback'"
+            return FallbackFailure(takes_none if feedback is not None else "no recipe mends what is missing")
+        checked, faults = workshop.check(patch)
+        if faults:
+            refused[:] = faults
+            return FallbackFailure(shorten(f"the recipe's patch is refused: {faults[0].message}", 300))
+        return CheckedPatch(patch, checked)
+
+    async def by_model(rung: Rung) -> CheckedPatch | FallbackFailure:
+        assert models is not None
+        reader = _PatchReader(workshop, refused)
+        try:
+            call = recovery_call(plan, goal, view, tools, prompts, rung=rung.name)
+            call = replace(call, run=state.run, timeout=await rung_seconds(rung, call, models, history))
+            brief = partial(recovery_call, plan, goal, view, tools, prompts, rung=rung.name, is_brief=True)
+
+            async def smaller() -> ModelCall:
+                return replace(call, prompt=(await anyio.to_thread.run_sync(brief)).prompt)
+
+            ask = partial(
+                ask_until_fit,
+                models,
+                read=reader.read,
+                tries=rung.tries,
+                repair=lambda faults: prompts.render("recovery/repair", faults=faults),
+                on_use=on_use,
+            )
+            answer = await ask_with_smaller_prompt(ask, call, smaller)
+        except (ModelError, PromptError) as error:
+            return FallbackFailure(shorten(f"the model could not be asked: {error}", 300))
+        if isinstance(answer, NoFittingAnswer):
+            first = answer.faults[0].partition("\n")[0]
+            return FallbackFailure(shorten(f"{answer.model} gave no patch that can be applied: {first}", 300))
+        return answer.value
+
+    ways = {"recipe": by_recipe} if models is None else {"recipe": by_recipe, "model": by_model}
+    landing = await run_ladder(ladder, ways, on_rung=on_rung)
+    reasons = tuple(record.reason for record in landing.records if record.outcome == "fallen")
+    if landing.value is None:
+        return ReplanResult(None, None, reasons, tuple(refused), landing.records)
+    return ReplanResult(landing.value.patch, landing.value.checked, reasons, (), landing.records)
+
+
+def finished_steps(state: RunState) -> frozenset[StepId]:
+    """Return the steps that ran to an end; a patch may not touch them."""
+    ran = SUCCESSES | {"failed"}
+    return frozenset(step for step, ended in state.steps.items() if ended.status in ran)
+
+
+def recovery_call(
+    plan: Plan,
+    goal: Goal,
+    view: RecoveryView,
+    tools: Mapping[str, ToolSignature],
+    prompts: Prompts,
+    *,
+    rung: str = "model",
+    is_brief: bool = False,
+) -> ModelCall:
+    """Return what a recovery planner is asked: goal, approved plan, typed status, tools, and nothing a tool wrote.
+
+    A brief question shows half of the inputs, the plan and the statuses, and says less of the tools.
+
+    Raises:
+        PromptError: a template is faulty.
+    """
+    entries = tool_entries(goal, tools, is_brief=is_brief)
+    steps: list[Json] = [_as_json(asdict(step)) for step in view.steps]
+
+    def shown(value: Json, most: int) -> Json:
+        return truncate(value, min(most, prompt_size(value)) // 2 if is_brief else most)
+
+    values = {
+        "goal": goal.text,
+        # What was said of a package is read by steps, never by whoever plans.
+        "inputs": shown(
+            {name: value for name, value in goal.inputs.items() if not is_feedback_input(name)},
+            _MAX_INPUT_CHARS,
+        ),
+        "plan": shown(_plan_as_json(plan), _MAX_PLAN_CHARS),
+        "steps": shown(steps, prompt_size(steps)),
+        "red": [_as_json(asdict(gate)) for gate in view.red],
+        "wanted": [_as_json(asdict(wanted)) for wanted in view.wanted],
+        "round": view.round + 1,
+        "rounds": goal.limits.rounds,
+        "feedback": _feedback_as_json(view),
+        "tools": entries,
+        "max_steps": goal.limits.max_steps,
+    }
+    return ModelCall(
+        role="recovery",
+        name="recovery",
+        instructions=prompts.render("recovery/instructions"),
+        prompt=prompts.render("recovery/request", **values),
+        schema=patch_schema([entry.name for entry in entries], [step.id for step in plan.steps]),
+        schema_name="patch",
+        preference=goal.model_preference,
+        thinking=goal.thinking_level,
+        rung=rung,
+        job=goal.job,
+    )
+
+
+def _no_patch_reason(goal: Goal, view: RecoveryView, review: ReviewResult) -> str | None:
+    if review.goal_achieved and view.feedback is None:
+        return "the goal is achieved"
+    if view.round >= goal.limits.rounds:
+        return f"the {goal.limits.rounds} recovery rounds of the goal are used up"
+    if not view.has_anything_to_recover:
+        return "no gate is red, no step has failed and nothing is asked for: a patch has nothing to mend"
+    return None
+
+
+def _as_json(value: Mapping[str, object]) -> JsonObject:
+    """Return a part of the view without what says nothing."""
+    told: JsonObject = json.loads(json.dumps(value))
+    return {name: entry for name, entry in told.items() if entry is not None and entry != []}
+
+
+def _feedback_as_json(view: RecoveryView) -> JsonObject | None:
+    if view.feedback is None:
+        return None
+    return {"remarks": view.feedback.remarks, "input": feedback_input(view.feedback.package)}
+
+
+def _plan_as_json(plan: Plan) -> JsonObject:
+    told: JsonObject = plan.model_dump(
+        mode="json", by_alias=True, exclude_defaults=True, exclude={"inputs", "goal", "reasoning", "caps"}
+    )
+    return told
+
+
+@dataclass(frozen=True, slots=True)
+class _PatchChecker:
+    """What a patch is held against."""
+
+    plan: Plan
+    goal: Goal
+    view: RecoveryView
+    tools: Mapping[str, ToolSignature]
+    finished: frozenset[StepId]
+    seen: frozenset[str]
+
+    def check(self, patch: PlanPatch) -> tuple[PatchCheck, tuple[Diagnostic, ...]]:
+        """Return the check of a patch, with every error of it and of the plan that it makes."""
+        checked = check_patch(
+            self.plan,
+            patch,
+            finished=self.finished,
+            goal=self.goal,
+            tools=self.tools,
+            round_number=self.view.round + 1,
+            red_gates=[gate.gate for gate in self.view.red],
+            tried=self.seen,
+        )
+        if checked.plan is None:
+            return checked, checked.diagnostics
+        found = check(checked.plan, self.goal, self.tools)
+        return checked, tuple(each for each in found if each.severity == "error")
+
+
+class _PatchReader:
+    """Reads patches out of answers, and keeps what was wrong with the last one."""
+
+    def __init__(self, workshop: _PatchChecker, refused: list[Diagnostic]) -> None:
+        self._checker = workshop
+        self._refused = refused
+
+    def read(self, text: str) -> CheckedPatch:
+        """Return the patch of an answer.
+
+        Raises:
+            Misfit: there is none that can be applied, with everything that is wrong.
+        """
+        self._refused.clear()
+        document = find_object(text, _KEYS)
+        value = document.value
+        if isinstance(value, dict) and not value.get("ops") and value.get("cannot_plan"):
+            raise AnswerDeclined(shorten(str(value["cannot_plan"]), 300))
+        try:
+            patch = bind_patch(document, self._checker.plan)
+        except PlanError as error:
+            raise self._misfit(error.diagnostics, "the patch") from error
+        checked, faults = self._checker.check(patch)
+        if faults:
+            raise self._misfit(faults, "the patch" if checked.plan is None else "the plan with the patch")
+        assert checked.plan is not None
+        known = {gate.id for gate in checked.plan.gates}
+        kept = tuple(gate for gate in patch.expect if gate in known)
+        return CheckedPatch(patch.model_copy(update={"expect": kept}), checked)
+
+    def _misfit(self, found: Collection[Diagnostic], name: str) -> AnswerMisfit:
+        self._refused[:] = found
+        bare = [replace(each, span=None) for each in list(found)[:_MAX_DIAGNOSTICS]]
+        return AnswerMisfit(*(render_text([each], Source(name, "")) for each in bare))

@@ -1,0 +1,147 @@
+"""The recovery view: all of a run that whoever mends it may see.
+
+Ids of steps and gates, statuses, kinds of errors, positions, names of fields: each from a list that the plan, the
+goal or this program fixes. No field here can hold a word that a tool, a document or another model wrote, so none of
+those can have a say in what is done next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.executor.events.types import ErrorKind, StepStatus
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Gate, Plan
+from wavewright.planner.types import GateId, Json, StepId
+from wavewright.reviewer.records import Action, ReviewResult
+from wavewright.reviewer.review.by_code import run_instant
+from wavewright.reviewer.review.findings import failed_gates
+from wavewright.reviewer.values import is_empty, look_up
+
+GateKind: TypeAlias = Literal["check", "schema", "fresh_within", "required", "judge"]
+
+_MAX_ITEMS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class StepEndView:
+    """How a step ended, without a word of what it brought."""
+
+    step: StepId
+    status: StepStatus | None
+    error: ErrorKind | None
+    items: tuple[int, int] | None = None
+    """Succeeded and all, for a `for_each` step."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedGateView:
+    """A red block gate: which, where and of what kind."""
+
+    gate: GateId
+    template_gate: GateId | None
+    step: StepId
+    kind: GateKind
+    items: tuple[int, ...] = ()
+    """Positions of the items it is red on, the first of them; empty where it was asked once."""
+    missing: tuple[str, ...] = ()
+    """Fields that are not there, of those that the gate requires by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedActionView:
+    """What a review asks for: an action of the vocabulary, on a step of the plan, by a tool of the goal."""
+
+    action: Action
+    step: StepId | None
+    tool: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackView:
+    """That somebody has rejected a package; what was said of it is for steps to read."""
+
+    package: int
+    """Which package of the job it was, from 1."""
+    remarks: int
+    """How many things were said."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryView:
+    """All that a recovery planner may see of a run, besides the approved plan and the goal."""
+
+    round: int
+    steps: tuple[StepEndView, ...]
+    red: tuple[FailedGateView, ...]
+    wanted: tuple[RequestedActionView, ...] = ()
+    feedback: FeedbackView | None = None
+    """That a package was rejected, where it was."""
+
+    @property
+    def has_anything_to_recover(self) -> bool:
+        """Whether anything is red, has failed, is asked for or was rejected."""
+        failed = any(step.status not in {*SUCCESSES, "skipped"} for step in self.steps)
+        return bool(self.red or self.wanted) or self.feedback is not None or failed
+
+
+def view_for_recovery(
+    plan: Plan, goal: Goal, state: RunState, review: ReviewResult | None = None
+) -> RecoveryView:
+    """Return the view: statuses in the plan's order, the red block gates that count, and what a model asks for."""
+    steps: list[StepEndView] = []
+    for step in plan.steps:
+        end = state.steps.get(step.id)
+        error = end.error.kind if end and end.error else None
+        steps.append(StepEndView(step.id, end.status if end else None, error, end.items if end else None))
+    gates = {gate.id: gate for gate in plan.gates}
+    red = tuple(
+        FailedGateView(
+            found.gate,
+            found.template_gate,
+            found.step,
+            gates[found.gate].kind,
+            _failed_items(state, found.step, found.gate),
+            tuple(_missing_fields(gates[found.gate], state, found.step)),
+        )
+        for found in failed_gates(plan, goal, state, run_instant(state))
+        if found.severity == "block" and found.gate in gates
+    )
+    return RecoveryView(state.round, tuple(steps), red, tuple(_requested_actions(plan, goal, review)))
+
+
+def _failed_items(state: RunState, step: StepId, gate: GateId) -> tuple[int, ...]:
+    records = state.steps[step].gates
+    found = [
+        entry.index
+        for entry in records
+        if entry.gate == gate and entry.has_failed and entry.index is not None
+    ]
+    return tuple(found[:_MAX_ITEMS])
+
+
+def _missing_fields(gate: Gate, state: RunState, step: StepId) -> Iterator[str]:
+    """Yield the fields, as the gate names them, that some output of the step lacks."""
+    output = state.steps[step].output
+    outputs: list[Json] = output if isinstance(output, list) else [output]
+    for name in gate.required or ():
+        if any(
+            not found or is_empty(value)
+            for entry in outputs
+            for _place, value, found in look_up(entry, name.split("."))
+        ):
+            yield name
+
+
+def _requested_actions(plan: Plan, goal: Goal, review: ReviewResult | None) -> Iterator[RequestedActionView]:
+    if review is None:
+        return
+    steps = {step.id for step in plan.steps}
+    wanted = [action for action in review.recovery_actions if action.origin == "model"]
+    views = (RequestedActionView(action.action, action.step, action.tool) for action in wanted)
+    for view in dict.fromkeys(views):
+        if (view.step is None or view.step in steps) and (view.tool is None or view.tool in goal.tool_names):
+            yield view

@@ -1,0 +1,163 @@
+"""Documents' Markdown as HTML that can do nothing.
+
+HTML in the text stays text, pictures stay text (a page that opens from disk fetches nothing), and a link is one only
+where it leads to `http` or `https`. Headings are set two levels lower, below those of the page.
+
+Gate records, gathered as they are read: one group for a gate on a step, what is red first.
+
+What the section on models shows: sums in words, and one table of costs in groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from wavewright.executor.events.types import GateRecord
+from wavewright.planner.types import GateId, GateSeverity, StepId
+from wavewright.reviewer.cost_records import NamedCost
+from wavewright.reviewer.package.call_reports import cost_lines
+from wavewright.reviewer.records import Package
+from wavewright.reviewer.values import visible
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+
+_MAX_CHARACTERS = 400_000
+
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff"))
+"""Where a line may break and such: pages are full of them, and a document reads the same without."""
+
+
+def markdown_to_html(text: str) -> Markup:
+    """Return a document's text as safe HTML."""
+    cut = text[:_MAX_CHARACTERS]
+    if len(text) > _MAX_CHARACTERS:
+        cut += f"\n\n(cut here: {len(text) - _MAX_CHARACTERS} more characters are in the package)"
+    parser = _parser()
+    tokens = parser.parse(visible(cut.translate(_INVISIBLE)))
+    for token in tokens:
+        if token.type in {"heading_open", "heading_close"}:
+            token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
+        alignment = token.attrs.pop("style", None)
+        if isinstance(alignment, str) and alignment.startswith("text-align:"):
+            # The page's policy allows no inline style; its own classes do the same.
+            token.attrSet("class", alignment.removeprefix("text-align:"))
+        for child in token.children or ():
+            if child.type == "link_open":
+                child.attrSet("rel", "noopener noreferrer nofollow")
+    # The parser escapes all text, and its HTML rules are off: what it renders is markup of its own making.
+    return Markup(parser.renderer.render(tokens, parser.options, {}))  # noqa: S704
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "typographer": False})
+    parser.enable("table").disable(["image", "html_block", "html_inline"])
+    setattr(parser, "validateLink", _is_web_link)  # noqa: B010 - the documented way to decide on links
+    return parser
+
+
+def _is_web_link(url: str) -> bool:
+    return url.lower().startswith(("https://", "http://"))
+
+
+_MAX_RECORDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class GateGroup:
+    """The records of one gate on one step."""
+
+    gate: GateId
+    step: StepId
+    kind: str
+    severity: GateSeverity
+    records: tuple[GateRecord, ...]
+    """Red ones first."""
+    red: int
+    asked: int
+    hidden: int
+    is_replaced: bool
+
+    @property
+    def is_unevaluated(self) -> bool:
+        """Whether there were no items to look at."""
+        return any(record.verdict == "not_evaluated" for record in self.records)
+
+    @property
+    def colour(self) -> str:
+        """The class that colours it."""
+        if not self.red:
+            return "s-ok"
+        return "s-failed" if self.severity == "block" else "s-blocked"
+
+
+def group_gates(records: Sequence[GateRecord], replaced: Mapping[StepId, StepId]) -> list[GateGroup]:
+    """Return the gates with their records: red block gates, warnings, green ones, and last what counts no longer."""
+    by_gate: dict[tuple[GateId, StepId], list[GateRecord]] = {}
+    for record in records:
+        by_gate.setdefault((record.gate, record.step), []).append(record)
+    groups = [_group(found, is_replaced=step in replaced) for (_gate, step), found in by_gate.items()]
+    rank = {"s-failed": 0, "s-blocked": 1, "s-ok": 2}
+    return sorted(groups, key=lambda group: (group.is_replaced, rank[group.colour]))
+
+
+def _group(records: Sequence[GateRecord], *, is_replaced: bool) -> GateGroup:
+    first = records[0]
+    ordered = sorted(records, key=lambda record: not record.has_failed)
+    return GateGroup(
+        gate=first.gate,
+        step=first.step,
+        kind=first.kind,
+        severity=first.severity,
+        records=tuple(ordered[:_MAX_RECORDS]),
+        red=sum(1 for record in records if record.has_failed),
+        asked=len(records),
+        hidden=max(0, len(records) - _MAX_RECORDS),
+        is_replaced=is_replaced,
+    )
+
+
+def failed_gate_steps(gates: Sequence[GateGroup]) -> dict[StepId, GateSeverity]:
+    """Return the steps on which a gate is red, with how severe it is."""
+    red: dict[StepId, GateSeverity] = {}
+    for group in gates:
+        if group.red and red.get(group.step) != "block":
+            red[group.step] = group.severity
+    return red
+
+
+_MAX_ROWS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCostSection:
+    """The section, ready to be written."""
+
+    lines: tuple[str, ...]
+    costs: tuple[tuple[str, tuple[NamedCost, ...]], ...]
+    """Titles of groups with their rows."""
+
+
+def model_cost_section(package: Package) -> ModelCostSection | None:
+    """Return what is shown; none where no model was asked."""
+    uses = package.model_uses
+    if not uses.total.calls:
+        return None
+    groups = (
+        ("By model", uses.models),
+        ("By role", uses.roles),
+        ("By rung", uses.rungs),
+        ("By step", uses.steps),
+        ("All together", (NamedCost(name="the run", cost=uses.total),)),
+    )
+    lines = tuple(cost_lines(uses, package.orchestrator_tokens, package.worker_tokens))
+    return ModelCostSection(lines, tuple((title, rows[:_MAX_ROWS]) for title, rows in groups if rows))

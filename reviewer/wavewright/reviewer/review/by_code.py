@@ -1,0 +1,305 @@
+"""An assessment: all that code finds for and against a run, gathered once.
+
+A review by code is an assessment put into words; a review by a model starts from the same one. The *ceiling* of a
+review is what its rung of the ladder lets any confidence be.
+
+The verdict on a run in words: what is missing, line by line, and the sentences of a summary.
+
+The review by code: did the run reach its goal, and if not, why and what would mend it.
+
+A goal is *achieved* when every block gate that counts is green, everything that the result is made of is there, and
+the result fits the goal's output schema. Code decides that from gate records and statuses; no model is asked, the
+summary says so, and the confidence is capped for it.
+
+An optional step that failed or was stopped is absent and does not fail the run: whoever reads it had to provide for
+that. It is listed as missing and lowers the confidence.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from wavewright.executor.events.state import RunState
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.types import StepId
+from wavewright.reviewer.records import CapRecord, Confidence, ReviewResult
+from wavewright.reviewer.review.caps import (
+    CODE_REVIEW_CEILING,
+    OVERALL,
+    Ceiling,
+    compute_confidences,
+    confidence_claims,
+    evaluate_caps,
+    stated_confidence,
+)
+from wavewright.reviewer.review.evidence import measure_evidence
+from wavewright.reviewer.review.findings import (
+    FailedGate,
+    StepProblem,
+    failed_gates,
+    recovery_actions,
+    step_problems,
+    unchecked_gates,
+)
+from wavewright.reviewer.review.results import RunResult, read_result, result_faults
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What there is to say of a run."""
+
+    gates: tuple[FailedGate, ...]
+    """Red gates that count, and mandatory ones that nobody asked."""
+    problems: tuple[StepProblem, ...]
+    result: RunResult
+    faults: tuple[str, ...]
+    """Where the result breaks the goal's output schema."""
+    stopping_gates: tuple[FailedGate, ...]
+    """The gates that keep the goal from being achieved."""
+    failing_problems: tuple[StepProblem, ...]
+    """The ends that do."""
+    absent_steps: tuple[StepId, ...]
+    """Steps that brought nothing, and the plan provides for that."""
+
+    @property
+    def is_achieved(self) -> bool:
+        """Whether every block gate that counts is green, and all is there and of the shape that was asked for."""
+        return not (self.stopping_gates or self.failing_problems or self.result.missing or self.faults)
+
+    @property
+    def warnings(self) -> int:
+        """How many gates left a warning."""
+        return sum(1 for gate in self.gates if gate.severity == "warn")
+
+
+@dataclass(frozen=True, slots=True)
+class SettledConfidences:
+    """The confidences of a run, and what lowered them."""
+
+    confidences: tuple[Confidence, ...]
+    caps: tuple[CapRecord, ...]
+
+    @property
+    def overall(self) -> Confidence:
+        """The confidence in the whole."""
+        return next(confidence for confidence in self.confidences if confidence.field == OVERALL)
+
+
+def assess(
+    plan: Plan, goal: Goal, state: RunState, tools: Mapping[str, ToolSignature], now: dt.datetime
+) -> Assessment:
+    """Return what there is to say of a run of a (bound) plan."""
+    gates = (*failed_gates(plan, goal, state, now), *unchecked_gates(plan, goal, state))
+    ends = step_problems(plan, goal, state, now)
+    result = read_result(plan, state, tools, now)
+    optional = {step.id for step in plan.steps if step.optional}
+    return Assessment(
+        gates=gates,
+        problems=ends,
+        result=result,
+        faults=result_faults(plan, goal, state, result),
+        stopping_gates=tuple(
+            gate for gate in gates if gate.severity == "block" and gate.step not in optional
+        ),
+        failing_problems=tuple(end for end in ends if _fails_the_run(end)),
+        absent_steps=_absent_steps(gates, ends, optional),
+    )
+
+
+def settle_confidences(
+    plan: Plan,
+    goal: Goal,
+    state: RunState,
+    tools: Mapping[str, ToolSignature],
+    now: dt.datetime,
+    result: RunResult,
+    *,
+    ceiling: Ceiling | None,
+    claims: Mapping[str, float] | None = None,
+) -> SettledConfidences:
+    """Return the confidences of a run under every cap.
+
+    Args:
+        plan: The bound plan in force.
+        goal: What was asked for.
+        state: What happened.
+        tools: Signatures by name.
+        now: What `now()` gives.
+        result: What came out.
+        ceiling: Of the review's own rung.
+        claims: Who else states a confidence in the whole, by name; the lowest counts, and none raises anything.
+    """
+    caps = evaluate_caps(plan, goal, state, now, review=ceiling)
+    stated = stated_confidence(confidence_claims(result.terminal, state, result.value))
+    if claims:
+        stated[OVERALL] = {**stated.get(OVERALL, {}), **claims}
+    return SettledConfidences(compute_confidences(measure_evidence(plan, state, tools), stated, caps), caps)
+
+
+def run_instant(state: RunState) -> dt.datetime:
+    """Return the instant that a run takes for now."""
+    assert state.started is not None, "a run is reviewed after it has started"
+    return dt.datetime.fromtimestamp(state.started.now, dt.UTC)
+
+
+def _fails_the_run(end: StepProblem) -> bool:
+    """Whether a step's end is against the goal: not where it is optional, nor where `min_ok` items were enough."""
+    return not end.optional and end.status not in {"ok", "empty", "reused"}
+
+
+def _absent_steps(
+    gates: Sequence[FailedGate], ends: Sequence[StepProblem], optional: set[StepId]
+) -> tuple[StepId, ...]:
+    stopped = [gate.step for gate in gates if gate.severity == "block" and gate.step in optional]
+    lost = [end.step for end in ends if end.optional and end.status not in {"ok", "empty", "reused"}]
+    return tuple(dict.fromkeys((*stopped, *lost)))
+
+
+_MAX_LABELS = 8
+
+
+def missing_data(found: Assessment) -> tuple[str, ...]:
+    """Return what is not there or not good, one line each, in the plan's own names."""
+    lines = [
+        f"{_step_label(gate.step, gate.labels)}: {gate.message} (gate {gate.gate!r})" for gate in found.gates
+    ]
+    # What a blocked step lacks is told by whatever blocked it; its own line would say it twice.
+    told_ends = [end for end in found.problems if end.status != "blocked"]
+    lines += [f"{_step_label(end.step, end.labels)}: {_problem_text(end)}" for end in told_ends]
+    told = {end.step for end in told_ends} | {gate.step for gate in found.gates}
+    lacking = (*found.result.missing, *found.result.absent)
+    lines += [line for line in lacking if line.partition(":")[0] not in told]
+    lines += found.faults
+    return tuple(dict.fromkeys(lines))
+
+
+def invalid_because(found: Assessment) -> tuple[str, ...]:
+    """Return why what came out is no valid result, one line each, without what a tool said.
+
+    A red gate alone leaves a result valid. What is missing because a step failed is told by that step alone.
+    """
+    failing = [end for end in found.failing_problems if end.status != "blocked"]
+    lines = [f"step {end.step!r}: {_status_text(end)}" for end in failing]
+    if found.failing_problems and not failing:
+        lines = [f"gate {gate.gate!r} stopped step {gate.step!r}" for gate in found.stopping_gates]
+    return (*lines,) or (*found.result.missing, *found.faults)
+
+
+def failure_sentences(found: Assessment) -> Iterator[str]:
+    """Yield the sentences that say why a goal is not achieved."""
+    for gate in found.stopping_gates[:5]:
+        yield with_full_stop(
+            f"Gate {gate.gate!r} stopped {_step_label(gate.step, gate.labels)}: {gate.message}"
+        )
+    for end in [end for end in found.failing_problems if end.status != "blocked"][:5]:
+        yield with_full_stop(f"Step {_step_label(end.step, end.labels)!r} {_problem_text(end)}")
+    blocked = [end for end in found.problems if end.status == "blocked"]
+    lacking = (*found.result.missing, *found.faults)
+    if blocked:
+        names = ", ".join(end.step for end in blocked[:_MAX_LABELS])
+        more = f" and {len(blocked) - _MAX_LABELS} more" if len(blocked) > _MAX_LABELS else ""
+        yield f"So nothing could be built on it: {names}{more} did not run."
+    elif lacking:
+        yield with_full_stop(f"Lacking: {'; '.join(lacking[:4])}")
+
+
+def remark_sentences(found: Assessment) -> Iterator[str]:
+    """Yield the sentences on what is against a run without failing it."""
+    if found.absent_steps:
+        yield f"Absent, and the plan provides for that: {', '.join(found.absent_steps)}."
+    if found.warnings:
+        yield f"{_count(found.warnings, 'gate')} left a warning."
+
+
+def fix_sentences(found: Assessment, goal: Goal) -> Iterator[str]:
+    """Yield the sentence that says what would mend what keeps the goal from being achieved, if anything would."""
+    actions = recovery_actions(found.stopping_gates, found.failing_problems, goal)
+    hints = list(dict.fromkeys(action.hint for action in actions))
+    if hints:
+        yield with_full_stop(f"What would mend it: {'; '.join(hints[:4])}")
+
+
+def confidence_sentence(confidence: Confidence) -> str:
+    """Return the sentence that tells the confidence in the whole."""
+    if confidence.capped < confidence.raw:
+        return f"Confidence {confidence.capped:.2f}, lowered by caps from {confidence.raw:.2f}."
+    return f"Confidence {confidence.capped:.2f}."
+
+
+def with_full_stop(text: str) -> str:
+    """Return a text with a full stop behind it, unless whoever wrote its end has put a sign there."""
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+def _step_label(step: StepId, labels: Sequence[str]) -> str:
+    if not labels:
+        return step
+    shown = ", ".join(labels[:_MAX_LABELS])
+    more = f" and {len(labels) - _MAX_LABELS} more" if len(labels) > _MAX_LABELS else ""
+    return f"{step}[{shown}{more}]"
+
+
+def _problem_text(end: StepProblem) -> str:
+    if end.status in {"ok", "empty", "reused"}:
+        return f"these items failed ({end.error or 'no reason on record'}): {end.message}"
+    return _status_text(end) + (f": {end.message}" if end.message != end.status else "")
+
+
+def _status_text(end: StepProblem) -> str:
+    return (end.status or "never ran") + (f" ({end.error})" if end.error else "")
+
+
+def _count(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def review_by_code(
+    plan: Plan,
+    goal: Goal,
+    state: RunState,
+    tools: Mapping[str, ToolSignature],
+    *,
+    now: dt.datetime | None = None,
+) -> ReviewResult:
+    """Return the verdict on a run of a (bound) plan.
+
+    Args:
+        plan: The bound plan in force, patches included.
+        goal: What was asked for.
+        state: What happened.
+        tools: Signatures by name.
+        now: What `now()` gives; the run's own instant where absent.
+    """
+    now = now or run_instant(state)
+    found = assess(plan, goal, state, tools, now)
+    settled = settle_confidences(plan, goal, state, tools, now, found.result, ceiling=CODE_REVIEW_CEILING)
+    return ReviewResult(
+        goal_achieved=found.is_achieved,
+        confidence=settled.overall.capped,
+        summary=" ".join(_summary_sentences(found, settled, goal)),
+        missing_data=missing_data(found),
+        invalid_because=invalid_because(found),
+        recovery_actions=recovery_actions(found.gates, found.problems, goal),
+        reviewer="code",
+        confidences=settled.confidences,
+        caps=settled.caps,
+        round=state.round,
+    )
+
+
+def _summary_sentences(found: Assessment, settled: SettledConfidences, goal: Goal) -> Iterator[str]:
+    if found.is_achieved:
+        evaluated = " that was evaluated" if any(gate.is_unevaluated for gate in found.gates) else ""
+        yield f"Goal achieved: every mandatory gate{evaluated} is green and everything that the result needs is there."
+    else:
+        yield "Goal not achieved."
+        yield from failure_sentences(found)
+    yield from remark_sentences(found)
+    if not found.is_achieved:
+        yield from fix_sentences(found, goal)
+    yield confidence_sentence(settled.overall)
+    yield "Reviewed by code from the gates and the steps' ends; no model read the result."

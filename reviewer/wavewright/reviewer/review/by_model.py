@@ -1,0 +1,304 @@
+"""The review by a model, under the verdict of code.
+
+A model reads the goal, the plan with its reasons, the gates and as much of the outputs as its budget allows, and
+says whether the goal is achieved. Code makes the verdict of that: achieved is what both find achieved, a figure that
+the model states can only lower the confidence, and no gate and no cap is lifted. Where no model can be reached the
+review by code stands, on record; an answer that is no review means that the goal is not achieved.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import anyio
+
+from wavewright.executor.events.state import RunState
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.ports.budgets import CallHistory
+from wavewright.planner.ports.fallback_ladder import FallbackFailure, Ladder, Rung, RungRecord, run_ladder
+from wavewright.planner.ports.model_port import ModelCall, ModelClient, ModelError, OnUse
+from wavewright.planner.types import Json
+from wavewright.prompts import PromptError, Prompts
+from wavewright.reviewer.model_answers import FittingAnswer, NoFittingAnswer, ask_until_fit, rung_seconds
+from wavewright.reviewer.records import Opinion, RecoveryAction, ReviewResult
+from wavewright.reviewer.review.by_code import (
+    Assessment,
+    assess,
+    confidence_sentence,
+    failure_sentences,
+    fix_sentences,
+    remark_sentences,
+    run_instant,
+    settle_confidences,
+    with_full_stop,
+)
+from wavewright.reviewer.review.caps import CODE_REVIEW_CEILING, Ceiling, ceiling_of
+from wavewright.reviewer.review.digest import Digest, digest_run
+from wavewright.reviewer.review.opinions import (
+    ACTIONS,
+    ReviewAnswer,
+    accept_actions,
+    read_review,
+    review_schema,
+    to_opinion,
+)
+from wavewright.reviewer.truncation import truncate
+from wavewright.reviewer.values import iso, shorten
+
+MAX_REVIEWED_TOKENS: Final = 24_000
+"""Tokens of outputs that a review is shown, where nobody says otherwise."""
+_MIN_OUTPUT_TOKENS = 1_500
+_ANSWER_TOKENS = 8_000
+_TOO_LARGE_KINDS: Final = frozenset({"over_context", "over_budget"})
+_MAX_INPUT_CHARS = 8_000
+_MAX_STEPS_CHARS = 24_000
+_MAX_GATES_CHARS = 24_000
+_MAX_FAULTS = 5
+_UNREVIEWED_ACTION = RecoveryAction(
+    action="configure",
+    hint="let another model review: set models.roles.reviewer (WAVEWRIGHT_MODEL goes before it), and run it again",
+)
+
+
+async def review_by_model(  # noqa: PLR0913 - what it works with, each by its name
+    plan: Plan,
+    goal: Goal,
+    state: RunState,
+    tools: Mapping[str, ToolSignature],
+    by_code: ReviewResult,
+    *,
+    models: ModelClient,
+    prompts: Prompts,
+    ladder: Ladder,
+    history: CallHistory | None = None,
+    on_use: OnUse | None = None,
+    on_rung: Callable[[RungRecord], None] | None = None,
+    tokens: int = MAX_REVIEWED_TOKENS,
+) -> ReviewResult:
+    """Return the verdict on a run that a model read.
+
+    Args:
+        plan: The bound plan in force, patches included.
+        goal: What was asked for.
+        state: What happened.
+        tools: Signatures by name.
+        by_code: The review by code, which this one can only lower.
+        models: Who is asked.
+        prompts: The templates `reviewer/…`.
+        ladder: The ladder `reviewer`.
+        history: How long such calls took before.
+        on_use: Told of every call's cost.
+        on_rung: Told of every rung that was tried.
+        tokens: What the outputs may take up of the question; less is shown where that is too much.
+    """
+    run = _ReviewedRun(plan, goal, state, tools, assess(plan, goal, state, tools, run_instant(state)))
+    question = _ReviewQuestion(run, by_code, models, prompts, history, on_use, tokens)
+    unread: list[str] = []
+
+    async def by_model(rung: Rung) -> ReviewResult | FallbackFailure:
+        try:
+            answer = await question.ask(rung)
+        except ModelError as error:
+            return FallbackFailure(shorten(f"{error.kind}: {error}", 300))
+        except PromptError as error:
+            return FallbackFailure(shorten(str(error), 300))
+        if isinstance(answer, NoFittingAnswer):
+            unread.extend(answer.faults[:_MAX_FAULTS])
+            return FallbackFailure(
+                shorten(f"no review in the answer of {answer.model}: {'; '.join(answer.faults)}", 300)
+            )
+        return run.merged(by_code, answer, _rung_ceiling(ladder, rung))
+
+    async def without_model(rung: Rung) -> ReviewResult:
+        return run.without_model(by_code, _rung_ceiling(ladder, rung), tuple(unread))
+
+    landing = await run_ladder(ladder, {"model": by_model, "code": without_model}, on_rung=on_rung)
+    return landing.value or run.without_model(by_code, CODE_REVIEW_CEILING, tuple(unread))
+
+
+@dataclass(frozen=True, slots=True)
+class _ReviewedRun:
+    """A run under review."""
+
+    plan: Plan
+    goal: Goal
+    state: RunState
+    tools: Mapping[str, ToolSignature]
+    assessment: Assessment
+
+    def merged(
+        self, by_code: ReviewResult, answer: FittingAnswer[ReviewAnswer], ceiling: Ceiling | None
+    ) -> ReviewResult:
+        """Return the verdict of code and model together: what both find, at the lower of their figures."""
+        opinion = to_opinion(answer.value, answer.model)
+        actions, refused = accept_actions(answer.value, self.plan, self.goal)
+        claims = {f"the reviewing model ({opinion.model})": opinion.confidence}
+        settled = settle_confidences(
+            self.plan,
+            self.goal,
+            self.state,
+            self.tools,
+            run_instant(self.state),
+            self.assessment.result,
+            ceiling=ceiling,
+            claims=claims,
+        )
+        is_achieved = by_code.goal_achieved and opinion.goal_achieved
+        sentences = [*self._verdict(by_code, opinion), confidence_sentence(settled.overall)]
+        return by_code.model_copy(
+            update={
+                "goal_achieved": is_achieved,
+                "confidence": settled.overall.capped,
+                "summary": " ".join(sentences),
+                "missing_data": tuple(dict.fromkeys((*by_code.missing_data, *opinion.missing_data))),
+                "recovery_actions": tuple(dict.fromkeys((*by_code.recovery_actions, *actions))),
+                "reviewer": "model",
+                "confidences": settled.confidences,
+                "caps": settled.caps,
+                "opinion": opinion,
+                "refused_actions": refused,
+            }
+        )
+
+    def without_model(
+        self, by_code: ReviewResult, ceiling: Ceiling | None, unread: tuple[str, ...]
+    ) -> ReviewResult:
+        """Return the review by code, under the ceiling of its rung; an answer that was no review fails it."""
+        review = by_code
+        if ceiling is not None and ceiling.max < CODE_REVIEW_CEILING.max:
+            now = run_instant(self.state)
+            settled = settle_confidences(
+                self.plan, self.goal, self.state, self.tools, now, self.assessment.result, ceiling=ceiling
+            )
+            review = by_code.model_copy(
+                update={
+                    "confidence": settled.overall.capped,
+                    "confidences": settled.confidences,
+                    "caps": settled.caps,
+                }
+            )
+        if not unread:
+            return review
+        told = "The model that was to review the run gave no review, so its goal does not count as achieved."
+        summary = review.summary.removeprefix("Goal achieved: ").removeprefix("Goal not achieved. ")
+        return review.model_copy(
+            update={
+                "goal_achieved": False,
+                "summary": f"Goal not achieved. {told} By the gates alone: {summary[:1].lower()}{summary[1:]}",
+                "missing_data": (*review.missing_data, f"review: {unread[0]}"),
+                "recovery_actions": (*review.recovery_actions, _UNREVIEWED_ACTION),
+                "unread_because": unread,
+            }
+        )
+
+    def _verdict(self, by_code: ReviewResult, opinion: Opinion) -> Iterator[str]:
+        if by_code.goal_achieved and opinion.goal_achieved:
+            yield "Goal achieved: the gates are green, and the model that read the result agrees."
+        elif by_code.goal_achieved:
+            yield "Goal not achieved."
+            yield "The gates are green, but the model that read the result does not find the goal achieved."
+        else:
+            yield "Goal not achieved."
+            yield from failure_sentences(self.assessment)
+            if opinion.goal_achieved:
+                yield "The model that read the result finds the goal achieved, which lifts no gate."
+        yield from remark_sentences(self.assessment)
+        if not by_code.goal_achieved:
+            yield from fix_sentences(self.assessment, self.goal)
+        yield with_full_stop(f"{opinion.model} says: {opinion.summary}")
+
+
+@dataclass(frozen=True, slots=True)
+class _ReviewQuestion:
+    """What a model is asked of a run."""
+
+    run: _ReviewedRun
+    by_code: ReviewResult
+    models: ModelClient
+    prompts: Prompts
+    history: CallHistory | None
+    on_use: OnUse | None
+    tokens: int
+
+    async def ask(self, rung: Rung) -> FittingAnswer[ReviewAnswer] | NoFittingAnswer:
+        """Return the answer; a question that is too large, or too dear, is put again with less of the outputs.
+
+        Raises:
+            ModelError: nobody answers.
+        """
+        tokens = self.tokens
+        # Away from the event loop: abridging outputs of megabytes takes a while.
+        call = await anyio.to_thread.run_sync(self._call, rung, tokens)
+        while True:
+            timed = replace(call, timeout=await rung_seconds(rung, call, self.models, self.history))
+            try:
+                return await ask_until_fit(
+                    self.models, timed, read_review, tries=rung.tries, repair=self._repair, on_use=self.on_use
+                )
+            except ModelError as error:
+                if error.kind not in _TOO_LARGE_KINDS:
+                    raise
+                smaller = await anyio.to_thread.run_sync(self._smaller_call, rung, call, tokens)
+                if smaller is None:
+                    raise
+                call, tokens = smaller
+
+    def _smaller_call(self, rung: Rung, asked: ModelCall, tokens: int) -> tuple[ModelCall, int] | None:
+        """Return a question with less of the outputs and what they may take up; none where less is the same."""
+        while (tokens := tokens // 2) >= _MIN_OUTPUT_TOKENS:
+            call = self._call(rung, tokens)
+            if len(call.prompt) < len(asked.prompt):
+                return call, tokens
+        return None
+
+    def _call(self, rung: Rung, tokens: int) -> ModelCall:
+        plan, goal, state = self.run.plan, self.run.goal, self.run.state
+        now = run_instant(state)
+        digest = digest_run(plan, goal, state, self.run.assessment.result, now, tokens=tokens)
+        return ModelCall(
+            role="reviewer",
+            name="reviewer",
+            instructions=self.prompts.render("reviewer/instructions", actions=ACTIONS),
+            prompt=self.prompts.render("reviewer/request", **self._values(digest, now)),
+            schema=review_schema([step.id for step in plan.steps], goal.tool_names),
+            schema_name="review",
+            preference=goal.model_preference,
+            thinking=goal.thinking_level,
+            max_tokens=_ANSWER_TOKENS,
+            rung=rung.name,
+            run=state.run,
+            job=goal.job,
+        )
+
+    def _values(self, digest: Digest, now: dt.datetime) -> Mapping[str, object]:
+        goal = self.run.goal
+        steps: list[Json] = [*digest.steps]
+        gates: list[Json] = [*digest.gates]
+        return {
+            "goal": goal.text,
+            "reasoning": self.run.plan.reasoning or "",
+            "inputs": truncate(goal.inputs, _MAX_INPUT_CHARS),
+            "targets": goal.targets,
+            "now": iso(now),
+            "round": self.run.state.round,
+            "steps": truncate(steps, _MAX_STEPS_CHARS),
+            "gates": truncate(gates, _MAX_GATES_CHARS),
+            "missing": [*self.by_code.missing_data[:40]],
+            "outputs": digest.outputs,
+            "left_out": digest.left_out,
+            "tools": sorted(goal.tool_names),
+        }
+
+    def _repair(self, faults: tuple[str, ...]) -> str:
+        return self.prompts.render("reviewer/repair", faults=faults)
+
+
+def _rung_ceiling(ladder: Ladder, rung: Rung) -> Ceiling | None:
+    return ceiling_of(
+        RungRecord(ladder.name, rung.name, "reached", ceiling=rung.ceiling, because=rung.because)
+    )

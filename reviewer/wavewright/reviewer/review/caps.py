@@ -1,0 +1,315 @@
+"""Rungs of the fallback ladders, as ceilings of the confidence.
+
+A plan, an output or a patch that came from a low rung is worth less than one from the top, and the record of the
+rung says how much: its *ceiling* bounds every confidence of the run. What a patch replaced counts no longer.
+
+Confidence: raw figures from what was found, and the caps that lower them.
+
+A *cap* is a ceiling on one field while its condition holds: the plan carries its own and the goal template's, the
+engine adds those of the rungs that made the plan, the outputs and the review. All run through here, each leaves a
+record, and a cap whose condition cannot be evaluated applies. Nothing raises a figure.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from wavewright.executor.events.state import RunState
+from wavewright.executor.events.types import RungTaken
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Cap, Plan
+from wavewright.planner.plans.expressions import ExpressionError, evaluate
+from wavewright.planner.plans.uses import condition_use
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.reviewer.records import EVERY_FIELD, CapRecord, Confidence
+from wavewright.reviewer.review.evidence import StepEvidence, plan_scope, raw_overall, superseded_steps
+from wavewright.reviewer.values import brief, shorten
+
+PLANNER = "planner"
+REVIEWER = "reviewer"
+RECOVERY = "recovery"
+
+_DEFAULT_CEILINGS: Mapping[str, tuple[float, str]] = {
+    "template": (0.9, "the plan is the goal template's own; no planner fitted it to this job"),
+}
+"""Ceilings of plans whose rung nobody recorded: runs of a version before there were such records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The most that a confidence may be, and why."""
+
+    max: float
+    because: str
+
+
+def ceiling_of(record: RungRecord) -> Ceiling | None:
+    """Return the ceiling that a rung puts on what came from it; none where it leaves all of it."""
+    if record.outcome != "reached" or record.ceiling >= 1:
+        return None
+    because = record.because or f"{record.ladder} came from its rung {record.rung!r}"
+    return Ceiling(record.ceiling, because)
+
+
+def rung_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
+    """Yield the ceilings of the plan, of the patches, and of the outputs that count, each once."""
+    seen = dict.fromkeys((*_plan_ceilings(state), *_patch_ceilings(state), *_step_ceilings(plan, state)))
+    yield from seen
+
+
+def planner_record(state: RunState) -> RungRecord | None:
+    """Return the record of the rung that made the first plan."""
+    reached = _rungs_of(state, PLANNER)
+    return reached[-1].rung if reached else None
+
+
+def patch_rungs(state: RunState) -> tuple[RungRecord | None, ...]:
+    """Return, for each patch that was applied, the record of the rung that made it; none where nobody recorded it."""
+    found: list[RungRecord | None] = []
+    since = state.plans[0].at if state.plans else 0.0
+    for accepted in state.plans[1:]:
+        made = [taken.rung for taken in _rungs_of(state, RECOVERY) if since <= taken.at <= accepted.at]
+        found.append(made[-1] if made else None)
+        since = accepted.at
+    return tuple(found)
+
+
+def _plan_ceilings(state: RunState) -> Iterator[Ceiling]:
+    # A patch improves on the plan that it patches; it does not change where that one came from.
+    record = planner_record(state)
+    if record is not None:
+        yield from _ceilings([record])
+    elif state.rung is not None and state.rung in _DEFAULT_CEILINGS:
+        yield Ceiling(*_DEFAULT_CEILINGS[state.rung])
+
+
+def _patch_ceilings(state: RunState) -> Iterator[Ceiling]:
+    yield from _ceilings(record for record in patch_rungs(state) if record is not None)
+
+
+def _step_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
+    """Yield what the workers' rungs leave of each step that counts, told with the share of its items."""
+    replaced = superseded_steps(plan)
+    latest: dict[StepId, dict[tuple[str, int | None], RungRecord]] = {}
+    for taken in state.rungs:
+        if taken.step is not None and taken.rung.outcome == "reached":
+            # A call that was made again, in another attempt or after a crash, is what it came to at last.
+            latest.setdefault(taken.step, {})[taken.rung.ladder, taken.index] = taken.rung
+    for step in plan.steps:
+        if step.id in replaced or not state.is_present(step.id):
+            continue
+        records = latest.get(step.id, {})
+        for record in dict.fromkeys(_comparable_record(each) for each in records.values()):
+            ceiling = ceiling_of(record)
+            if ceiling is not None:
+                count = sum(1 for each in records.values() if _comparable_record(each) == record)
+                of = f", in {count} of {len(records)} calls" if len(records) > 1 else ""
+                yield Ceiling(ceiling.max, f"step {step.id!r}{of}: {ceiling.because}")
+
+
+def _comparable_record(record: RungRecord) -> RungRecord:
+    """Return the record without what differs from call to call."""
+    return RungRecord(
+        record.ladder, record.rung, record.outcome, ceiling=record.ceiling, because=record.because
+    )
+
+
+def _rungs_of(state: RunState, ladder: str) -> list[RungTaken]:
+    return [taken for taken in state.rungs if taken.rung.ladder == ladder and taken.rung.outcome == "reached"]
+
+
+def _ceilings(records: Iterable[RungRecord]) -> Iterator[Ceiling]:
+    for record in records:
+        ceiling = ceiling_of(record)
+        if ceiling is not None:
+            yield ceiling
+
+
+OVERALL = "overall"
+
+NOT_EVALUATED_MAX = 0.5
+"""The most that any confidence can be where a gate had no items to look at."""
+
+CODE_REVIEW_CEILING = Ceiling(0.8, "reviewed by code alone; no model read the result")
+
+
+def evaluate_caps(
+    plan: Plan, goal: Goal | None, state: RunState, now: dt.datetime, *, review: Ceiling | None
+) -> tuple[CapRecord, ...]:
+    """Return one record for each cap of the bound plan and of the engine, asked over inputs and present outputs.
+
+    `review` is the ceiling of the review's own rung, where it has one.
+    """
+    variables = plan_scope(plan, state)
+    of_goal = goal.caps if goal is not None else ()
+    asked = [_evaluate_cap(cap, variables, now, "goal" if cap in of_goal else "plan") for cap in plan.caps]
+    ceilings = (
+        *rung_ceilings(plan, state),
+        *_unevaluated_ceilings(plan, state),
+        *((review,) if review is not None else ()),
+    )
+    return (*asked, *(_engine_cap(ceiling) for ceiling in ceilings))
+
+
+def compute_confidences(
+    evidence: tuple[StepEvidence, ...], claims: Mapping[str, Mapping[str, float]], caps: tuple[CapRecord, ...]
+) -> tuple[Confidence, ...]:
+    """Return the confidence of `overall`, of every field that an output states a figure for, and of every capped one.
+
+    Args:
+        evidence: What the steps brought; gives the raw `overall`.
+        claims: Field → who states it → figure. The lowest counts.
+        caps: What was asked; only those that hold lower anything.
+    """
+    overall = _overall_confidence(evidence, claims.get(OVERALL, {}))
+    named = [field for field in claims if field != OVERALL]
+    capped = [cap.field for cap in caps if cap.field not in {EVERY_FIELD, OVERALL}]
+    fields = dict.fromkeys((*named, *capped))
+    raws = [overall, *(_field_confidence(field, claims.get(field), overall.raw) for field in fields)]
+    return tuple(_capped(raw, caps) for raw in raws)
+
+
+def stated_confidence(outputs: Iterable[tuple[str, Json]]) -> dict[str, dict[str, float]]:
+    """Return the figures that outputs state under `confidence`, as field → place → figure within 0 and 1.
+
+    `{"confidence": {"trend": 0.8}}` speaks of `trend`, `{"confidence": 0.8}` of `overall`; a list is read entry by
+    entry. Whatever is not a number is no figure.
+    """
+    claims: dict[str, dict[str, float]] = {}
+    for name, output in outputs:
+        entries = enumerate(output) if isinstance(output, list) else [(None, output)]
+        for position, entry in entries:
+            place = name if position is None else f"{name}[{position}]"
+            for field, figure in _figures(entry):
+                claims.setdefault(field, {})[place] = min(1.0, max(0.0, figure))
+    return claims
+
+
+def cap_stated_confidence(value: Json, caps: Iterable[CapRecord], settled: Iterable[Confidence] = ()) -> Json:
+    """Return a value in which no `confidence`, however deep, states more than the caps on its field let it.
+
+    `{"confidence": {"trend": 0.8}}` is bounded by the caps on `trend`. A plain number speaks of the key that holds its
+    object, through lists, and at the top of `overall`. What the value states of itself, at its top, is besides never
+    above the settled figure of its field.
+    """
+    holding = [cap for cap in caps if cap.applied]
+    figures = {found.field: found.capped for found in settled}
+
+    def of_value(node: Json, field: str) -> Json:
+        if isinstance(node, dict):
+            return {
+                name: of_claim(member, field) if name == "confidence" else of_value(member, name)
+                for name, member in node.items()
+            }
+        return [of_value(entry, field) for entry in node] if isinstance(node, list) else node
+
+    def of_claim(claim: Json, field: str, *, is_top: bool = False) -> Json:
+        if isinstance(claim, dict):
+            return {name: of_claim(figure, name, is_top=is_top) for name, figure in claim.items()}
+        if isinstance(claim, (int, float)) and not isinstance(claim, bool):
+            bounds = [cap.max for cap in holding if cap.field in {field, EVERY_FIELD}]
+            own = figures.get(field, math.inf) if is_top else math.inf
+            return min(claim, own, *bounds)
+        return of_value(claim, field)
+
+    capped = of_value(value, OVERALL)
+    if isinstance(capped, dict) and "confidence" in capped:
+        capped["confidence"] = of_claim(capped["confidence"], OVERALL, is_top=True)
+    return capped
+
+
+def _figures(output: Json) -> Iterator[tuple[str, float]]:
+    if not isinstance(output, dict):
+        return
+    stated = output.get("confidence")
+    fields = stated if isinstance(stated, dict) else {OVERALL: stated}
+    for field, figure in fields.items():
+        if isinstance(figure, (int, float)) and not isinstance(figure, bool) and math.isfinite(figure):
+            yield field, float(figure)
+
+
+def _evaluate_cap(
+    cap: Cap, variables: JsonObject, now: dt.datetime, origin: Literal["plan", "goal"]
+) -> CapRecord:
+    fault: str | None = None
+    applied = True
+    try:
+        answer = evaluate(condition_use(cap.when, "", "cap").expression, variables, now)
+        if isinstance(answer, bool):
+            applied = answer
+        else:
+            fault = f"gave {brief(answer)} instead of true or false"
+    except ExpressionError as error:
+        fault = shorten(error.message, 200)
+    return CapRecord(
+        field=cap.field,
+        max=cap.max,
+        because=cap.because,
+        applied=applied,
+        origin=origin,
+        when=cap.when,
+        fault=fault,
+    )
+
+
+def _unevaluated_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
+    """Yield a ceiling for each gate that was not evaluated on a step that counts."""
+    replaced = superseded_steps(plan)
+    for gate in state.gates:
+        if gate.verdict == "not_evaluated" and gate.step not in replaced:
+            yield Ceiling(NOT_EVALUATED_MAX, f"gate {gate.gate!r} was {gate.message}")
+
+
+def _engine_cap(ceiling: Ceiling) -> CapRecord:
+    return CapRecord(
+        field=EVERY_FIELD, max=ceiling.max, because=ceiling.because, applied=True, origin="engine"
+    )
+
+
+def _overall_confidence(evidence: tuple[StepEvidence, ...], stated: Mapping[str, float]) -> Confidence:
+    found = raw_overall(evidence)
+    whole = sum(1 for part in evidence if part.share == 1.0)
+    why = [f"{whole} of {len(evidence)} steps brought all that they should, which weighs {found:.2f}"]
+    why += [f"{part.step}: {part.why}, counts {part.share:.2f}" for part in evidence if part.why]
+    lowest = min(stated.items(), key=lambda claim: claim[1], default=None)
+    if lowest is not None and lowest[1] < found:
+        why.append(f"{lowest[0]} states {lowest[1]:.2f}")
+        found = lowest[1]
+    return Confidence(field=OVERALL, raw=found, capped=found, why=tuple(why))
+
+
+def _field_confidence(field: str, stated: Mapping[str, float] | None, overall: float) -> Confidence:
+    if not stated:
+        why = "no output states a figure, so overall stands for it"
+        return Confidence(field=field, raw=overall, capped=overall, why=(why,))
+    place, figure = min(stated.items(), key=lambda claim: claim[1])
+    of = f", the lowest of {len(stated)}" if len(stated) > 1 else ""
+    return Confidence(field=field, raw=figure, capped=figure, why=(f"stated by {place}{of}",))
+
+
+def _capped(confidence: Confidence, caps: tuple[CapRecord, ...]) -> Confidence:
+    """Return the figure under every cap that holds on it; the reasons go from the highest ceiling down."""
+    holding = [cap for cap in caps if cap.applied and cap.field in {confidence.field, EVERY_FIELD}]
+    why = list(confidence.why)
+    for cap in sorted(holding, key=lambda cap: -cap.max):
+        doubt = f" (its condition could not be evaluated: {cap.fault})" if cap.fault else ""
+        if cap.max < confidence.raw or doubt:
+            why.append(f"at most {cap.max:g}: {cap.because}{doubt}")
+    capped = min([confidence.raw, *(cap.max for cap in holding)])
+    return Confidence(field=confidence.field, raw=confidence.raw, capped=capped, why=tuple(why))
+
+
+def confidence_claims(
+    terminal: Iterable[StepId], state: RunState, result: Json
+) -> Iterator[tuple[str, Json]]:
+    """Yield who may state a confidence, with what they say: the terminal steps that are present, and the result."""
+    outputs = {step_id: state.steps[step_id].output for step_id in terminal if state.is_present(step_id)}
+    for step_id, output in outputs.items():
+        yield f"step {step_id!r}", output
+    if result not in outputs.values():
+        yield "the result", result

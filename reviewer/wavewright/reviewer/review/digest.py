@@ -1,0 +1,222 @@
+"""A digest: as much of what a run brought as a reviewing model's budget of tokens allows, the telling parts first.
+
+Outputs come in the order of their bearing on the verdict: of steps with a red gate or one that a model judges, then
+the result and the steps it is made of, then all others. Each gets what it needs, or a fair share of what is left;
+what is too large is abridged, the items that a gate is red on before the others, and says what is left out. So a
+model is never shown a value that ends in the middle.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.executor.events.types import GateRecord, StepFinished
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.reviewer.review.evidence import superseded_steps
+from wavewright.reviewer.review.findings import item_labels
+from wavewright.reviewer.review.results import RunResult
+from wavewright.reviewer.truncation import allot_chars, prompt_size, truncate
+from wavewright.reviewer.values import shape, shorten
+from wavewright.tools.models.pricing import CHARS_PER_TOKEN
+
+_RANK_SHARES = (0.6, 0.75, 1.0)
+"""The part of what is left that the steps of each rank may take up."""
+_ENTRY_OVERHEAD_CHARS = 80
+"""Characters around each output."""
+_MIN_OUTPUT_CHARS = 240
+"""Characters, with what is around them, below which a part of an output says nothing."""
+_MAX_RECORDS = 5
+_MAX_GATES = 60
+_MAX_TEXT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ShownOutput:
+    """One output, as far as there is room for it."""
+
+    name: str
+    """A step's id, or `result`."""
+    value: Json
+    characters: int
+    """Of the whole, as JSON."""
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What a model is shown of a run."""
+
+    steps: tuple[JsonObject, ...]
+    """Every step with its reason and how it ended."""
+    gates: tuple[JsonObject, ...]
+    """Every gate with what it found, red ones first."""
+    outputs: tuple[ShownOutput, ...]
+    left_out: tuple[tuple[str, str], ...] = field(default=())
+    """Outputs there was no room for, by name and shape."""
+
+
+def digest_run(
+    plan: Plan, goal: Goal, state: RunState, result: RunResult, now: dt.datetime, *, tokens: int
+) -> Digest:
+    """Return what a model is shown of a run; the outputs take about so many tokens at most."""
+    replaced = superseded_steps(plan)
+    steps = tuple(_step(step, state.steps.get(step.id), replaced.get(step.id)) for step in plan.steps)
+    labels = {step.id: _item_labels(plan, goal, state, now, step) for step in plan.steps if step.for_each}
+    gates = tuple(_gates(state, replaced, labels))
+    shown, left_out = _allot_outputs(list(_candidates(plan, state, result, labels)), tokens * CHARS_PER_TOKEN)
+    return Digest(steps, gates, tuple(shown), tuple(left_out))
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    name: str
+    rank: int
+    value: Json
+    first: tuple[int, ...] = ()
+    """Entries that are kept before the others."""
+
+
+def _candidates(
+    plan: Plan, state: RunState, result: RunResult, labels: Mapping[StepId, Sequence[str]]
+) -> Iterator[_Candidate]:
+    """Yield the outputs, by rank and then in the plan's order; a result that is one of them is not told twice."""
+    replaced = superseded_steps(plan)
+    outputs = {
+        step.id: state.steps[step.id].output
+        for step in plan.steps
+        if step.id not in replaced and step.id in state.steps and state.steps[step.id].status in SUCCESSES
+    }
+    found: list[_Candidate] = []
+    if plan.result is not None and not any(result.value == outputs.get(name) for name in result.terminal):
+        found.append(_Candidate("result", 1, result.value))
+    judged = {gate.on for gate in plan.gates if gate.judge is not None}
+    for step_id, output in outputs.items():
+        red = [gate for gate in state.steps[step_id].gates if gate.has_failed]
+        rank = 0 if red or step_id in judged else 1 if step_id in result.terminal else 2
+        found.append(_candidate(step_id, rank, output, red, state, labels.get(step_id, ())))
+    yield from sorted(found, key=lambda candidate: candidate.rank)
+
+
+def _candidate(
+    step_id: StepId,
+    rank: int,
+    output: Json,
+    red: Sequence[GateRecord],
+    state: RunState,
+    labels: Sequence[str],
+) -> _Candidate:
+    """Return an output; that of a `for_each` step as an object, each entry under its item's name."""
+    items = state.items.get(step_id)
+    if items is None or not isinstance(output, list):
+        return _Candidate(step_id, rank, output)
+    positions = [index for index in sorted(items) if items[index].status != "failed"]
+    if len(positions) != len(output):
+        return _Candidate(step_id, rank, output)
+    wanted = {gate.index for gate in red}
+    named: JsonObject = {
+        f"{index} {labels[index]}" if index < len(labels) else str(index): entry
+        for index, entry in zip(positions, output, strict=True)
+    }
+    return _Candidate(
+        step_id, rank, named, tuple(at for at, index in enumerate(positions) if index in wanted)
+    )
+
+
+def _allot_outputs(
+    candidates: Sequence[_Candidate], room: int
+) -> tuple[list[ShownOutput], list[tuple[str, str]]]:
+    """Share the room out by rank; who would get too little to say anything leaves it to those before."""
+    shown: list[ShownOutput] = []
+    left_out: list[_Candidate] = []
+    for rank, part in enumerate(_RANK_SHARES):
+        ranked = [candidate for candidate in candidates if candidate.rank == rank]
+        if left_out:
+            left_out += ranked
+            continue
+        needs = [prompt_size(candidate.value) + _ENTRY_OVERHEAD_CHARS for candidate in ranked]
+        shares = allot_chars(needs, int(room * part))
+        while shares and shares[-1] < min(needs[-1], _MIN_OUTPUT_CHARS):
+            left_out.append(ranked.pop())
+            needs.pop()
+            shares = allot_chars(needs, int(room * part))
+        for candidate, need, share in zip(ranked, needs, shares, strict=True):
+            value = truncate(candidate.value, share - _ENTRY_OVERHEAD_CHARS, candidate.first)
+            is_whole = value is candidate.value
+            shown.append(ShownOutput(candidate.name, value, need - _ENTRY_OVERHEAD_CHARS, is_whole=is_whole))
+            room -= prompt_size(value) + _ENTRY_OVERHEAD_CHARS
+    return shown, [(candidate.name, shape(candidate.value)) for candidate in left_out]
+
+
+def _step(step: Step, end: StepFinished | None, replaced_by: StepId | None) -> JsonObject:
+    told: JsonObject = {"id": step.id, "tool": step.tool, "status": end.status if end else "not_run"}
+    if step.why:
+        told["why"] = shorten(step.why, _MAX_TEXT)
+    if step.optional:
+        told["optional"] = True
+    if replaced_by is not None:
+        told["replaced_by"] = replaced_by
+    if step.supersedes is not None:
+        told["replaces"] = step.supersedes
+    if end is None:
+        return told
+    if end.items is not None:
+        told["items"] = f"{end.items[0]} of {end.items[1]}"
+    if end.error is not None:
+        told["error"] = {"kind": end.error.kind, "message": shorten(end.error.message, _MAX_TEXT)}
+    elif end.reason:
+        told["reason"] = shorten(end.reason, _MAX_TEXT)
+    return told
+
+
+def _gates(
+    state: RunState, replaced: Mapping[StepId, StepId], labels: Mapping[StepId, Sequence[str]]
+) -> Iterator[JsonObject]:
+    """Yield one entry for each gate on a step, red ones first."""
+    by_gate: dict[tuple[str, StepId], list[GateRecord]] = {}
+    for record in state.gates:
+        if record.step not in replaced:
+            by_gate.setdefault((record.gate, record.step), []).append(record)
+    groups = sorted(by_gate.values(), key=lambda records: not any(record.has_failed for record in records))
+    for records in groups[:_MAX_GATES]:
+        yield _gate(records, labels.get(records[0].step, ()))
+    if len(groups) > _MAX_GATES:
+        yield {"left_out": f"{len(groups) - _MAX_GATES} more gates"}
+
+
+def _gate(records: Sequence[GateRecord], labels: Sequence[str]) -> JsonObject:
+    first, red = records[0], [record for record in records if record.has_failed]
+    told: JsonObject = {
+        "gate": first.gate,
+        "step": first.step,
+        "kind": first.kind,
+        "severity": first.severity,
+        "asked": len(records),
+        "red": len(red),
+    }
+    if first.verdict == "not_evaluated":
+        told["not_evaluated"] = True
+    if red:
+        told["found"] = [_record_summary(record, labels) for record in red[:_MAX_RECORDS]]
+        if len(red) > _MAX_RECORDS:
+            told["left_out"] = f"{len(red) - _MAX_RECORDS} more red records"
+    else:
+        told["looked_at"] = shorten(first.looked_at, _MAX_TEXT)
+    return told
+
+
+def _record_summary(record: GateRecord, labels: Sequence[str]) -> JsonObject:
+    told: JsonObject = {"message": shorten(record.message or record.looked_at, _MAX_TEXT)}
+    if record.index is not None:
+        known = record.index < len(labels)
+        told["item"] = labels[record.index] if known else f"item {record.index}"
+    return told
+
+
+def _item_labels(plan: Plan, goal: Goal, state: RunState, now: dt.datetime, step: Step) -> tuple[str, ...]:
+    end = state.steps.get(step.id)
+    return item_labels(plan, goal, state, now, step.id) if end is not None and end.items else ()

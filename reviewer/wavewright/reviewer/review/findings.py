@@ -1,0 +1,302 @@
+"""Items of a `for_each` step by the names that people know them by.
+
+A *label* is the field that the goal says identifies a target (a stock's `code`), else a usual one, else the item
+itself where it is short, else its position.
+
+What keeps a run from being good, in the plan's own names.
+
+A *finding* gathers all that one gate, or one step's end, has against a run: the step, the items by their key (a
+stock's code, say), and the reason. Findings become missing data, recovery actions and the review's summary. A red
+gate counts until the very same gate is green on the step that superseded its own.
+
+Recovery actions: what would mend a finding, in a fixed vocabulary.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.executor.events.types import ErrorKind, GateRecord, StepFinished, StepStatus
+from wavewright.planner.language.goals import Goal, Recipe
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.plans.binding import template_gate_of
+from wavewright.planner.plans.expressions import ExpressionError, evaluate, render
+from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, StepId
+from wavewright.reviewer.records import Action, RecoveryAction
+from wavewright.reviewer.review.evidence import superseded_steps
+from wavewright.reviewer.values import shorten
+
+_LABEL_KEYS = ("code", "id", "name", "key", "title")
+
+
+def item_labels(
+    plan: Plan, goal: Goal | None, state: RunState, now: dt.datetime, step_id: StepId
+) -> tuple[str, ...]:
+    """Return the labels of a step's items, in their order; nothing where its list can no longer be found."""
+    items = plan.step(step_id).for_each
+    if isinstance(items, str):
+        variables: JsonObject = {
+            "inputs": plan.inputs,
+            "steps": {name: end.output for name, end in state.steps.items() if end.status in SUCCESSES},
+        }
+        try:
+            items = _as_list(render(items, lambda expression: evaluate(expression, variables, now)))
+        except ExpressionError:
+            return ()
+    key = goal.targets.key if goal is not None else None
+    return tuple(_label(item, position, key) for position, item in enumerate(items or []))
+
+
+def _as_list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _label(item: Json, position: int, key: str | None) -> str:
+    if isinstance(item, dict):
+        for name in (key, *_LABEL_KEYS):
+            value = item.get(name) if name is not None else None
+            if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "":
+                return shorten(str(value), 40)
+    if isinstance(item, (str, int)) and not isinstance(item, bool) and item != "":
+        return shorten(str(item), 40)
+    return f"item {position}"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedGate:
+    """A gate that is not green on a step that counts."""
+
+    gate: GateId
+    step: StepId
+    severity: GateSeverity
+    kind: str
+    labels: tuple[str, ...]
+    """Items it is red on, by their key; empty where it was asked once."""
+    message: str
+    """Of the first record that is red."""
+    hint: str | None
+    template_gate: GateId | None
+    asked: bool = True
+    """False for a block gate whose step ended without an output to look at."""
+    is_undecided: bool = False
+    """Whether none of its red records is a verdict: the gate could not be asked, or nobody could judge it."""
+    is_unevaluated: bool = False
+    """Whether there was no item to ask it about."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepProblem:
+    """A step that brought nothing, or not all."""
+
+    step: StepId
+    status: StepStatus | None
+    """None for a step that never ended."""
+    optional: bool
+    error: ErrorKind | None
+    message: str
+    hint: str | None
+    labels: tuple[str, ...] = ()
+    """Items that failed, by their key."""
+
+
+def failed_gates(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) -> tuple[FailedGate, ...]:
+    """Return the red gates that count, block gates first, then warnings; each in the plan's order."""
+    replaced = superseded_steps(plan)
+    found: list[FailedGate] = []
+    for end in (state.steps[step.id] for step in plan.steps if step.id in state.steps):
+        by_gate: dict[GateId, list[GateRecord]] = {}
+        for entry in end.gates:
+            if entry.has_failed and not _is_asked_again(entry, replaced, state):
+                by_gate.setdefault(entry.gate, []).append(entry)
+        for gate_id, entries in by_gate.items():
+            found.append(_failed_gate(plan, goal, state, now, gate_id, entries))
+    return tuple(sorted(found, key=lambda gate: gate.severity != "block"))
+
+
+def unchecked_gates(plan: Plan, goal: Goal, state: RunState) -> tuple[FailedGate, ...]:
+    """Return the block gates that should have been asked and were not: one that nobody asked is not green.
+
+    A gate on a step that was skipped, is optional or was replaced has nothing to look at; one on a step that failed
+    or never ran is told by that step's own end.
+    """
+    replaced = superseded_steps(plan)
+    steps = {step.id: step for step in plan.steps}
+    found: list[FailedGate] = []
+    for gate in plan.gates:
+        if gate.on is None or gate.on in replaced or gate.judge is not None or gate.severity != "block":
+            continue
+        step, end = steps.get(gate.on), state.steps.get(gate.on)
+        if step is None or step.optional or end is None or end.status not in SUCCESSES:
+            continue
+        if any(entry.gate == gate.id for entry in end.gates):
+            continue
+        found.append(
+            FailedGate(
+                gate=gate.id,
+                step=gate.on,
+                severity="block",
+                kind=gate.kind,
+                labels=(),
+                message="was not asked",
+                hint=gate.hint,
+                template_gate=template_gate_of(gate.id, goal),
+                asked=False,
+            )
+        )
+    return tuple(found)
+
+
+def step_problems(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) -> tuple[StepProblem, ...]:
+    """Return the steps that failed, were blocked or cancelled, never ended, or lost items; in the plan's order."""
+    replaced = superseded_steps(plan)
+    return tuple(
+        end
+        for step in plan.steps
+        if step.id not in replaced
+        for end in _step_problem(plan, goal, state, now, step, state.steps.get(step.id))
+    )
+
+
+def _step_problem(
+    plan: Plan, goal: Goal, state: RunState, now: dt.datetime, step: Step, end: StepFinished | None
+) -> Iterator[StepProblem]:
+    if end is None:
+        yield StepProblem(step.id, None, step.optional, None, "never ran", None)
+        return
+    items = state.items.get(step.id)
+    failed = {index: item.error for index, item in items.items() if item.error is not None} if items else {}
+    lost_items = end.items is not None and end.items[0] < end.items[1]
+    if end.status == "skipped" or (end.status in SUCCESSES and not lost_items):
+        return
+    first = end.error or next((failed[index] for index in sorted(failed)), None)
+    yield StepProblem(
+        step=step.id,
+        status=end.status,
+        optional=step.optional,
+        error=first.kind if first else None,
+        message=shorten((first.message if first else None) or end.reason or end.status, 300),
+        hint=first.hint if first else None,
+        labels=_failed_item_labels(plan, goal, state, now, step.id, sorted(failed)),
+    )
+
+
+def _is_asked_again(entry: GateRecord, replaced: dict[StepId, StepId], state: RunState) -> bool:
+    """Whether the step that supersedes the gate's own was asked the same gate.
+
+    Only then does the old verdict no longer count; whether the new one is green is told by its own records.
+    """
+    successor = replaced.get(entry.step)
+    end = state.steps.get(successor) if successor is not None else None
+    return end is not None and any(_template_gate(other) == _template_gate(entry) for other in end.gates)
+
+
+def _template_gate(entry: GateRecord) -> str:
+    return entry.template_gate or entry.gate.partition("__")[0]
+
+
+def _failed_gate(
+    plan: Plan,
+    goal: Goal,
+    state: RunState,
+    now: dt.datetime,
+    gate_id: GateId,
+    entries: list[GateRecord],
+) -> FailedGate:
+    first = entries[0]
+    positions = [entry.index for entry in entries if entry.index is not None]
+    return FailedGate(
+        gate=gate_id,
+        step=first.step,
+        severity=first.severity,
+        kind=first.kind,
+        labels=_failed_item_labels(plan, goal, state, now, first.step, positions),
+        message=first.message,
+        hint=first.hint,
+        template_gate=first.template_gate or template_gate_of(gate_id, goal),
+        is_undecided=all(entry.verdict == "error" for entry in entries),
+        is_unevaluated=first.verdict == "not_evaluated",
+    )
+
+
+def _failed_item_labels(
+    plan: Plan, goal: Goal, state: RunState, now: dt.datetime, step_id: StepId, positions: list[int]
+) -> tuple[str, ...]:
+    if not positions:
+        return ()
+    labels = item_labels(plan, goal, state, now, step_id)
+    return tuple(labels[at] if at < len(labels) else f"item {at}" for at in positions)
+
+
+_FALLBACK_HINTS = {
+    "fresh_within": "fetch newer data, or set the job's as_of to the day that the data is of",
+    "required": "fetch again, or from a source that has the missing fields",
+    "schema": "fetch again, or correct the source whose output breaks the schema",
+    "check": "correct the data that the condition looks at, or the condition",
+    "judge": "make the output anew, so that it passes the rubric",
+}
+_NO_JUDGE_HINT = "configure a model, so that the rubric can be judged"
+_LIMIT_HINT = "raise the limit that was reached, under 'limits' in the goal template or the job's overrides"
+"""A run that was stopped from outside is resumed before anybody reviews it, so what is reviewed met a limit."""
+_ACTION_BY_KIND: dict[str, Action] = {
+    "fresh_within": "refetch",
+    "required": "refetch",
+    "schema": "refetch",
+    "check": "replace_step",
+    "judge": "replace_step",
+}
+
+
+def recipe_for(gate: FailedGate, goal: Goal | None) -> Recipe | None:
+    """Return the goal's recipe for a gate, found by its own id or by the template's."""
+    if goal is None:
+        return None
+    wanted = {gate.gate, gate.template_gate, gate.gate.partition("__")[0]}
+    return next((recipe for recipe in goal.recipes if recipe.gate in wanted), None)
+
+
+def recovery_actions(
+    gates: Iterable[FailedGate], ends: Iterable[StepProblem], goal: Goal | None
+) -> tuple[RecoveryAction, ...]:
+    """Return one action for each red gate, and for each step that failed by itself."""
+    actions = [_gate_action(gate, goal) for gate in gates]
+    actions += [action for end in ends for action in _problem_actions(end)]
+    return tuple(dict.fromkeys(actions))
+
+
+def _gate_action(gate: FailedGate, goal: Goal | None) -> RecoveryAction:
+    if gate.kind == "judge" and gate.is_undecided:
+        hint = gate.hint or _NO_JUDGE_HINT
+        return RecoveryAction(action="configure", step=gate.step, gate=gate.gate, hint=hint)
+    recipe = recipe_for(gate, goal)
+    hint = gate.hint or (recipe.reason if recipe else _FALLBACK_HINTS[gate.kind])
+    if recipe is not None:
+        action: Action = "add_step" if recipe.add and not recipe.set_params else "refetch"
+        return RecoveryAction(action=action, step=gate.step, gate=gate.gate, hint=hint, recipe=recipe.gate)
+    return RecoveryAction(action=_ACTION_BY_KIND[gate.kind], step=gate.step, gate=gate.gate, hint=hint)
+
+
+def _problem_actions(end: StepProblem) -> Iterator[RecoveryAction]:
+    """Yield what would mend a step's own failure; a blocked step needs nothing but what blocked it."""
+    match end.error:
+        case None:
+            if end.status in {"cancelled", None}:
+                yield RecoveryAction(action="configure", step=end.step, hint=_LIMIT_HINT)
+        case "transient" | "timeout":
+            hint = end.hint or "call it again later, or allow more attempts or a longer timeout"
+            yield RecoveryAction(action="refetch", step=end.step, hint=hint)
+        case "cancelled" | "interrupted":
+            yield RecoveryAction(action="refetch", step=end.step, hint=end.hint or _LIMIT_HINT)
+        case "params" | "expression" | "items":
+            hint = end.hint or "correct the step's parameters, or the inputs that they are made from"
+            yield RecoveryAction(action="replace_step", step=end.step, hint=hint)
+        case "output":
+            hint = (
+                end.hint or "the tool's output breaks its own schema: correct the source or use another tool"
+            )
+            yield RecoveryAction(action="replace_step", step=end.step, hint=hint)
+        case "tool":
+            hint = end.hint or "provide what the tool could not find, or configure it"
+            yield RecoveryAction(action="provide_input", step=end.step, hint=hint)

@@ -1,0 +1,118 @@
+"""Taking messages in: one at a time, held until they are settled, and laid aside when they never are."""
+
+from __future__ import annotations
+
+import gc
+
+import anyio
+import pytest
+
+from tests.engine.bus.bus_doubles import Notices, message
+from tests.support.rabbitmq import Broker, RunningBroker, contents
+from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
+from wavewright.engine.bus.consumers import Consumer
+from wavewright.engine.bus.topology import Topology
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_message_arrives_as_it_was_sent(bus: Bus, topology: Topology) -> None:
+    await bus.publish(message(topology, 1))
+
+    delivery = await bus.take()
+
+    assert delivery.body == b"1"
+    assert delivery.message_id == message(topology, 1).message
+    assert delivery.routing_key == topology.intake
+    assert delivery.exchange == topology.exchange
+    assert (delivery.content_type, delivery.content_encoding) == ("application/json", "utf-8")
+    assert delivery.kind == "job_request"
+    assert delivery.timestamp == 1_780_000_000
+    assert delivery.headers["x-number"] == 1
+    assert delivery.delivery_count == 0
+
+
+async def test_the_broker_vouches_for_the_sender(bus: Bus, topology: Topology) -> None:
+    await bus.publish(message(topology, 1))
+
+    assert (await bus.take()).user_id is not None
+
+
+async def test_messages_come_in_the_order_in_which_they_were_sent(bus: Bus, topology: Topology) -> None:
+    for number in range(10):
+        await bus.publish(message(topology, number))
+
+    taken = [await bus.take() for _ in range(10)]
+
+    assert [delivery.body for delivery in taken] == [str(number).encode() for number in range(10)]
+
+
+async def test_nothing_is_kept_of_the_waiting_for_messages_that_have_come(
+    bus: Bus, topology: Topology
+) -> None:
+    async def take() -> None:
+        await (await bus.take()).ack()
+
+    async def consumers_after(messages: int) -> int:
+        for number in range(messages):
+            async with anyio.create_task_group() as taking:
+                taking.start_soon(take)
+                await anyio.sleep(0.02)
+                await bus.publish(message(topology, number))
+        gc.collect()
+        return sum(isinstance(found, Consumer) for found in gc.get_objects())
+
+    few = await consumers_after(2)
+    assert await consumers_after(8) <= few
+
+
+async def test_a_message_that_is_acknowledged_is_gone(
+    broker: Broker | RunningBroker, topology: Topology
+) -> None:
+    async with open_bus(BusSettings(broker.url, topology)) as bus:
+        await bus.publish(message(topology, 1))
+        await (await bus.take()).ack()
+
+    assert await contents(broker.url, topology.intake) == []
+
+
+async def test_a_message_that_nobody_settled_comes_again(
+    broker: Broker | RunningBroker, topology: Topology
+) -> None:
+    async with open_bus(BusSettings(broker.url, topology)) as bus:
+        await bus.publish(message(topology, 1))
+        await bus.take()
+
+    async with open_bus(BusSettings(broker.url, topology)) as bus:
+        again = await bus.take()
+
+    assert again.body == b"1"
+    assert again.delivery_count == 1
+
+
+async def test_a_message_that_is_given_back_counts_its_deliveries(bus: Bus, topology: Topology) -> None:
+    await bus.publish(message(topology, 1))
+    counts = list[int]()
+    for _ in range(3):
+        delivery = await bus.take()
+        counts.append(delivery.delivery_count)
+        await delivery.requeue()
+
+    assert counts == [0, 1, 2]
+
+
+async def test_a_message_is_given_out_five_times_and_then_buried_with_the_reason(
+    broker: Broker | RunningBroker, bus: Bus, topology: Topology, notices: Notices
+) -> None:
+    await bus.publish(message(topology, 1))
+    await bus.publish(message(topology, 2))
+    given_out = list[bytes]()
+    while (delivery := await bus.take()).body != b"2":
+        given_out.append(delivery.body)
+        await delivery.requeue()
+
+    assert given_out == [b"1"] * 5
+    dead = await contents(broker.url, topology.dead_queue)
+    assert [letter.body for letter in dead] == [b"1"]
+    assert str(dead[0].headers["x-wavewright-reason"]).startswith("max_deliveries: ")
+    assert [fields["kind"] for fields in notices.of("message_buried")] == ["max_deliveries"]

@@ -1,0 +1,122 @@
+"""`wavewright show RUN STEP` and `wavewright logs RUN`, and what a failing tool shows of itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.engine.conftest import CommandLine
+from wavewright.reviewer.package.builder import read_package
+
+_TOOL = '''
+import sys
+def _pick(row: dict[str, int]) -> int:
+    return row["b"]
+
+
+def failing(name: str) -> int:
+    """Fail.
+
+    Args:
+        name: Whose.
+    """
+    print("working for", name)
+    print("nearly there", file=sys.stderr)
+    return _pick({})
+'''
+_PLAN = """
+steps:
+  - {id: names, tool: list_notes, params: {folder: notes}}
+  - {id: pick, tool: failing, params: {name: "${steps.names[0]}"}}
+"""
+_RAISED = 'tools/notes.py:{line} in _pick: return row["b"]'
+
+
+@pytest.fixture
+def raised(project: Path) -> str:
+    """The place in a tool of the project that raises, as it is shown."""
+    file = project / "tools" / "notes.py"
+    file.write_text(file.read_text(encoding="utf-8") + _TOOL, encoding="utf-8")
+    settings = project / "wavewright.yaml"
+    text = settings.read_text(encoding="utf-8").replace(
+        "      list_notes:", "      failing: {}\n      list_notes:"
+    )
+    settings.write_text(text, encoding="utf-8")
+    (project / "plan.yaml").write_text(_PLAN, encoding="utf-8")
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return _RAISED.format(line=1 + lines.index('    return row["b"]'))
+
+
+def test_a_failed_step_says_at_once_where_the_users_code_raised(wavewright: CommandLine, raised: str) -> None:
+    answer = wavewright("run", "plan.yaml")
+
+    assert answer.code == 1
+    assert f"    at {raised}\n" in answer.err
+    assert f"    {raised}\n" in answer.out
+
+
+def test_one_step_is_shown_with_parameters_traceback_and_output(
+    wavewright: CommandLine, project: Path, raised: str
+) -> None:
+    wavewright("run", "plan.yaml")
+    [run] = [row["run"] for row in json.loads(wavewright("runs", "--format", "json").out)]
+
+    shown = wavewright("show", run, "pick")
+    before = wavewright("show", run, "names")
+
+    assert shown.code == 0
+    assert raised in shown.out
+    assert '"name": "notes/planning.md"' in shown.out
+    assert "KeyError: 'b'" in shown.out
+    assert "    working for notes/planning.md\n" in shown.out
+    assert "    nearly there\n" in shown.out
+    assert '    "notes/planning.md",\n' in before.out
+    body = json.loads(wavewright("show", run, "pick", "--format", "json").out)
+    assert body["attempts"][0]["traceback"].startswith("Traceback (most recent call last):\n")
+    assert body["calls"][0]["params"] == {"name": "notes/planning.md"}
+    assert project.is_dir()
+
+
+def test_the_logs_of_a_run_are_those_of_its_attempts(wavewright: CommandLine, raised: str) -> None:
+    wavewright("run", "plan.yaml")
+
+    logs = wavewright("logs")
+    none = wavewright("logs", "--step", "names")
+
+    assert logs.code == 0
+    assert logs.out.startswith("pick, attempt 1\n  traceback\n")
+    assert "    working for notes/planning.md\n" in logs.out
+    assert none.out.startswith("no call of step 'names' of run ")
+    assert raised
+
+
+@pytest.mark.parametrize("command", [("show", "{run}", "picks"), ("logs", "--step", "picks")])
+def test_an_unknown_step_is_told_with_the_nearest(
+    wavewright: CommandLine, raised: str, command: tuple[str, ...]
+) -> None:
+    wavewright("run", "plan.yaml")
+    [run] = [row["run"] for row in json.loads(wavewright("runs", "--format", "json").out)]
+
+    answer = wavewright(*(part.format(run=run) for part in command))
+
+    assert answer.code == 2
+    assert "has no step 'picks'" in answer.err
+    assert "did you mean 'pick'?" in answer.err
+    assert raised
+
+
+def test_package_and_report_hold_the_failure(wavewright: CommandLine, project: Path, raised: str) -> None:
+    wavewright("run", "plan.yaml")
+
+    [folder] = (project / ".wavewright" / "runs").iterdir()
+    package = read_package((folder / "package.json").read_bytes())
+    page = (folder / "report.html").read_text(encoding="utf-8")
+
+    [attempt] = package.failed_attempts
+    assert (attempt.step, attempt.stdout) == ("pick", "working for notes/planning.md\n")
+    assert attempt.traceback.endswith("KeyError: 'b'")
+    assert '<section id="failures">' in page
+    assert raised.split(":", maxsplit=1)[0] in page
+    assert "working for notes/planning.md" in page

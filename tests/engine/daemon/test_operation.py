@@ -1,0 +1,197 @@
+"""A daemon as it is operated: asked how it is over HTTP, read in its log, stopped."""
+
+from __future__ import annotations
+
+import gzip
+import signal
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
+from uuid import uuid4
+
+import anyio
+import httpx
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.engine.daemon.conftest import InProcess, StartDaemon
+from tests.engine.daemon.daemon_project import PATIENCE, Counterpart, Yard, job
+from tests.engine.daemon.test_process_forced_exit import HUNG
+from tests.support.tcp_proxy import TcpProxy
+from wavewright.engine.messages.models import JobRequest
+
+pytestmark = pytest.mark.anyio
+
+
+class Collector:
+    """A collector of traces, as far as one is asked to take them."""
+
+    def __init__(self) -> None:
+        self.bodies = list[bytes]()
+
+    def __enter__(self) -> Self:
+        bodies = self.bodies
+
+        class Taking(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                bodies.append(
+                    gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body
+                )
+                self.send_response(200)
+                self.end_headers()
+
+            def log_request(self, code: object = "-", size: object = "-") -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def spans(self) -> list[Span]:
+        requests = [ExportTraceServiceRequest.FromString(body) for body in self.bodies]
+        scopes = [
+            scope for one in requests for resource in one.resource_spans for scope in resource.scope_spans
+        ]
+        return [span for scope in scopes for span in scope.spans]
+
+
+async def asked(port: object, path: str, wanted: int) -> httpx.Response:
+    """Ask until the answer has the status, which another task brings about."""
+    async with httpx.AsyncClient() as client:
+        with anyio.fail_after(PATIENCE):
+            while True:
+                answer = await client.get(f"http://127.0.0.1:{port}{path}")
+                if answer.status_code == wanted:
+                    return answer
+                await anyio.sleep(0.02)
+
+
+def port_of(place: object) -> str:
+    return str(place).rpartition(":")[2]
+
+
+async def test_a_daemon_says_over_http_and_to_a_collector_what_it_has_done(
+    yard: Yard, counterpart: Counterpart, start: StartDaemon
+) -> None:
+    with Collector() as collector:
+        daemon = start(WAVEWRIGHT_HEALTH="127.0.0.1:0", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
+        await daemon.started()
+        [served] = [line for line in daemon.lines if line["event"] == "health_served"]
+        port = port_of(served["place"])
+        ready = await asked(port, "/ready", 200)
+        await counterpart.send_raw(b"{")
+        document = job(("say", "a private word"))
+        await counterpart.send(JobRequest(job_id=(wanted := str(uuid4())), job=document))
+        await counterpart.until_told(wanted, "JOB_COMPLETED")
+        metrics = ""
+        with anyio.fail_after(PATIENCE):
+            while 'wavewright_jobs{state="completed"} 1.0' not in metrics:
+                metrics = (await asked(port, "/metrics", 200)).text
+                await anyio.sleep(0.05)
+        daemon.signal(signal.SIGTERM)
+        assert await daemon.ended() == 0
+
+    assert ready.json() == {"ready": True, "parts": {"broker": "ok", "store": "ok"}}
+    for line in (
+        'wavewright_up{part="broker"} 1.0',
+        'wavewright_up{part="store"} 1.0',
+        'wavewright_slots{state="free"} 4.0',
+        'wavewright_messages_buried_total{kind="not_json"} 1.0',
+        'wavewright_messages_received_total{action="accept",type="job_request"} 1.0',
+        'wavewright_messages_sent_total{type="package"} 1.0',
+        "wavewright_paused 0.0",
+    ):
+        assert line in metrics.splitlines()
+    families = [*text_string_to_metric_families(metrics)]
+    assert all(family.name.startswith("wavewright_") for family in families)
+    values = {value for family in families for one in family.samples for value in one.labels.values()}
+    assert not any(wanted in value or "private" in value for value in values), "labels have few values"
+
+    spans = {span.name: span for span in collector.spans}
+    assert spans.keys() >= {"run", "plan", "wave 0", "step s0"}
+    assert spans["step s0"].parent_span_id == spans["wave 0"].span_id
+    assert spans["wave 0"].parent_span_id == spans["plan"].parent_span_id == spans["run"].span_id
+    assert {one.key: one.value.string_value for one in spans["run"].attributes}["job.id"] == wanted
+    assert all(span.end_time_unix_nano >= span.start_time_unix_nano > 0 for span in collector.spans)
+    assert collector.bodies
+    assert not any(b"private" in body for body in collector.bodies)
+
+
+async def test_a_daemon_that_stops_is_not_ready_while_its_jobs_are_written_down(
+    yard: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    yard.write(daemon="health: 127.0.0.1:0")
+    async with in_process() as running:
+        [served] = running.said("health_served")
+        await counterpart.send(JobRequest(job_id=str(uuid4()), job=job(("hold", "on"))))
+        await yard.until(lambda: yard.calls()["hold on"] == 1)
+        running.stopping.request("a test")
+        stopping = await asked(port_of(served["place"]), "/ready", 503)
+        yard.open_gate()
+
+    assert stopping.json()["parts"]["daemon"] == "it is stopping: a test"
+
+
+async def test_a_collector_that_is_away_keeps_no_daemon_from_ending(
+    counterpart: Counterpart, start: StartDaemon
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        daemon = start(OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        await daemon.started()
+        await counterpart.send(JobRequest(job_id=(wanted := str(uuid4())), job=job(("say", "well"))))
+        await counterpart.until_told(wanted, "JOB_COMPLETED")
+        daemon.signal(signal.SIGTERM)
+        code = await daemon.ended()
+
+    assert code == 0
+    assert daemon.has_said("daemon_shutdown")
+    # One that has to be ended after nine seconds tells where it hung, and this collector would be waited for ten.
+    assert HUNG not in daemon.text
+
+
+async def test_the_log_follows_a_job_from_its_message_to_its_package(
+    counterpart: Counterpart, in_process: InProcess
+) -> None:
+    wanted = str(uuid4())
+    async with in_process() as running:
+        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "well"), name="Westfall")))
+        await counterpart.until_told(wanted, "JOB_COMPLETED")
+
+    [received], [sent] = running.said("job_received"), running.said("package_sent")
+    assert (received["job_id"], received["zone_name"]) == (wanted, "Westfall")
+    assert received["source_agent"] == "tester"
+    assert (sent["job_id"], sent["zone_name"]) == (wanted, "Westfall")
+    assert (sent["data_point_count"], sent["total_sources"]) == (1, 0)
+    [ended] = running.said("daemon_shutdown")
+    assert ended["reason"] == "the test is over"
+
+
+async def test_a_broker_that_is_not_there_yet_is_waited_for_and_told_of_once(
+    yard: Yard, start: StartDaemon
+) -> None:
+    with TcpProxy.before(yard.url) as line:
+        line.refuse()
+        daemon = start(WAVEWRIGHT_AMQP_URL=line.url(yard.url))
+        await daemon.started("broker_away")
+        line.pass_on()
+        await daemon.started()
+        daemon.signal(signal.SIGTERM)
+        assert await daemon.ended() == 0
+
+    assert [line["event"] for line in daemon.lines].count("broker_away") == 1
+    assert not daemon.has_said("library")

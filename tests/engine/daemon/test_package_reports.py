@@ -1,0 +1,137 @@
+"""What goes out of a result: no figure above its cap, and nothing that failed or does not fit its message."""
+
+from __future__ import annotations
+
+import json
+from uuid import uuid4
+
+import pytest
+
+from tests.engine.daemon.conftest import InProcess
+from tests.engine.daemon.daemon_project import Counterpart, Yard
+from wavewright.engine.messages.models import GoalRequest, JobRequest
+from wavewright.planner.types import JsonObject
+
+pytestmark = pytest.mark.anyio
+
+TOOLS = '''
+
+def study(place: str) -> dict:
+    """Find out about a place."""
+    if place == "Nowhere":
+        raise LookupError("no map shows Nowhere")
+    found = {"zone_data": {"name": place}, "npcs": [{"name": "Gryan"}], "confidence": {"npcs": 0.9}}
+    if place == "Dalaran":
+        found["npcs"] = [{"name": "Khadgar \\ud83d"}]
+    return {**found, "weather": "dry"} if place == "Durotar" else found
+'''
+TEMPLATE = """\
+name: study
+goal: Study a place
+available_tools: [{name: study}]
+inputs_schema:
+  type: object
+  properties: {place: {type: array, items: {type: string}}, target: {type: string}, depth: {type: integer}}
+targets: {variables: place}
+plan:
+  steps: [{id: seen, tool: study, params: {place: "PLACE"}}]
+  caps: [{field: npcs, max: 0.2, because: one source}]
+  result: ${steps.seen}
+"""
+
+
+@pytest.fixture
+def studied(yard: Yard) -> Yard:
+    """A daemon whose goal is to find out about one zone."""
+    with (yard.folder / "yard.py").open("a") as file:
+        file.write(TOOLS)
+    for name, given in (("zone", "${inputs.place[0]}"), ("place", "${inputs.target}")):
+        (yard.folder / f"{name}.yaml").write_text(TEMPLATE.replace("PLACE", given))
+    yard.write(functions="study: {}", daemon="goal_template: zone.yaml")
+    return yard
+
+
+def goal(zone: str) -> GoalRequest:
+    return GoalRequest(job_id=str(uuid4()), goal="Look at it", depth=0, budget_tokens=500, zone_name=zone)
+
+
+def packages(counterpart: Counterpart) -> list[JsonObject]:
+    """Return what packages that have come say, whatever their type."""
+    return [json.loads(message.body)["payload"] for message in counterpart.packages]
+
+
+async def test_a_message_states_no_more_than_the_cap_on_its_field(
+    studied: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    zone = goal("Westfall")
+    job: JsonObject = {"name": "one", "goal_template": "zone.yaml", "variables": ["Westfall"]}
+    whole = JobRequest(job_id=str(uuid4()), job=job)
+    async with in_process():
+        for request in (zone, whole):
+            await counterpart.send(request)
+            await counterpart.until_told(request.job_id, "JOB_COMPLETED")
+        await counterpart.read()
+
+    [of_zone, package] = packages(counterpart)
+    inner = package["package"]
+    assert studied.folder.is_dir()
+    assert of_zone["confidence"] == {"npcs": 0.2}
+    assert isinstance(inner, dict)
+    assert isinstance(inner["result"], dict)
+    assert inner["result"]["confidence"] == {"npcs": 0.2}
+
+
+async def test_half_a_character_in_an_output_is_replaced_and_the_job_completes(
+    studied: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    job: JsonObject = {"name": "one", "goal_template": "zone.yaml", "variables": ["Dalaran"]}
+    request = JobRequest(job_id=str(uuid4()), job=job)
+    async with in_process():
+        await counterpart.send(request)
+        await counterpart.until_told(request.job_id, "JOB_COMPLETED")
+        await counterpart.read()
+
+    [package] = packages(counterpart)
+    assert studied.folder.is_dir()
+    assert "Khadgar \ufffd" in json.dumps(package, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("zone", "why"),
+    [
+        pytest.param("Nowhere", "step 'seen': failed (tool)", id="its tool raised"),
+        pytest.param("Durotar", "weather: Extra inputs are not permitted", id="a field too many"),
+    ],
+)
+async def test_a_zone_of_which_nothing_valid_came_has_failed_and_sends_no_package(
+    studied: Yard, counterpart: Counterpart, in_process: InProcess, zone: str, why: str
+) -> None:
+    request = goal(zone)
+    async with in_process():
+        await counterpart.send(request)
+        done = await counterpart.until_told(request.job_id, "JOB_FAILED")
+        await counterpart.read()
+
+    failures = done["zones_failed"]
+    assert studied.folder.is_dir()
+    assert packages(counterpart) == []
+    assert isinstance(failures, list)
+    assert [why in json.dumps(failure) for failure in failures] == [True]
+    assert "ZONE_FAILED" in counterpart.statuses(request.job_id)
+    assert "PACKAGE_SENT" not in counterpart.statuses(request.job_id)
+
+
+async def test_a_target_whose_tool_raised_has_failed_and_the_others_go_out(
+    studied: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    wanted = str(uuid4())
+    document: JsonObject = {"name": "two", "goal_template": "place.yaml"}
+    document["targets"] = {"first": ["Nowhere", "Westfall"]}
+    async with in_process():
+        await counterpart.send(JobRequest(job_id=wanted, job=document))
+        done = await counterpart.until_told(wanted, "JOB_PARTIALLY_COMPLETED")
+        await counterpart.read()
+
+    assert studied.folder.is_dir()
+    assert [one["target"] for one in packages(counterpart)] == ["Westfall"]
+    assert done["targets_failed"] == [{"target": "Nowhere", "error": "step 'seen': failed (tool)"}]

@@ -1,0 +1,81 @@
+"""Signals to a daemon that has nothing to do, and to one that has lost its broker."""
+
+from __future__ import annotations
+
+import signal
+from uuid import uuid4
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from tests.engine.daemon.conftest import InProcess, StartDaemon
+from tests.engine.daemon.daemon_project import Counterpart, Yard, job
+from tests.support.tcp_proxy import TcpProxy
+from wavewright.engine.bus.bus import Bus
+from wavewright.engine.messages.models import JobRequest
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGQUIT, 128 + signal.SIGQUIT)],
+    ids=lambda value: value.name if isinstance(value, signal.Signals) else "",
+)
+async def test_an_idle_daemon_ends_by_a_signal(start: StartDaemon, number: signal.Signals, code: int) -> None:
+    daemon = start()
+    await daemon.started()
+
+    daemon.signal(number)
+
+    assert await daemon.ended() == code
+    assert daemon.has_said("daemon_shutdown") == (code == 0)
+
+
+async def test_a_daemon_whose_broker_went_silent_ends_and_loses_nothing(
+    yard: Yard, counterpart: Counterpart, start: StartDaemon
+) -> None:
+    wanted = str(uuid4())
+    with TcpProxy.before(yard.url) as proxy:
+        cut_off = start(WAVEWRIGHT_AMQP_URL=proxy.url(yard.url))
+        await cut_off.started()
+        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "before"), ("hold", "it"))))
+        await yard.until(lambda: yard.calls()["hold it"] == 1)
+
+        proxy.black_hole()
+        cut_off.signal(signal.SIGTERM)
+        await cut_off.started("daemon_stopping")
+        yard.open_gate()
+        code = await cut_off.ended()
+    start()
+    await counterpart.until_told(wanted, "JOB_COMPLETED")
+
+    assert code == 0
+    assert yard.calls() == {"say before": 1, "hold it": 1, "held it": 1}
+    assert counterpart.statuses(wanted)[-1] == "JOB_COMPLETED"
+
+
+async def test_the_last_messages_go_out_when_it_is_marked_which_have_gone_out_already(
+    in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = list[str]()
+
+    async def relay(_bus: Bus, _outbox: object) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                for _ in range(100):
+                    await anyio.lowlevel.checkpoint()
+            done.append("marked")
+
+    async def flush(_bus: Bus, _outbox: object) -> None:
+        done.append("flushed")
+
+    monkeypatch.setattr(Bus, "relay", relay)
+    monkeypatch.setattr(Bus, "flush", flush)
+    async with in_process():
+        pass
+
+    assert done == ["marked", "flushed"]

@@ -1,0 +1,73 @@
+"""What the log says of messages, in the words that users of zone researchers know."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from wavewright.engine.operations.job_logs import log_received, log_sent
+from wavewright.engine.operations.logs import StructuredLog
+from wavewright.executor.store.job_records import (
+    DecisionId,
+    DecisionMade,
+    JobId,
+    MessageId,
+    OutgoingMessage,
+    ReceivedMessage,
+    Request,
+    VerdictGiven,
+)
+from wavewright.planner.types import JsonObject
+
+JOB = "9a1f6c3e-0000-4000-8000-000000000001"
+
+
+def told_of(request: Request, kind: str) -> list[JsonObject]:
+    stream = io.StringIO()
+    log = StructuredLog(agent="a", domain="d", stream=stream)
+    log_received(log, ReceivedMessage(MessageId("m"), kind, "validator", 0.0, request), JOB, "Westfall")
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def fields(line: JsonObject, *names: str) -> list[object]:
+    return [line[name] for name in ("event", "level", *names)]
+
+
+def test_a_verdict_is_received_and_a_rejection_warns_with_what_is_missing() -> None:
+    bad = VerdictGiven(JobId(JOB), "p", 2, accepted=False, feedback=("no level range", "two sources"))
+
+    received, rejected = told_of(bad, "validation_result")
+
+    assert fields(received, "zone_name", "accepted", "iteration") == [
+        "validation_received", "info", "Westfall", False, 2,
+    ]  # fmt: skip
+    assert fields(rejected, "zone_name", "iteration", "feedback_summary") == [
+        "validation_rejected", "warning", "Westfall", 2, "no level range; two sources",
+    ]  # fmt: skip
+
+
+def test_an_accepted_package_is_one_line() -> None:
+    [line] = told_of(VerdictGiven(JobId(JOB), "p", 1, accepted=True), "validation_result")
+
+    assert fields(line, "accepted") == ["validation_received", "info", True]
+
+
+def test_an_answer_names_its_decision_and_who_gave_it() -> None:
+    [line] = told_of(DecisionMade(DecisionId("d"), "Duskwood", "ada"), "user_decision_response")
+
+    assert fields(line, "job_id", "decision_id", "choice", "by") == [
+        "user_decision_received", "info", JOB, "d", "Duskwood", "ada",
+    ]  # fmt: skip
+
+
+def test_a_question_is_told_of_with_its_options_when_it_is_out() -> None:
+    stream = io.StringIO()
+    payload = {"question": "Where next?", "options": ["Duskwood", "Redridge"], "decision_id": "d"}
+    body = json.dumps({"payload": payload}).encode()
+    sent = OutgoingMessage(MessageId("m"), "user_decision_required", "x", "user.decisions", body, JobId(JOB))
+
+    log_sent(StructuredLog(agent="a", domain="d", stream=stream), sent)
+
+    assert fields(json.loads(stream.getvalue()), "decision_id", "options", "question") == [
+        "user_decision_requested", "info", "d", ["Duskwood", "Redridge"], "Where next?",
+    ]  # fmt: skip

@@ -1,0 +1,105 @@
+"""Outputs that the author gives to a rehearsal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.engine.normalized_output import worded
+from tests.engine.simulation.effects_project import Workshop, entries, scenarios
+
+PLAN = """\
+steps:
+  - {id: orders, tool: list_orders, params: {shop: north}}
+  - {id: verdicts, tool: check_order, for_each: "${steps.orders}", params: {id: "${item}"}}
+  - {id: large, tool: note, when: "steps.verdicts.exists(v, v.is_large)", params: {text: large}}
+  - {id: last, tool: note, params: {text: "${steps.orders[0]}"}}
+gates:
+  - {id: counted, on: verdicts, check: output.count > 0}
+"""
+
+
+def give(workshop: Workshop, text: str) -> str:
+    (workshop.folder / "fixtures.yaml").write_text(text)
+    return "fixtures.yaml"
+
+
+def test_a_list_is_one_output_of_a_tool_that_returns_lists_and_else_several(workshop: Workshop) -> None:
+    workshop.plan(PLAN)
+    given = give(
+        workshop,
+        "orders: [a, b]\n"
+        "check_order:\n"
+        "  - {is_large: true, count: 1, note: null}\n"
+        "  - {is_large: false, count: 2, note: n}\n",
+    )
+
+    told = workshop.rehearse("--fixtures", given)
+
+    assert told["fixtures"] == ["orders", "verdicts"]
+    assert scenarios(told)["everything is well"]["steps"] == {
+        "orders": "ok",
+        "verdicts": "ok",
+        "large": "ok",
+        "last": "ok",
+    }
+    assert entries(told, "mishaps") == []
+    assert told["never_red"] == ["counted"]
+
+
+def test_several_outputs_of_a_tool_that_returns_lists_are_tried_each(workshop: Workshop) -> None:
+    workshop.plan(PLAN)
+
+    told = workshop.rehearse("--fixtures", give(workshop, "orders: [[a, b], []]\n"))
+
+    [found] = entries(told, "mishaps")
+    assert (found["step"], found["outputs"]) == ("last", {"orders": []})
+
+
+def test_a_steps_own_fixture_goes_before_its_tools(workshop: Workshop) -> None:
+    workshop.plan(PLAN)
+    given = give(
+        workshop,
+        "orders: [a]\n"
+        "verdicts: {is_large: false, count: 1, note: null}\n"
+        "check_order: {is_large: true, count: 1, note: null}\n",
+    )
+
+    told = workshop.rehearse("--fixtures", given)
+
+    assert scenarios(told)["everything is well"]["steps"]["large"] == "skipped"  # type: ignore[index, call-overload]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            "verdicts:\n  - {is_large: true, count: 1}\n  - {is_large: yes please, count: 1, note: n}\n"
+        ),
+        pytest.param("orders: [a, 3]\n", id="an entry of a list"),
+        pytest.param("orders: a\n", id="no list"),
+        pytest.param("verdict: {is_large: true}\n", id="a misspelt step"),
+        pytest.param("verdicts: []\n", id="nothing given"),
+        pytest.param("[1, 2]\n", id="no mapping"),
+    ],
+)
+def test_faulty_fixtures_are_refused_at_their_places(
+    workshop: Workshop, snapshot: SnapshotAssertion, tmp_path: Path, text: str
+) -> None:
+    workshop.plan(PLAN)
+
+    answer = workshop.wavewright("dry-run", "plan.yaml", "--stubs", "--fixtures", give(workshop, text))
+
+    assert answer.code == 2
+    assert worded(answer, tmp_path) == snapshot
+
+
+def test_a_fixture_file_that_is_not_there_is_misuse(workshop: Workshop) -> None:
+    workshop.plan(PLAN)
+
+    answer = workshop.wavewright("dry-run", "plan.yaml", "--stubs", "--fixtures", "none.yaml")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "none.yaml" in answer.err

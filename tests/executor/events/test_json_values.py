@@ -1,0 +1,134 @@
+"""Outputs become plain JSON that shares nothing with the tool."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import json
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from wavewright.executor.events.json_values import MAX_DEPTH, NotJsonError, clean_json, copy_json, valid_text
+from wavewright.planner.types import Json
+
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()
+)
+
+
+def nested(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
+    return st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(), inner, max_size=4))
+
+
+plain: st.SearchStrategy[Json] = st.recursive(scalars, nested, max_leaves=20)
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class Word(str):
+    __slots__ = ()
+
+
+@dataclass
+class Point:
+    x: int
+    on: dt.date
+
+
+class Row(BaseModel):
+    close: float
+    on: dt.date
+
+
+def containers(value: Json) -> list[int]:
+    if isinstance(value, dict):
+        return [id(value), *(place for entry in value.values() for place in containers(entry))]
+    if isinstance(value, list):
+        return [id(value), *(place for entry in value for place in containers(entry))]
+    return []
+
+
+@given(plain)
+def test_plain_json_stays_as_it_is_and_is_copied(value: Json) -> None:
+    cleaned = clean_json(value)
+
+    assert cleaned == value
+    assert json.dumps(cleaned) == json.dumps(value)
+    assert set(containers(cleaned)).isdisjoint(containers(value))
+    assert copy_json(cleaned) == cleaned
+    assert set(containers(copy_json(cleaned))).isdisjoint(containers(cleaned))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (dt.date(2010, 3, 1), "2010-03-01"),
+        (dt.datetime(2010, 3, 1, 12, tzinfo=dt.UTC), "2010-03-01T12:00:00+00:00"),
+        ((1, (2,)), [1, [2]]),
+        (Colour.RED, "red"),
+        (Level.HIGH, 3),
+        (Word("text"), "text"),
+        (MappingProxyType({"a": 1}), {"a": 1}),
+        (Point(1, dt.date(2010, 3, 1)), {"x": 1, "on": "2010-03-01"}),
+        (Row(close=1.5, on=dt.date(2010, 3, 1)), {"close": 1.5, "on": "2010-03-01"}),
+    ],
+    ids=repr,
+)
+def test_what_has_one_obvious_form_takes_it(value: object, expected: Json) -> None:
+    cleaned = clean_json({"value": value})
+
+    assert cleaned == {"value": expected}
+    assert json.loads(json.dumps(cleaned)) == cleaned
+
+
+@given(st.text(st.characters(categories=None)), st.text(st.characters(categories=None)))
+def test_text_becomes_valid_and_other_text_stays(key: str, text: str) -> None:
+    cleaned = clean_json({key: [text, "\ud83d!", "\ud83d\ude00"]})
+
+    written = json.dumps(cleaned, ensure_ascii=False).encode()
+    assert json.loads(written) == cleaned
+    assert isinstance(cleaned, dict)
+    assert cleaned[next(iter(cleaned))] == [valid_text(text), "\ufffd!", "\U0001f600"]
+    assert valid_text(text) == text or any("\ud800" <= character <= "\udfff" for character in text)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (float("nan"), "the output is nan, which is no JSON number"),
+        ([1, {"a": float("inf")}], "the output at /1/a is inf, which is no JSON number"),
+        ({"a": {1: 2}}, "the output at /a has the key 1, which is no text"),
+        ({"a": b"x"}, "the output at /a is a bytes, which JSON cannot express"),
+        ([{1, 2}], "the output at /0 is a set, which JSON cannot express"),
+        (
+            {"a": -(10**5000)},
+            "the output at /a is an integer of more than 4,200 digits, which no reader of JSON takes",
+        ),
+        (object, "the output is a type, which JSON cannot express"),
+    ],
+    ids=lambda value: repr(value) if isinstance(value, str) else type(value).__name__,
+)
+def test_what_json_cannot_express_is_named_with_its_place(value: object, message: str) -> None:
+    with pytest.raises(NotJsonError) as caught:
+        clean_json(value)
+
+    assert str(caught.value) == message
+
+
+def test_an_output_without_end_is_refused() -> None:
+    endless: list[object] = []
+    endless.append(endless)
+
+    with pytest.raises(NotJsonError, match=f"is nested more than {MAX_DEPTH} deep"):
+        clean_json(endless)

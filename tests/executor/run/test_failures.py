@@ -1,0 +1,411 @@
+"""Attempts: which failures are tried again, how long after, and when an attempt has taken too long."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+from dataclasses import dataclass, field
+
+import anyio
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.executor.execution_harness import (
+    Answer,
+    ExecutionHarness,
+    VirtualClock,
+    answering,
+    echo,
+    plan_of,
+    statuses,
+)
+from wavewright.executor.events.state import RunState
+from wavewright.executor.events.types import ErrorKind, StepFinished
+from wavewright.executor.run import deadlines
+from wavewright.executor.run.deadlines import GRACE_SECONDS
+from wavewright.executor.run.failures import AttemptFailure, describe_failure, may_retry, seconds_before_retry
+from wavewright.planner.language.goals import Limits
+from wavewright.planner.language.plan import Retry
+from wavewright.planner.types import Json, StepId
+from wavewright.tools.functions.tool import ToolCall, ToolError
+
+pytestmark = pytest.mark.anyio
+
+
+def http_error(status: int, **headers: str) -> httpx.HTTPStatusError:
+    request = httpx.Request("GET", "https://prices.example/")
+    response = httpx.Response(status, request=request, headers=headers)
+    return httpx.HTTPStatusError(f"{status}", request=request, response=response)
+
+
+@dataclass
+class Flaky:
+    """A tool that fails so often, in so many ways, and then succeeds."""
+
+    errors: list[BaseException]
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    at: list[float] = field(default_factory=list[float])
+
+    async def answer(self, call: ToolCall) -> Json:
+        self.at.append(self.clock.now)
+        if self.errors:
+            raise self.errors.pop(0)
+        return call.attempt
+
+    async def run(self, retry: Retry | None = None, **step: object) -> StepFinished:
+        bench = ExecutionHarness().add(self.answer)
+        if retry is not None:
+            step["retry"] = retry
+        state = await bench.run(plan_of({"id": "a", **step}), clock=self.clock)
+        return state.steps[StepId("a")]
+
+    @property
+    def waits(self) -> list[float]:
+        return [later - earlier for earlier, later in zip(self.at, self.at[1:], strict=False)]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ToolError("busy", transient=True), "transient"),
+        (ToolError("wrong"), "tool"),
+        (ConnectionResetError(), "transient"),
+        (TimeoutError(), "transient"),
+        (OSError("device busy"), "transient"),
+        (FileNotFoundError("prices.csv"), "tool"),
+        (PermissionError("prices.csv"), "tool"),
+        (ValueError("no"), "tool"),
+        (httpx.ConnectError("refused"), "transient"),
+        (httpx.ReadTimeout("slow"), "transient"),
+        (http_error(408), "transient"),
+        (http_error(425), "transient"),
+        (http_error(429), "transient"),
+        (http_error(500), "transient"),
+        (http_error(503), "transient"),
+        (http_error(400), "tool"),
+        (http_error(404), "tool"),
+        (ExceptionGroup("g", [ConnectionError()]), "transient"),
+        (ExceptionGroup("g", [ConnectionError(), ValueError()]), "tool"),
+    ],
+    ids=repr,
+)
+def test_a_failure_is_transient_where_another_attempt_may_succeed(
+    error: BaseException, kind: ErrorKind
+) -> None:
+    assert describe_failure(error, wall=0.0).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ToolError("the service said no"), "the service said no"),
+        (ValueError("no such code"), "ValueError: no such code"),
+        (ValueError(), "ValueError"),
+        (ExceptionGroup("g", [KeyError("x")]), "KeyError: 'x'"),
+        (ExceptionGroup("g", [ValueError("a"), OSError("b")]), "ValueError: a; OSError: b"),
+    ],
+)
+def test_a_failure_speaks_in_the_tools_words(error: BaseException, message: str) -> None:
+    assert describe_failure(error, wall=0.0).message == message
+
+
+def test_a_very_long_message_is_cut() -> None:
+    assert len(describe_failure(ValueError("x" * 10_000), wall=0.0).message) == 2000
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("7", 7.0),
+        ("0", 0.0),
+        ("999999", 3600.0),
+        ("soon", None),
+        ("-5", None),
+        (email.utils.formatdate(1_000_030, usegmt=True), 30.0),
+        (email.utils.formatdate(999_000, usegmt=True), 0.0),
+    ],
+)
+def test_retry_after_is_a_number_or_a_date_and_never_endless(header: str, seconds: float | None) -> None:
+    failure = describe_failure(http_error(429, **{"Retry-After": header}), wall=1_000_000.0)
+
+    assert failure.retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    ("on", "failure", "again"),
+    [
+        (("transient",), AttemptFailure("transient", ""), True),
+        (("transient",), AttemptFailure("tool", ""), False),
+        (("transient",), AttemptFailure("timeout", ""), False),
+        (("timeout",), AttemptFailure("timeout", ""), True),
+        (("any",), AttemptFailure("tool", ""), True),
+        (("any",), AttemptFailure("output", ""), True),
+        (("KeyError",), describe_failure(KeyError(), 0.0), True),
+        (("LookupError",), describe_failure(KeyError(), 0.0), True),
+        (("builtins.KeyError",), describe_failure(KeyError(), 0.0), True),
+        (("ValueError",), describe_failure(KeyError(), 0.0), False),
+        ((), AttemptFailure("transient", ""), False),
+    ],
+)
+def test_what_is_tried_again_is_the_policys_word(
+    on: tuple[str, ...], failure: AttemptFailure, again: object
+) -> None:
+    assert may_retry(failure, Retry(attempts=2, on=on), 1) is again
+    assert may_retry(failure, Retry(attempts=2, on=on), 2) is False
+
+
+@given(
+    attempt=st.integers(1, 100),
+    initial=st.floats(0.01, 10),
+    most=st.floats(0.01, 100),
+    base=st.floats(1, 10),
+    jitter=st.floats(0, 5),
+)
+def test_a_wait_grows_to_the_ceiling_and_never_past_it(
+    attempt: int, initial: float, most: float, base: float, jitter: float
+) -> None:
+    retry = Retry(attempts=100, wait_initial=initial, wait_max=most, wait_exp_base=base)
+    failure = AttemptFailure("transient", "")
+    wait = seconds_before_retry(attempt, retry, jitter, failure)
+
+    assert 0 < wait <= most
+    assert wait >= min(most, initial)
+    assert seconds_before_retry(min(attempt + 1, 100), retry, jitter, failure) >= wait
+
+
+async def test_a_transient_failure_is_tried_again_after_growing_waits() -> None:
+    flaky = Flaky([ConnectionError() for _ in range(4)])
+    ending = await flaky.run(Retry(attempts=5, wait_initial=1, wait_exp_base=2, wait_max=5))
+
+    assert flaky.waits == [1, 2, 4, 5]
+    assert (ending.status, ending.output, ending.attempts) == ("ok", 5, 5)
+
+
+class Unreadable(Exception):
+    """An exception whose text and properties fail themselves."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    @property
+    def response(self) -> httpx.Response:
+        raise RuntimeError("no response")
+
+
+@pytest.mark.parametrize("error", [Unreadable(), ExceptionGroup("two", [Unreadable(), Unreadable()])])
+async def test_an_exception_that_cannot_be_read_fails_its_step_alone(error: Exception) -> None:
+    ending = await Flaky([error]).run()
+
+    assert ending.status == "failed"
+    assert ending.error is not None
+    assert ending.error.kind == "tool"
+    assert "Unreadable: <its text cannot be read: __str__ failed>" in ending.error.message
+
+
+async def test_the_random_part_is_added_to_each_wait() -> None:
+    flaky = Flaky([ConnectionError(), ConnectionError()], clock=VirtualClock(jitter=0.5))
+    await flaky.run(Retry(attempts=3, wait_initial=1, wait_jitter=4, wait_max=100))
+
+    assert flaky.waits == [3, 4]
+
+
+async def test_a_server_that_says_when_is_obeyed() -> None:
+    flaky = Flaky([http_error(503, **{"Retry-After": "40"})])
+    await flaky.run(Retry(attempts=2))
+
+    assert flaky.waits == [40]
+
+
+async def test_attempts_end_with_the_last_failure() -> None:
+    flaky = Flaky([ConnectionError("first"), ConnectionError("second"), ConnectionError("third")])
+    ending = await flaky.run(Retry(attempts=2))
+
+    assert ending.status == "failed"
+    assert ending.error is not None
+    assert (ending.error.kind, ending.error.message, ending.error.attempts) == (
+        "transient",
+        "ConnectionError: second",
+        2,
+    )
+
+
+async def test_without_a_policy_there_is_one_attempt() -> None:
+    flaky = Flaky([ConnectionError()])
+
+    assert (await flaky.run()).attempts == 1
+
+
+async def test_the_wait_for_another_attempt_takes_nobodys_place() -> None:
+    flaky = Flaky([ConnectionError()])
+    bench = ExecutionHarness().add(flaky.answer)
+    bench.add(answering("done"), "other")
+    plan = plan_of(
+        {"id": "a", "retry": {"attempts": 2, "wait_initial": 30, "wait_max": 30}},
+        {"id": "b", "tool": "other"},
+    )
+    await bench.run(plan, clock=flaky.clock, limits=Limits(concurrency=1))
+
+    assert bench.called == ["a", "b", "a"]
+
+
+async def test_every_attempt_sees_the_parameters_as_the_plan_gives_them() -> None:
+    seen: list[Json] = []
+
+    def answer(call: ToolCall) -> Json:
+        rows = call.params["rows"]
+        assert isinstance(rows, list)
+        seen.append(list(rows))
+        rows.clear()
+        raise ConnectionError
+
+    bench = ExecutionHarness().add(answer)
+    await bench.run(
+        plan_of({"id": "a", "params": {"rows": [1]}, "retry": {"attempts": 2}}), clock=VirtualClock()
+    )
+
+    assert seen == [[1], [1]]
+
+
+# -- deadlines
+
+
+async def run_hanging(hang: Answer, clock: VirtualClock, **step: object) -> RunState:
+    bench = ExecutionHarness().add(hang, "hang")
+    bench.add(answering("done"))
+    return await bench.run(plan_of({"id": "a", "tool": "hang", **step}, {"id": "b"}), clock=clock)
+
+
+async def test_an_attempt_that_takes_too_long_is_cancelled() -> None:
+    clock = VirtualClock()
+    start = clock.now
+    ended: list[str] = []
+
+    async def hang(call: ToolCall) -> Json:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append("cancelled")
+        return None
+
+    state = await run_hanging(hang, clock, timeout=20)
+    error = state.steps[StepId("a")].error
+
+    assert statuses(state) == {"a": "failed", "b": "ok"}
+    assert error is not None
+    assert (error.kind, error.message) == ("timeout", "no answer within 20 s")
+    assert ended == ["cancelled"]
+    assert clock.now - start == 20
+
+
+async def test_each_call_has_its_own_deadline() -> None:
+    clock = VirtualClock()
+    start = clock.now
+    ended: dict[str, float] = {}
+
+    async def hang(call: ToolCall) -> Json:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended[call.step] = clock.now - start
+        return None
+
+    bench = ExecutionHarness().add(hang)
+    await bench.run(
+        plan_of(*({"id": f"s{seconds}", "timeout": seconds} for seconds in (50, 10, 30))), clock=clock
+    )
+
+    assert ended == {"s10": 10, "s30": 30, "s50": 50}
+
+
+async def test_a_timeout_is_tried_again_where_the_policy_says_so() -> None:
+    clock = VirtualClock()
+
+    async def hang_once(call: ToolCall) -> Json:
+        if call.attempt == 1:
+            await anyio.sleep_forever()
+        return "there"
+
+    state = await run_hanging(
+        hang_once, clock, timeout=20, retry={"attempts": 2, "on": ["timeout"], "wait_jitter": 0}
+    )
+
+    assert statuses(state) == {"a": "ok", "b": "ok"}
+
+
+async def test_a_call_that_swallows_its_cancellation_is_cancelled_again() -> None:
+    clock = VirtualClock()
+    start = clock.now
+    swallowed = 0
+
+    async def stubborn(call: ToolCall) -> Json:
+        nonlocal swallowed
+        while swallowed < 3:
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                swallowed += 1
+        return "late"
+
+    state = await run_hanging(stubborn, clock, timeout=20)
+    error = state.steps[StepId("a")].error
+
+    assert error is not None
+    assert error.kind == "timeout"
+    assert clock.now - start == 22
+
+
+async def swallow_for_ever(call: ToolCall) -> Json:
+    while True:
+        try:
+            await anyio.sleep(3600)
+        except asyncio.CancelledError:
+            continue
+
+
+async def test_a_call_that_swallows_every_cancellation_is_abandoned_and_gives_its_place_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = VirtualClock()
+    start = clock.now
+    plan = plan_of({"id": "a", "tool": "hang", "timeout": 20}, {"id": "b"})
+    bench = ExecutionHarness().add(swallow_for_ever, "hang").add(echo)
+
+    state = await bench.run(plan, clock=clock, limits=Limits(concurrency=1))
+
+    error = state.steps[StepId("a")].error
+    assert error is not None
+    assert (error.kind, "swallowed its cancellation" in error.message) == ("timeout", True)
+    assert state.status(StepId("b")) == "ok"
+    assert clock.now - start == 20 + GRACE_SECONDS
+    assert "the call of step 'a' swallowed its cancellation" in caplog.text
+
+
+async def test_a_run_is_stopped_although_a_call_swallows_every_cancellation(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadlines, "GRACE_SECONDS", 0.05)
+
+    bench = ExecutionHarness().add(swallow_for_ever)
+    state = await bench.run(plan_of({"id": "a"}), limits=Limits(run_timeout=0.01))
+
+    assert statuses(state) == {"a": "cancelled"}
+    assert "the call of step 'a' swallowed its cancellation" in caplog.text
+
+
+async def test_a_deadline_reaches_into_a_tools_own_task_group() -> None:
+    clock = VirtualClock()
+
+    async def nested(call: ToolCall) -> Json:
+        async with anyio.create_task_group() as group:
+            group.start_soon(anyio.sleep_forever)
+            group.start_soon(anyio.sleep_forever)
+        return None
+
+    state = await run_hanging(nested, clock, timeout=20)
+    error = state.steps[StepId("a")].error
+
+    assert error is not None
+    assert error.kind == "timeout"
+    assert statuses(state)["b"] == "ok"

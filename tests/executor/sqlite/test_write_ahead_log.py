@@ -1,0 +1,41 @@
+"""The write-ahead log is as long as the commits to come need, and not longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.executor.event_examples import step_finished
+from wavewright.executor.sqlite.journal import SqliteJournal
+from wavewright.planner.types import RunId
+
+RUN = RunId("20261121-231907-3f2a7c")
+MIB = 2**20
+
+
+@pytest.mark.anyio
+async def test_a_log_is_grown_step_by_step_before_a_commit_needs_it(tmp_path: Path) -> None:
+    log = tmp_path / "j.db-wal"
+    lengths, left = list[int](), list[int]()
+    async with SqliteJournal(tmp_path / "j.db", quick=60.0) as journal:
+        await journal.open_run(RUN)
+        lengths.append(log.stat().st_size)
+        for number in range(34):
+            await journal.append(RUN, [step_finished(f"s{number}", output="x" * 100_000)])
+            lengths.append(log.stat().st_size)
+            left.append(lengths[-1] - _end_of_the_last_commit(log.read_bytes()))
+
+    assert lengths[0] < MIB
+    assert 3 * MIB < lengths[-1] < 6 * MIB
+    # No commit has made it longer by itself.
+    assert len(set(lengths)) <= 5
+    assert min(left) > 0
+
+
+def _end_of_the_last_commit(log: bytes) -> int:
+    """Return where the last frame ends that ends a commit and bears the log's present salt."""
+    page, salt = int.from_bytes(log[8:12], "big"), log[16:24]
+    ends = range(32 + 24 + page, len(log) + 1, 24 + page)
+    frames = ((end, log[end - 24 - page : end - page]) for end in ends)
+    return max(end for end, frame in frames if frame[8:16] == salt and frame[4:8] != bytes(4))

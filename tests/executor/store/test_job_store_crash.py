@@ -1,0 +1,225 @@
+"""Daemons with shared stores, killed or frozen at any moment, lose no job, repeat no step, say nothing twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.executor.event_examples import step_finished
+from tests.executor.job_examples import job_id, outgoing, project_state, request_of
+from tests.executor.open_stores import jobs_of, journal_at
+from tests.support.postgres import PostgresServer
+from wavewright.executor.events.types import StepFinished
+from wavewright.executor.store.job_records import JobRow
+
+JOBS, STEPS = 60, 6
+
+# Works on jobs, several at once, publishes what the outbox has, and writes down what it does in the order in which it
+# does it. It ends when no job is left and all is published, or kills itself after so many lines.
+WORKER = """
+import os, signal, sys
+import anyio
+from tests.executor.job_examples import outgoing, tell_state
+from wavewright.executor.events.types import StepFinished
+from wavewright.executor.store.job_records import Alongside, JobChange
+from tests.executor.open_stores import jobs_of, journal_at
+
+place, log, steps, slots, lines = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+diary = os.open(log, os.O_APPEND | os.O_WRONLY | os.O_CREAT)
+
+def note(*words):
+    global lines
+    os.write(diary, (" ".join(map(str, words)) + "\\n").encode())
+    lines -= 1
+    if lines == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+async def is_over(jobs):
+    states = await jobs.count_states()
+    return not states["queued"] and not states["running"]
+
+async def work(journal, jobs):
+    while True:
+        job = await jobs.claim(tell=tell_state)
+        if job is None:
+            if await is_over(jobs):
+                return
+            await anyio.sleep(0.002)
+            continue
+        done = {event.step for event in await journal.load(job.run)}
+        number = int(job.job[-12:], 16) - 1000
+        for step in range(steps):
+            if f"s{step}" not in done:
+                note("called", number, step)
+                event = StepFinished(at=1.0, step=f"s{step}", status="ok", output=step)
+                message = outgoing(number * 100 + step, job=number)
+                await journal.append(job.run, [event], Alongside(messages=(message,)))
+                note("journaled", number, step)
+        await jobs.change(JobChange(job.job, "completed"), tell_state)
+
+async def publish(jobs):
+    while True:
+        waiting = await jobs.pending(7)
+        for message in waiting:
+            note("sent", message.message)
+        await jobs.mark_sent([message.message for message in waiting])
+        if not waiting:
+            if await is_over(jobs):
+                return
+            await anyio.sleep(0.002)
+
+async def main():
+    async with journal_at(place) as journal:
+        jobs = jobs_of(journal, outbox_lease=0.2)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(slots):
+                tasks.start_soon(work, journal, jobs)
+            tasks.start_soon(publish, jobs)
+
+anyio.run(main)
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where the stores are: a file or a database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "journal.sqlite")
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.database()
+
+
+def start(script: str, *arguments: object, out: int | None = None) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", script, *map(str, arguments)], stdout=out, text=True)
+
+
+async def send_jobs(place: str, count: int) -> None:
+    async with journal_at(place) as journal:
+        jobs = jobs_of(journal)
+        async with anyio.create_task_group() as tasks:
+            for number in range(count):
+                tasks.start_soon(jobs.receive, request_of(number), project_state)
+
+
+def work_under_kills(place: str, log: Path, seed: int) -> int:
+    """Let two daemons work until they are killed at random, and start them anew; return the number of kills."""
+    chance, kills = random.Random(seed), 0  # noqa: S311 - only to choose when to kill
+    while True:
+        lines = [chance.randrange(5, 60) if kills < 6 else -1 for _ in range(2)]
+        workers = [start(WORKER, place, log, STEPS, 3, count) for count in lines]
+        ends = [worker.wait() for worker in workers]
+        if ends == [0, 0]:
+            return kills
+        assert set(ends) <= {0, -signal.SIGKILL}
+        kills += ends.count(-signal.SIGKILL)
+
+
+@pytest.mark.anyio
+async def test_killed_daemons_lose_no_job_repeat_no_journaled_step_and_keep_every_message(
+    place: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "diary"
+    await send_jobs(place, JOBS)
+
+    kills = await anyio.to_thread.run_sync(work_under_kills, place, log, 5)
+
+    async with journal_at(place) as journal:
+        jobs = jobs_of(journal)
+        rows = await jobs.list_jobs()
+        assert kills >= 6
+        assert [row.state for row in rows] == ["completed"] * JOBS
+        for row in rows:
+            events = [event for event in await journal.load(row.run) if isinstance(event, StepFinished)]
+            assert [event.step for event in events] == [f"s{step}" for step in range(STEPS)]
+        assert await jobs.pending() == []
+        expected = [await expected_messages(row, number) for number, row in enumerate(rows)]
+    check_diary(log.read_text(encoding="utf-8").splitlines(), expected)
+
+
+async def expected_messages(row: JobRow, number: int) -> list[str]:
+    """Return the ids of what was told of a job, in its order."""
+    steps = [outgoing(number * 100 + step).message for step in range(STEPS)]
+    return [f"{number} queued 0 0 0", *steps, f"{number} completed 0 0 0"]
+
+
+def check_diary(lines: Sequence[str], expected: Sequence[Sequence[str]]) -> None:
+    journaled, sent = set[tuple[str, ...]](), dict[str, int]()
+    for place, line in enumerate(lines):
+        match line.split(" ", 1):
+            case ["called", what]:
+                assert (what,) not in journaled, f"step {what} was called again"
+            case ["journaled", what]:
+                journaled.add((what,))
+            case ["sent", message]:
+                sent.setdefault(message, place)
+            case _:
+                raise AssertionError(line)
+    assert set(sent) == {message for messages in expected for message in messages}
+    for messages in expected:
+        assert sorted(messages, key=lambda message: sent[message]) == list(messages)
+
+
+# Claims a job as if on another machine, says so and is frozen. When it wakes up it tries to go on.
+FROZEN = """
+import os, signal, sys
+import anyio
+from tests.executor.open_stores import jobs_of, journal_at
+from tests.executor.event_examples import step_finished
+from tests.executor.job_examples import outgoing, tell_state
+from wavewright.executor import lease
+from wavewright.executor.store.job_records import Alongside, JobChange
+from wavewright.executor.store.errors import RunLost
+
+lease.this_realm = lambda: "another machine"
+
+async def main():
+    async with journal_at(sys.argv[1], lease=0.3) as journal:
+        jobs = jobs_of(journal)
+        job = await jobs.claim()
+        print("claimed", job.job, flush=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        for late in (
+            lambda: jobs.change(JobChange(job.job, "failed"), tell_state),
+            lambda: journal.append(job.run, [step_finished("late")], Alongside(messages=(outgoing(9),))),
+        ):
+            try:
+                await late()
+            except RunLost as error:
+                print("refused", error.message, flush=True)
+            else:
+                print("written", flush=True)
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.anyio
+async def test_a_frozen_daemon_that_wakes_up_late_writes_nothing_more(place: str) -> None:
+    await send_jobs(place, 1)
+    with start(FROZEN, place, out=subprocess.PIPE) as frozen:
+        assert frozen.stdout is not None
+        assert frozen.stdout.readline() == f"claimed {job_id(0)}\n"
+        async with journal_at(place) as journal:
+            jobs = jobs_of(journal)
+            job = await jobs.claim()
+            while job is None:
+                await anyio.sleep(0.02)
+                job = await jobs.claim()
+            await journal.append(job.run, [step_finished("here")])
+            os.kill(frozen.pid, signal.SIGCONT)
+            late = frozen.stdout.readlines()
+
+            row = await jobs.find_job(job.job)
+            assert row is not None
+            assert (row.state, row.attempts) == ("running", 2)
+            assert await journal.load(job.run) == [step_finished("here")]
+    assert len(late) == 2
+    assert all(line.startswith(f"refused run {job.run} was taken over by pid {os.getpid()}") for line in late)

@@ -1,0 +1,221 @@
+"""What every journal promises, asked of those in memory, in a file and in a database."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.executor.event_examples import run_finished, run_started, step_finished
+from tests.support.postgres import PostgresServer
+from wavewright.executor.events.types import Event, GateRecord, ItemFinished, Noted, RunFinished, StepFinished
+from wavewright.executor.postgres.journal import PostgresJournal
+from wavewright.executor.sqlite.journal import SqliteJournal
+from wavewright.executor.store.errors import RunBusy, RunNotFound
+from wavewright.executor.store.journal import Journal, MemoryJournal, StoredOutput
+from wavewright.planner.types import GateId, GateSeverity, RunId, StepId, StepKey
+
+pytestmark = pytest.mark.anyio
+
+RUN = RunId("20261121-231907-3f2a7c")
+OTHER = RunId("20261121-231908-b00b1e")
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Journal]:
+    journal = _journal(request, tmp_path)
+    yield journal
+    await journal.aclose()
+
+
+def _journal(request: pytest.FixtureRequest, tmp_path: Path) -> Journal:
+    match request.param:
+        case "memory":
+            return MemoryJournal()
+        case "sqlite":
+            return SqliteJournal(tmp_path / "journal.db")
+        case _:
+            server: PostgresServer = request.getfixturevalue("postgres")
+            return PostgresJournal(server.database())
+
+
+async def test_events_come_back_in_the_order_of_appending(journal: Journal) -> None:
+    events: list[Event] = [run_started(RUN), step_finished("a"), step_finished("b"), run_finished()]
+
+    await journal.append(RUN, events[:2])
+    await journal.append(RUN, events[2:])
+
+    assert await journal.load(RUN) == events
+
+
+async def test_runs_are_kept_apart(journal: Journal) -> None:
+    await journal.append(RUN, [run_started(RUN)])
+    await journal.append(OTHER, [run_started(OTHER)])
+
+    assert await journal.load(RUN) == [run_started(RUN)]
+    assert await journal.load(OTHER) == [run_started(OTHER)]
+
+
+async def test_a_run_that_does_not_exist_has_no_events(journal: Journal) -> None:
+    assert await journal.load(RUN) == []
+
+
+async def test_a_run_has_one_owner_until_it_is_closed(journal: Journal) -> None:
+    await journal.open_run(RUN)
+    with pytest.raises(RunBusy, match="open already in this process"):
+        await journal.open_run(RUN)
+    await journal.close_run(RUN)
+
+    await journal.open_run(RUN)
+
+
+async def test_appending_opens_the_run(journal: Journal) -> None:
+    await journal.append(RUN, [run_started(RUN)])
+
+    with pytest.raises(RunBusy):
+        await journal.open_run(RUN)
+
+
+async def test_an_output_is_found_by_its_step_key_in_any_run(journal: Journal) -> None:
+    await journal.append(RUN, [run_started(RUN), step_finished("fetch", key="k1", output=[1, 2])])
+
+    assert await journal.find_output(StepKey("k1")) == StoredOutput(
+        RUN, StepId("fetch"), StepKey("k1"), 2.0, "ok", [1, 2]
+    )
+    assert await journal.find_output(StepKey("k2")) is None
+
+
+async def test_the_newest_output_of_a_key_is_found(journal: Journal) -> None:
+    await journal.append(RUN, [step_finished("fetch", key="k", output="old")])
+    await journal.append(OTHER, [step_finished("fetch", key="k", output="new")])
+
+    stored = await journal.find_output(StepKey("k"))
+
+    assert stored is not None
+    assert (stored.run, stored.output) == (OTHER, "new")
+
+
+async def test_an_item_is_found_by_its_key(journal: Journal) -> None:
+    item = ItemFinished(at=3.0, step=StepId("each"), index=4, key=StepKey("k"), status="empty", output=[])
+    await journal.append(RUN, [item])
+
+    assert await journal.find_output(StepKey("k")) == StoredOutput(
+        RUN, item.step, StepKey("k"), 3.0, "empty", []
+    )
+
+
+def _with_gate(severity: GateSeverity) -> StepFinished:
+    gate = GateRecord(GateId("g"), StepId("s"), "check", severity, "fail", "size(output) > 0")
+    return StepFinished(at=1.0, step=StepId("s"), status="ok", key=StepKey("k"), output=[1], gates=(gate,))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        pytest.param(step_finished("s", status="failed", key="k"), id="failed"),
+        pytest.param(step_finished("s", status="reused", key="k", output=1), id="reused"),
+        pytest.param(step_finished("s", output=1), id="no-key"),
+        pytest.param(_with_gate("block"), id="red-block-gate"),
+        pytest.param(
+            StepFinished(at=1.0, step=StepId("s"), status="ok", key=StepKey("k"), output=[1], items=(1, 2)),
+            id="items-missing",
+        ),
+    ],
+)
+async def test_an_output_that_should_be_made_again_is_not_found(
+    journal: Journal, event: StepFinished
+) -> None:
+    await journal.append(RUN, [event])
+
+    assert await journal.find_output(StepKey("k")) is None
+
+
+async def test_a_warning_gate_does_not_hide_an_output(journal: Journal) -> None:
+    await journal.append(RUN, [_with_gate("warn")])
+
+    assert await journal.find_output(StepKey("k")) is not None
+
+
+async def test_runs_are_listed_newest_first_with_their_steps_by_last_ending(journal: Journal) -> None:
+    await journal.append(
+        RUN,
+        [
+            run_started(RUN, job="prices", at=10.0),
+            step_finished("a", status="failed"),
+            step_finished("b", status="empty"),
+            step_finished("c", status="failed"),
+            step_finished("d", status="skipped"),
+            step_finished("a"),
+            run_finished(at=20.0),
+        ],
+    )
+    await journal.append(OTHER, [run_started(OTHER, job="news", at=11.0), step_finished("a")])
+
+    newest, oldest = await journal.list_runs()
+
+    assert (newest.run, newest.job, newest.status, newest.started, newest.finished) == (
+        OTHER, "news", "running", 11.0, None,
+    )  # fmt: skip
+    assert (oldest.run, oldest.job, oldest.status, oldest.started, oldest.finished) == (
+        RUN, "prices", "achieved", 10.0, 20.0,
+    )  # fmt: skip
+    assert (newest.steps, newest.ok, newest.failed) == (1, 1, 0)
+    assert (oldest.steps, oldest.ok, oldest.failed) == (4, 2, 1)
+
+
+async def test_a_run_that_nobody_has_open_and_that_did_not_end_is_interrupted(journal: Journal) -> None:
+    await journal.append(RUN, [run_started(RUN), step_finished("a")])
+    await journal.close_run(RUN)
+
+    (row,) = await journal.list_runs()
+
+    assert row.status == "interrupted"
+
+
+async def test_a_resumed_run_is_running_again_with_its_first_steps_counted(journal: Journal) -> None:
+    await journal.append(
+        RUN, [run_started(RUN), step_finished("a"), RunFinished(at=3.0, status="interrupted")]
+    )
+    await journal.append(RUN, [step_finished("b")])
+
+    (row,) = await journal.list_runs()
+
+    assert (row.status, row.finished, row.steps) == ("running", None, 2)
+
+
+async def test_an_interrupted_run_that_is_open_again_is_running(journal: Journal) -> None:
+    await journal.append(RUN, [run_started(RUN), RunFinished(at=3.0, status="interrupted")])
+    await journal.close_run(RUN)
+    (before,) = await journal.list_runs()
+    await journal.open_run(RUN)
+    await journal.append(RUN, [Noted(at=4.0, topic="resumed", body={})])
+
+    (after,) = await journal.list_runs()
+
+    assert (before.status, after.status) == ("interrupted", "running")
+
+
+async def test_a_note_after_the_end_leaves_the_run_ended(journal: Journal) -> None:
+    await journal.append(RUN, [run_started(RUN), run_finished(at=5.0)])
+    await journal.append(RUN, [Noted(at=6.0, topic="package", body={})])
+
+    (row,) = await journal.list_runs()
+
+    assert (row.status, row.finished) == ("achieved", 5.0)
+
+
+async def test_a_run_is_found_by_a_part_of_its_id(journal: Journal) -> None:
+    await journal.append(RUN, [run_started(RUN)])
+    await journal.append(OTHER, [run_started(OTHER)])
+
+    assert await journal.find_run("3f2") == RUN
+    with pytest.raises(RunNotFound):
+        await journal.find_run("20261121")
+
+
+async def test_closing_again_does_nothing(journal: Journal) -> None:
+    await journal.append(RUN, [run_started(RUN)])
+
+    await journal.aclose()
+    await journal.aclose()

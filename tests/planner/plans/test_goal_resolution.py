@@ -1,0 +1,164 @@
+"""A job and its template, folded into a goal; and what is wrong with either, at its place."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from wavewright.config.documents import read_document
+from wavewright.planner.diagnostics.diagnostic import PlanError
+from wavewright.planner.diagnostics.rendering import render_text
+from wavewright.planner.language.goals import Goal, GoalTemplate, Job
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.goal_resolution import check_template, resolve_goal
+from wavewright.planner.reading.reader import read_model
+
+TEMPLATE: dict[str, Any] = {
+    "name": "outlook",
+    "goal": "Look at ${inputs.stocks.size()} stocks of ${inputs.market}",
+    "targets": {"variables": "stocks", "benchmarks": "indices", "key": "code"},
+    "inputs_schema": {
+        "type": "object",
+        "properties": {
+            "stocks": {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["code"]}},
+            "indices": {"type": "array", "items": {"type": "string"}},
+            "market": {"type": "string", "default": "ASX"},
+            "days": {"type": "integer"},
+        },
+        "required": ["stocks", "indices"],
+        "additionalProperties": False,
+    },
+    "available_tools": [{"name": "price"}],
+    "limits": {"max_steps": 5, "rounds": 1},
+    "output_tags": ["a"],
+}
+
+
+def template_of(**changes: Any) -> GoalTemplate:
+    return GoalTemplate.model_validate_json(json.dumps({**TEMPLATE, **changes}))
+
+
+def goal_of(job: str, **changes: Any) -> Goal:
+    document = read_document(job, "job.yaml")
+    return resolve_goal(read_model(document, Job), template_of(**changes), document)
+
+
+def refusal_of(job: str, **changes: Any) -> str:
+    with pytest.raises(PlanError) as refused:
+        goal_of(job, **changes)
+    return render_text(refused.value.diagnostics, refused.value.source)
+
+
+def test_targets_become_inputs_under_the_templates_names() -> None:
+    goal = goal_of("name: j\nvariables: [{code: GNP}]\nbenchmarks: [XJO]\ninputs: {days: 5}\n")
+
+    assert goal.inputs == {"stocks": [{"code": "GNP"}], "indices": ["XJO"], "days": 5, "market": "ASX"}
+    assert (goal.name, goal.job) == ("outlook", "j")
+
+
+def test_targets_that_are_declared_and_not_given_are_empty() -> None:
+    assert goal_of("name: j\nvariables: [{code: GNP}]\n").inputs["indices"] == []
+
+
+def test_targets_may_be_given_as_inputs() -> None:
+    assert goal_of("name: j\ninputs: {stocks: [{code: GNP}]}\n").inputs["stocks"] == [{"code": "GNP"}]
+
+
+def test_the_goals_text_speaks_of_the_inputs() -> None:
+    assert goal_of("name: j\nvariables: [{code: GNP}]\n").text == "Look at 1 stocks of ASX"
+    assert (
+        goal_of("name: j\nvariables: [{code: GNP}]\ngoal: only ${inputs.stocks[0].code}\n").text == "only GNP"
+    )
+
+
+def test_the_job_wins_field_by_field() -> None:
+    goal = goal_of(
+        "name: j\nvariables: [{code: GNP}]\noverrides: {limits: {rounds: 0}, output_tags: [b], thinking_level: high}\n"
+    )
+
+    assert (goal.limits.max_steps, goal.limits.rounds) == (5, 0)
+    assert goal.output_tags == ("b",)
+    assert goal.thinking_level == "high"
+
+
+def test_an_override_of_what_does_not_exist_is_refused_at_its_place() -> None:
+    assert refusal_of("name: j\nvariables: [{code: GNP}]\noverrides:\n  limits: {max_step: 3}\n") == (
+        "error[E104]: 'max_step' is no field of 'limits'\n"
+        " --> job.yaml:4:12\n"
+        "  |\n"
+        "4 |   limits: {max_step: 3}\n"
+        "  |            ^^^^^^^^\n"
+        "  = help: did you mean 'max_steps'?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        pytest.param("name: j\n", [("E107", "/variables")], id="no target"),
+        pytest.param(
+            "name: j\nvariables: [{cod: GNP}]\n", [("E105", "/variables/0")], id="a target without its key"
+        ),
+        pytest.param(
+            "name: j\nvariables: [{code: A}]\nbenchmarks: [3]\n", [("E106", "/benchmarks/0")], id="a type"
+        ),
+        pytest.param(
+            "name: j\nvariables: [{code: A}]\ninputs: {days: x, dyas: 3}\n",
+            [("E106", "/inputs/days"), ("E104", "/inputs/dyas")],
+            id="everything at once",
+        ),
+        pytest.param(
+            "name: j\nvariables: [{code: A}]\ninputs: {stocks: [{code: B}]}\n",
+            [("E107", "/inputs/stocks")],
+            id="twice",
+        ),
+        pytest.param(
+            "name: j\nvariables: [{code: A}]\ngoal: see ${inputs.x}\n", [("E302", "/goal")], id="the text"
+        ),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused_at_their_place(job: str, expected: list[tuple[str, str]]) -> None:
+    with pytest.raises(PlanError) as refused:
+        goal_of(job)
+
+    assert [(one.code, one.pointer) for one in refused.value.diagnostics] == expected
+    assert all(one.span is not None for one in refused.value.diagnostics)
+
+
+def test_a_missing_input_says_how_to_give_it() -> None:
+    schema = {"type": "object", "required": ["market"], "properties": {"market": {"type": "string"}}}
+
+    assert "add it to the job's 'inputs': market: …" in refusal_of(
+        "name: j\n", inputs_schema=schema, goal="x"
+    )
+
+
+def test_a_sound_template_has_nothing_to_say() -> None:
+    assert check_template(template_of(), {"price": ToolSignature(name="price")}) == []
+
+
+def test_whatever_a_template_names_has_to_exist() -> None:
+    template = template_of(
+        available_tools=[{"name": "price"}, {"name": "prize"}],
+        rules={"data_tools": ["fetch"], "terminal": [{"tool": "anlyze"}]},
+        gates=[
+            {"id": "g__1", "on_tool": "price", "check": "true"},
+            {"id": "h", "on_tool": "index", "check": "true"},
+        ],
+        recipes=[{"gate": "i", "reason": "because"}],
+        output_schema={"type": "nonsense"},
+    )
+
+    found = check_template(template, {"price": ToolSignature(name="price")})
+
+    assert [(one.code, one.pointer) for one in found] == [
+        ("E201", "/available_tools/1/name"),
+        ("E202", "/rules/data_tools"),
+        ("E202", "/rules/terminal/0/tool"),
+        ("E202", "/gates/1/on_tool"),
+        ("E123", "/gates/0/id"),
+        ("E407", "/recipes/0/gate"),
+        ("E107", "/output_schema"),
+    ]

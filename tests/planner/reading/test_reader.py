@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from wavewright.config.documents import read_document
+from wavewright.planner.diagnostics.diagnostic import PlanError
+from wavewright.planner.diagnostics.rendering import render_text
+from wavewright.planner.language.goals import GoalTemplate, Job
+from wavewright.planner.language.plan import Plan, PlanPatch
+from wavewright.planner.reading.reader import read_model, read_model_file, read_plan, read_plan_file
+
+YAML = """\
+version: 1
+goal: Compare two gauges
+steps:
+  - id: levels
+    tool: read_gauge
+    for_each: [north, south]
+    params: {gauge: "${item}"}
+    timeout: 1m30s
+  - id: report
+    tool: write_report
+    params:
+      title: Levels on 2010-03-01
+      on: ${steps.levels}
+gates:
+  - {id: fresh, on: levels, fresh_within: 24h}
+"""
+
+JSON = """\
+{
+  "version": 1, "goal": "Compare two gauges",
+  "steps": [
+    {"id": "levels", "tool": "read_gauge", "for_each": ["north", "south"], "params": {"gauge": "${item}"},
+     "timeout": 90},
+    {"id": "report", "tool": "write_report",
+     "params": {"title": "Levels on 2010-03-01", "on": "${steps.levels}"}}
+  ],
+  "gates": [{"id": "fresh", "on": "levels", "fresh_within": 86400}]
+}
+"""
+
+BROKEN = """\
+version: "1"
+stepps: []
+steps:
+  - id: 1 level
+    tool: 7
+    params: [gauge]
+    for_each: true
+    timeout: soon
+    optional: yes
+    retry: {attempts: 0, on: timeout}
+  - just a word
+  - tool: read_gauge
+    depend_on: [a]
+gates:
+  - {id: fresh, on: levels}
+  - {id: full, on: levels, check: "true", severity: blok}
+caps:
+  - {field: level, max: 1.5, because: ""}
+"""
+
+
+def complaints(content: str, name: str = "plans/levels.yaml") -> str:
+    text = read_plan(content, name)
+    assert text.plan is None
+    return render_text(text.diagnostics, text.source)
+
+
+def test_json_and_yaml_are_two_notations_of_one_plan() -> None:
+    from_yaml, from_json = read_plan(YAML, "levels.yaml"), read_plan(JSON, "levels.json")
+
+    assert from_yaml.diagnostics == from_json.diagnostics == ()
+    assert from_yaml.plan is not None
+    assert from_yaml.plan == from_json.plan
+
+
+def test_a_plan_that_was_stored_is_read_back() -> None:
+    plan = read_plan(YAML, "levels.yaml").plan
+    assert plan is not None
+
+    stored = plan.model_dump_json(by_alias=True)
+
+    assert read_plan(stored, "stored.json").plan == plan
+
+
+def test_everything_that_is_wrong_is_said_at_once_in_the_order_of_the_text(
+    snapshot: SnapshotAssertion,
+) -> None:
+    assert complaints(BROKEN) == snapshot
+
+
+def test_a_person_may_not_write_what_only_a_repair_can_read() -> None:
+    assert complaints("{'steps': []}", "plan.json").startswith("error[E101]")
+
+
+@pytest.mark.parametrize(
+    ("content", "codes"),
+    [
+        pytest.param("[]", ["E106"], id="a list"),
+        pytest.param("{}", ["E105"], id="an empty object"),
+        pytest.param('{"steps": [{"id": "a"}]}', ["E105"], id="no tool"),
+        pytest.param('{"steps": [], "stepz": 1}', ["E104"], id="unknown field"),
+        pytest.param('{"steps": [{"id": "a b", "tool": "t"}]}', ["E118"], id="step id"),
+        pytest.param('{"steps": [], "gates": [{"id": "g", "on": "a"}]}', ["E123"], id="gate without a kind"),
+        pytest.param(
+            '{"steps": [], "gates": [{"id": "g-1", "on": "a", "check": "true"}]}', ["E123"], id="gate id"
+        ),
+        pytest.param(
+            '{"steps": [{"id": "a", "tool": "t", "timeout": true}]}', ["E107"], id="truth value as duration"
+        ),
+        pytest.param('{"steps": [{"id": "a", "tool": "t", "min_ok": -1}]}', ["E107"], id="out of bounds"),
+        pytest.param('{"steps": [{"id": "a", "tool": "t", "min_ok": 1.5}]}', ["E106"], id="fraction"),
+    ],
+)
+def test_each_fault_of_shape_has_its_code(content: str, codes: list[str]) -> None:
+    assert [one.code for one in read_plan(content, "plan.json").diagnostics] == codes
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (
+            '{"cannot_plan": "no tool fits"}',
+            "this is no plan: a planner answered 'cannot_plan': 'no tool fits'",
+        ),
+        ('{"ask": {"question": "which?"}}', "this is no plan: a planner answered 'ask'"),
+    ],
+)
+def test_a_stored_answer_without_a_plan_is_told_from_a_faulty_plan(answer: str, message: str) -> None:
+    (found,) = read_plan(answer, "plan.json").diagnostics
+
+    assert (found.code, found.message) == ("E121", message)
+
+
+def test_a_number_for_an_id_is_not_answered_with_a_string_that_is_no_id() -> None:
+    (found,) = read_plan('{"steps": [{"id": 1, "tool": "t"}]}', "plan.json").diagnostics
+
+    assert (found.code, found.hint) == (
+        "E106",
+        "an id is a word, because numbers shift when a plan is changed: write s1 for 1",
+    )
+
+
+def test_an_unknown_field_is_answered_with_the_nearest_or_with_all_there_are() -> None:
+    (near,) = read_plan('{"steps": [{"id": "a", "tool": "t", "dependson": []}]}', "plan.json").diagnostics
+    (far,) = read_plan(
+        '{"steps": [], "gates": [{"id": "g", "on": "a", "judge": {"rubric": "r", "x": 1}}]}', "p.json"
+    ).diagnostics
+
+    assert (near.message, near.hint) == ("'dependson' is no field of step 'a'", "did you mean 'depends_on'?")
+    assert far.hint == "there is 'rubric'"
+
+
+def test_a_field_of_several_types_gives_one_fault() -> None:
+    (found,) = read_plan('{"steps": [{"id": "a", "tool": "t", "for_each": 3}]}', "plan.json").diagnostics
+
+    assert found.message == "'for_each' of step 'a' should be a string or a list, and is the number 3"
+
+
+def test_where_one_of_several_types_nearly_fits_only_its_faults_are_told() -> None:
+    document = read_document("name: x\nplan:\n  steps:\n    - {id: a}\n", "job.yaml")
+
+    with pytest.raises(PlanError) as caught:
+        read_model(document, Job)
+
+    assert [(one.code, one.pointer) for one in caught.value.diagnostics] == [("E105", "/plan/steps/0")]
+
+
+def test_a_wrong_operation_of_a_patch_is_named() -> None:
+    document = read_document(
+        '{"base": "sha256:0", "reason": "r", "ops": [{"op": "ad"}, {"step": {}}]}', "p.json"
+    )
+
+    with pytest.raises(PlanError) as caught:
+        read_model(document, PlanPatch)
+
+    assert [(one.code, one.pointer, one.hint) for one in caught.value.diagnostics] == [
+        ("E107", "/ops/0/op", "did you mean 'add'?"),
+        ("E105", "/ops/1", "add 'op'"),
+    ]
+
+
+@pytest.mark.parametrize("as_of", ["2010", "1267401600", '"1267401600"', "true"])
+def test_an_instant_is_never_read_from_a_number(as_of: str) -> None:
+    document = read_document(f"name: x\nas_of: {as_of}\n", "job.yaml")
+
+    with pytest.raises(PlanError, match="write a date"):
+        read_model(document, Job)
+
+
+def test_a_date_is_the_start_of_its_day_in_utc() -> None:
+    job = read_model(read_document("name: x\nas_of: 2010-03-01\n", "job.yaml"), Job)
+
+    assert job.as_of is not None
+    assert job.as_of.isoformat() == "2010-03-01T00:00:00+00:00"
+
+
+def test_sets_of_a_template_are_written_as_lists() -> None:
+    text = "name: t\ngoal: g\navailable_tools: [{name: a}]\nrules: {tags: {param: p, exclusive: [[x, y]]}}\n"
+    template = read_model(read_document(text, "goal.yaml"), GoalTemplate)
+
+    assert template.rules.tags is not None
+    assert template.rules.tags.exclusive == (frozenset({"x", "y"}),)
+
+
+def test_a_missing_file_is_a_diagnostic(tmp_path: Path) -> None:
+    (tmp_path / "levels.yaml").write_text(YAML)
+    text = read_plan_file(tmp_path / "level.yaml")
+
+    assert [(one.code, one.hint) for one in text.diagnostics] == [
+        ("E125", f"did you mean {str(tmp_path / 'levels.yaml')!r}?")
+    ]
+    assert read_plan_file(tmp_path / "levels.yaml").plan is not None
+
+
+def test_a_file_of_another_kind_raises_all_its_faults(tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text("steps: []\nversion: 2\nx: 1\n")
+
+    with pytest.raises(PlanError) as caught:
+        read_model_file(file, Plan)
+
+    assert [one.code for one in caught.value.diagnostics] == ["E107", "E104"]
+    assert caught.value.source.name == str(file)
+
+
+def test_a_document_with_very_many_faults_tells_the_first_hundred() -> None:
+    text = read_plan('{"steps": [' + ", ".join(['{"x": 1}'] * 500) + "]}", "plan.json")
+
+    assert len(text.diagnostics) == 100
+    assert text.diagnostics[-1].message.endswith("(and more faults after this one)")
+
+
+def test_a_step_whose_id_is_no_name_is_called_by_its_place() -> None:
+    text = read_plan(f'{{"steps": [{{"id": "{"a" * 5000}", "tool": "work", "params": {{}}}}]}}', "plan.json")
+
+    (diagnostic,) = text.diagnostics
+    assert diagnostic.message.startswith("'id' of steps[0] should begin with a letter")
+    assert len(diagnostic.message) < 250

@@ -1,0 +1,28 @@
+"""What the public API of the planner loads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def loaded_after(program: str) -> set[str]:
+    shown = subprocess.run(
+        [sys.executable, "-c", f"{program}\nimport sys\nprint(*sys.modules)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return set(shown.stdout.split())
+
+
+def test_a_check_does_not_load_networkx() -> None:
+    loaded = loaded_after(
+        "from wavewright.planner import Plan, Step, check\n"
+        "plan = Plan(steps=(Step(id='a', tool='x', depends_on=('b',)), Step(id='b', tool='x', depends_on=('a',))))\n"
+        "assert {d.code for d in check(plan, None, {})} == {'E201', 'E401'}"
+    )
+
+    assert "networkx" not in loaded
+    assert "anyio" not in loaded
+    assert "httpx" not in loaded

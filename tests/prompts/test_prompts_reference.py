@@ -1,0 +1,42 @@
+"""The reference page of prompts names every template that is shipped, with its variables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from jinja2 import meta
+
+from wavewright.prompts.environments import PromptEnvironment
+from wavewright.prompts.templates import SHIPPED, SUFFIX, Prompts
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "prompts.md").read_text(encoding="utf-8")
+
+
+def variables(name: str) -> set[str]:
+    environment = PromptEnvironment([SHIPPED])
+    text = (SHIPPED / f"{name}{SUFFIX}").read_text(encoding="utf-8")
+    return meta.find_undeclared_variables(environment.parse(text))
+
+
+def told_of(name: str) -> str:
+    """Return what the page says of a prompt: its row, and for the planner's request the table below it."""
+    if name == "planner/request":
+        return PAGE.partition("The variables of `planner/request`:")[2].partition("\n## ")[0]
+    row = re.search(rf"^\| `{name}` \|.*$", PAGE, re.MULTILINE)
+    assert row is not None, f"docs/reference/prompts.md does not name {name!r}"
+    return row[0]
+
+
+@pytest.mark.parametrize("name", Prompts().names())
+def test_a_shipped_prompt_is_on_the_page_with_its_variables(name: str) -> None:
+    said = told_of(name)
+
+    assert [one for one in sorted(variables(name)) if f"`{one}`" not in said] == []
+
+
+def test_the_page_names_no_prompt_that_is_not_there() -> None:
+    named = re.findall(r"^\| `([a-z]+/[a-z_]+)` \|", PAGE, re.MULTILINE)
+
+    assert sorted(named) == sorted(Prompts().names())

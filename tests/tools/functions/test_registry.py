@@ -1,0 +1,458 @@
+"""The registry: what of a function becomes a signature, and what its calls give."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+
+import anyio
+import pytest
+from pydantic import BaseModel, JsonValue
+
+from tests.tools.calling import MARCH_2010, call, request
+from wavewright.planner.language.plan import Retry
+from wavewright.tools import Registry, ToolDefinitionError, ToolError, make_tool
+
+
+class Invoice(BaseModel):
+    number: int
+    due: dt.date
+    note: str = "none"
+
+
+@dataclass
+class Batch:
+    invoices: list[Invoice]
+
+
+class Row(TypedDict):
+    name: str
+
+
+def fetch_invoice(number: int, detail: Literal["short", "full"] = "short") -> Invoice:
+    """Fetch one invoice.
+
+    It is read from the books.
+
+    Args:
+        number: Number of the
+            invoice.
+        detail: How much of it.
+    """
+    return Invoice(number=number, due=dt.date(2010, 3, 1), note=detail)
+
+
+def google(a: int) -> int:
+    """Double.
+
+    Args:
+        a: What is doubled.
+    """
+    return 2 * a
+
+
+def numpy(a: int) -> int:
+    """Double.
+
+    Parameters
+    ----------
+    a : int
+        What is doubled.
+    """
+    return 2 * a
+
+
+def sphinx(a: int) -> int:
+    """Double.
+
+    :param a: What is doubled.
+    """
+    return 2 * a
+
+
+def test_signature_and_docstring_become_the_schemas() -> None:
+    signature = make_tool(fetch_invoice).signature
+
+    assert signature.name == "fetch_invoice"
+    assert signature.description == "Fetch one invoice.\n\nIt is read from the books."
+    assert signature.input_schema == {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["number"],
+        "properties": {
+            "number": {"type": "integer", "description": "Number of the invoice."},
+            "detail": {
+                "type": "string",
+                "enum": ["short", "full"],
+                "default": "short",
+                "description": "How much of it.",
+            },
+        },
+    }
+    assert signature.output_schema == {
+        "type": "object",
+        "required": ["number", "due", "note"],
+        "properties": {
+            "number": {"type": "integer"},
+            "due": {"type": "string", "format": "date"},
+            "note": {"type": "string", "default": "none"},
+        },
+    }
+
+
+@pytest.mark.parametrize("function", [google, numpy, sphinx])
+def test_parameter_meanings_are_read_in_three_docstring_styles(function: Callable[[int], int]) -> None:
+    schema = make_tool(function).signature.input_schema
+
+    assert schema["properties"] == {"a": {"type": "integer", "description": "What is doubled."}}
+
+
+def test_nested_types_stand_in_the_schema_without_references() -> None:
+    def make_batch() -> Batch:
+        return Batch([])
+
+    schema = make_tool(make_batch).signature.output_schema
+
+    properties = schema["properties"]
+    assert isinstance(properties, dict)
+    invoices = properties["invoices"]
+    assert isinstance(invoices, dict)
+    assert invoices["items"] == make_tool(fetch_invoice).signature.output_schema
+
+
+class Tree(BaseModel):
+    name: str
+    children: list[Tree]
+
+
+def test_a_type_that_contains_itself_is_open_from_there_on() -> None:
+    def grow() -> Tree:
+        return Tree(name="root", children=[Tree(name="leaf", children=[])])
+
+    tool = make_tool(grow)
+
+    assert "$ref" not in repr(tool.signature.output_schema)
+    assert call(tool) == {"name": "root", "children": [{"name": "leaf", "children": []}]}
+
+
+def test_a_function_that_promises_nothing_has_an_open_output() -> None:
+    assert make_tool(lambda: 1, name="open").signature.output_schema == {}
+
+
+def test_json_value_as_result_is_open() -> None:
+    def anything() -> JsonValue:
+        return [1]
+
+    assert make_tool(anything).signature.output_schema == {}
+
+
+def test_parameters_arrive_as_the_types_that_the_function_names() -> None:
+    seen: list[object] = []
+
+    def book(invoice: Invoice, on: dt.date, rows: list[Row]) -> None:
+        seen.extend([invoice, on, rows])
+
+    output = call(
+        make_tool(book),
+        invoice={"number": 1, "due": "2010-03-01"},
+        on="2010-03-02",
+        rows=[{"name": "a"}],
+    )
+
+    assert output is None
+    assert seen == [Invoice(number=1, due=dt.date(2010, 3, 1)), dt.date(2010, 3, 2), [{"name": "a"}]]
+
+
+def test_results_become_json() -> None:
+    def make_batch() -> Batch:
+        return Batch([Invoice(number=1, due=dt.date(2010, 3, 1))])
+
+    assert call(make_tool(make_batch)) == {"invoices": [{"number": 1, "due": "2010-03-01", "note": "none"}]}
+
+
+def test_models_inside_plain_dicts_become_json() -> None:
+    def make_batch() -> object:
+        return {"when": dt.datetime(2010, 3, 1, tzinfo=dt.UTC), "invoice": Invoice(number=1, due=dt.date.min)}
+
+    assert call(make_tool(make_batch)) == {
+        "when": "2010-03-01T00:00:00Z",
+        "invoice": {"number": 1, "due": "0001-01-01", "note": "none"},
+    }
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), [1.0, {"a": float("-inf")}]])
+def test_a_number_that_json_lacks_is_a_failure(value: JsonValue) -> None:
+    def measure() -> JsonValue:
+        return value
+
+    def guess() -> Any:
+        return {"found": None, "measured": value}
+
+    for function in (measure, guess):
+        with pytest.raises(ToolError, match=r"result of .* holds (nan|-?inf)"):
+            call(make_tool(function))
+
+
+def test_a_result_without_json_form_is_a_failure_that_names_the_function() -> None:
+    def leak() -> Any:
+        return object()
+
+    with pytest.raises(ToolError, match=r"the result of .*leak\(\) .*cannot be written as JSON"):
+        call(make_tool(leak))
+
+
+def test_a_plain_function_runs_in_a_thread_and_an_async_one_where_it_is() -> None:
+    here = threading.get_ident()
+
+    def plain() -> int:
+        return threading.get_ident()
+
+    async def waiting() -> int:
+        await anyio.lowlevel.checkpoint()
+        return threading.get_ident()
+
+    assert call(make_tool(plain)) != here
+    assert call(make_tool(waiting)) == here
+
+
+@pytest.mark.anyio
+async def test_a_call_in_a_thread_can_be_cancelled() -> None:
+    release = threading.Event()
+    started = anyio.Event()
+
+    def stuck() -> None:
+        anyio.from_thread.run_sync(started.set)
+        release.wait(30)
+
+    tool = make_tool(stuck)
+
+    async def run() -> None:
+        await tool.call(request({}))
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await started.wait()
+            group.cancel_scope.cancel()
+    release.set()
+
+
+def test_reserved_parameters_are_filled_and_hidden() -> None:
+    def pay(
+        amount: int, *, config: dict[str, Any], now: dt.datetime, idempotency_key: str
+    ) -> dict[str, JsonValue]:
+        return {"amount": amount, "config": config, "now": now.isoformat(), "key": idempotency_key}
+
+    tool = make_tool(pay, effects={"write"})
+
+    assert tool.signature.input_schema["properties"] == {"amount": {"type": "integer"}}
+    assert call(tool, amount=3, config={"bank": "b"}) == {
+        "amount": 3,
+        "config": {"bank": "b"},
+        "now": MARCH_2010.isoformat(),
+        "key": "key-1",
+    }
+
+
+def test_a_parameter_called_config_that_is_not_keyword_only_is_the_plans() -> None:
+    def write(config: str) -> str:
+        return config
+
+    signature = make_tool(write).signature
+
+    assert signature.input_schema["required"] == ["config"]
+
+
+def test_parameter_names_of_pydantic_are_free_for_users() -> None:
+    def odd(schema: int, copy: int, model_config: int, json: int = 4) -> list[int]:
+        return [schema, copy, model_config, json]
+
+    assert call(make_tool(odd), schema=1, copy=2, model_config=3) == [1, 2, 3, 4]
+
+
+def test_default_values_are_the_functions_own() -> None:
+    marker = object()
+
+    def with_default(value: int | None = None, rest: Any = marker) -> bool:
+        return value is None and rest is marker
+
+    assert call(make_tool(with_default)) is True
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        pytest.param({}, "number: field required", id="missing"),
+        pytest.param({"number": 1, "more": 2}, "more: extra inputs", id="unknown"),
+        pytest.param({"number": "one"}, "number: input should be a valid integer", id="wrong type"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_a_failure_that_names_them(
+    params: dict[str, JsonValue], message: str
+) -> None:
+    with pytest.raises(ToolError, match=message):
+        call(make_tool(fetch_invoice), params)
+
+
+def unannotated(code: str) -> str:
+    return code
+
+
+del unannotated.__annotations__["code"]  # as a user writes it who does not annotate
+
+
+def starred(*codes: str) -> str:
+    return str(codes)
+
+
+def double_starred(**codes: str) -> str:
+    return str(codes)
+
+
+def positional(code: str, /) -> str:
+    return code
+
+
+def lock_parameter(lock: threading.Lock) -> str:
+    return str(lock)
+
+
+def lock_result() -> threading.Lock:
+    return threading.Lock()
+
+
+def generator() -> Iterator[int]:
+    yield 1
+
+
+async def async_generator() -> AsyncIterator[int]:
+    yield 1
+
+
+def forward(code: str) -> str:
+    return code
+
+
+forward.__annotations__["code"] = "NotImported"  # as under `if TYPE_CHECKING`
+
+
+@pytest.mark.parametrize(
+    ("function", "message", "hint"),
+    [
+        pytest.param(unannotated, "parameter 'code' of unannotated.* has no type", "code: str", id="no type"),
+        pytest.param(starred, r"takes \*codes", "name every parameter", id="star"),
+        pytest.param(double_starred, r"takes \*\*codes", "name every parameter", id="two stars"),
+        pytest.param(positional, "'code' .* is positional-only", "remove the '/'", id="positional"),
+        pytest.param(
+            lock_parameter, "'lock' .* which has no JSON form", "take text, numbers", id="parameter"
+        ),
+        pytest.param(lock_result, "returns .* which has no JSON form", "return text, numbers", id="result"),
+        pytest.param(generator, "is a generator", "return a list", id="generator"),
+        pytest.param(async_generator, "is a generator", "return a list", id="async generator"),
+        pytest.param(forward, "names 'NotImported'", "TYPE_CHECKING", id="forward reference"),
+        pytest.param(max, "signature of max.* cannot be read", "written in Python", id="builtin"),
+    ],
+)
+def test_a_function_that_cannot_be_a_tool_is_refused_when_added(
+    function: Callable[..., Any], message: str, hint: str
+) -> None:
+    with pytest.raises(ToolDefinitionError, match=message) as refused:
+        Registry().add(function)
+
+    assert hint in (refused.value.hint or "")
+
+
+def test_a_refusal_names_file_and_line() -> None:
+    with pytest.raises(ToolDefinitionError, match=r"starred\(\) \(.*test_registry\.py:\d+\)"):
+        make_tool(starred)
+
+
+def test_a_lambda_needs_a_name() -> None:
+    with pytest.raises(ToolDefinitionError, match="has no name of its own"):
+        make_tool(lambda: 1)
+
+
+def test_a_wrong_option_is_named() -> None:
+    with pytest.raises(ToolDefinitionError, match=r"tool 'fetch_invoice': timeout is '5 minutes'"):
+        make_tool(fetch_invoice, timeout="5 minutes")
+
+
+def test_a_freshness_field_must_be_a_field_of_the_output() -> None:
+    assert make_tool(fetch_invoice, freshness_field="due").signature.freshness_field == "due"
+    with pytest.raises(ToolDefinitionError, match="'date' is no field of its output") as refused:
+        make_tool(fetch_invoice, freshness_field="date")
+
+    assert refused.value.hint == "the output has 'due', 'note', 'number'"
+
+
+def test_a_name_can_be_given_once_only() -> None:
+    registry = Registry()
+    registry.add(fetch_invoice)
+
+    with pytest.raises(ToolDefinitionError, match="'fetch_invoice' is defined twice"):
+        registry.add(google, name="fetch_invoice")
+
+
+def test_options_reach_the_signature() -> None:
+    registry = Registry()
+    registry.add(
+        fetch_invoice,
+        name="invoice",
+        effects={"read", "egress"},
+        tags={"data"},
+        expected_seconds="2m",
+        retry=Retry(attempts=3),
+        cache_for="1h",
+        untrusted_output=True,
+    )
+
+    signature = registry.signatures["invoice"]
+    assert signature.effects == {"read", "egress"}
+    assert signature.expected_seconds == 120
+    assert signature.cache_for == 3600
+    assert signature.retry.attempts == 3
+    assert signature.untrusted_output
+
+
+def test_a_tool_that_writes_is_not_idempotent_unless_it_says_so() -> None:
+    assert make_tool(google).signature.idempotent
+    assert not make_tool(google, effects={"write"}).signature.idempotent
+    assert make_tool(google, effects={"write"}, idempotent=True).signature.idempotent
+
+
+def test_the_version_changes_with_the_contract_and_only_with_it() -> None:
+    def same(a: int) -> int:
+        """Double.
+
+        Args:
+            a: What is doubled.
+        """
+        return a + a
+
+    def other(a: float) -> int:
+        return int(2 * a)
+
+    version = make_tool(google).signature.version
+
+    assert make_tool(same).signature.version == version
+    assert make_tool(other).signature.version != version
+    assert make_tool(google, effects={"egress"}).signature.version != version
+    assert make_tool(google, version="7").signature.version == "7"
+
+
+def test_methods_and_callable_objects_can_be_tools() -> None:
+    class Counter:
+        def __init__(self, start: int) -> None:
+            self.start = start
+
+        def count(self, by: int) -> int:
+            return self.start + by
+
+        async def __call__(self, by: int) -> int:
+            return self.start * by
+
+    assert call(make_tool(Counter(3).count), by=4) == 7
+    assert call(make_tool(Counter(3), name="times"), by=4) == 12

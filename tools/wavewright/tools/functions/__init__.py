@@ -1,0 +1,1 @@
+"""Python functions as tools: their schemas, the registry, and signatures read from files."""

@@ -1,0 +1,257 @@
+"""What a Python function says of itself: parameters, their meaning, and what comes back.
+
+A *contract* is read once, when the function is registered, so that a parameter without a type is an error at
+start and not in the middle of a run. The function itself imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import typing
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import docstring_parser
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+from pydantic_core import PydanticSerializationError
+
+from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.tools.functions.schemas import SCHEMA_ERRORS, model_schema, portable_annotation, schema_of
+from wavewright.tools.functions.tool import ToolError
+
+RESERVED_PARAMETERS = frozenset({"config", "now", "idempotency_key"})
+"""Keyword-only parameters that the engine fills; they never show in a tool's input schema."""
+
+UserFunction = Callable[..., Any]
+"""Any function of the user's; what it takes and gives is read from its signature."""
+
+
+class ToolDefinitionError(Exception):
+    """A function that cannot become a tool: names the function, the parameter and the mend."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """A function's parameters and result, as schemas and as the code that converts them."""
+
+    description: str
+    input_schema: JsonSchema
+    output_schema: JsonSchema
+    reserved: frozenset[str]
+    """Which of the reserved parameters this function takes."""
+    arguments: type[BaseModel]
+    fields: dict[str, str]
+    """Parameter name by field name of `arguments`."""
+    result: TypeAdapter[object] | None
+    place: str
+
+    def bind(self, params: JsonObject) -> dict[str, object]:
+        """Return the keyword arguments for these parameters, converted to the types that the function names.
+
+        Raises:
+            ToolError: a parameter is missing, unknown or of the wrong type.
+        """
+        try:
+            bound = self.arguments.model_validate(params)
+        except ValidationError as error:
+            raise ToolError(f"the parameters do not fit: {_validation_messages(error)}") from error
+        return {self.fields[name]: getattr(bound, name) for name in bound.model_fields_set}
+
+    def to_json(self, result: object) -> Json:
+        """Return a result as a JSON value: models, dataclasses and dates become what JSON has for them.
+
+        Raises:
+            ToolError: the result holds something that JSON has no form for.
+        """
+        adapter = _ANYTHING if self.result is None else self.result
+        try:
+            value = cast("Json", adapter.dump_python(result, mode="json", by_alias=True, warnings="none"))
+        except UnicodeEncodeError:
+            # A key that holds half of a surrogate pair: the executor makes every text of an output valid.
+            value = cast("Json", adapter.dump_python(result, by_alias=True, warnings="none"))
+        except (PydanticSerializationError, ValueError, RecursionError) as error:
+            raise ToolError(
+                f"the result of {self.place} cannot be written as JSON: {error}",
+                hint="return dicts, lists, text, numbers, dates, dataclasses or pydantic models",
+            ) from error
+        if _require_finite(value, self.place):
+            # pydantic writes NaN and infinities in values of no known type as null.
+            _require_finite(adapter.dump_python(result, warnings="none"), self.place)
+        return value
+
+
+_ANYTHING: TypeAdapter[object] = TypeAdapter(object)
+
+
+def read_contract(function: UserFunction, name: str) -> Contract:
+    """Return the contract of a function, from its signature and docstring.
+
+    Raises:
+        ToolDefinitionError: the function cannot be called with named JSON values.
+    """
+    place = _source_location(function)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ToolDefinitionError(
+            f"tool {name!r}: {place} is a generator", hint="return a list with everything in it"
+        )
+    parameters, hints = _read_signature(function, name, place)
+    docs = docstring_parser.parse(inspect.getdoc(function) or "")
+    meanings = {item.arg_name: item.description for item in docs.params if item.description}
+    open_parameters = [item for item in parameters if not _is_reserved(item)]
+    fields: dict[str, Any] = {}
+    for position, parameter in enumerate(open_parameters):
+        _check_parameter(parameter, hints, name, place)
+        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        meaning = meanings.get(parameter.name)
+        described = Field(default, alias=parameter.name, description=_one_paragraph(meaning))
+        fields[f"p{position}"] = (hints[parameter.name], described)
+    arguments = create_model(
+        f"{name}_arguments", __config__=ConfigDict(extra="forbid", defer_build=False), **fields
+    )
+    input_schema = model_schema(arguments)
+    input_schema.setdefault("properties", {})
+    result, output_schema = _result_schema(hints, name, place)
+    return Contract(
+        description=_tool_description(docs),
+        input_schema=input_schema,
+        output_schema=output_schema,
+        reserved=frozenset(item.name for item in parameters if _is_reserved(item)),
+        arguments=arguments,
+        fields={f"p{position}": item.name for position, item in enumerate(open_parameters)},
+        result=result,
+        place=place,
+    )
+
+
+def _read_signature(
+    function: UserFunction, name: str, place: str
+) -> tuple[list[inspect.Parameter], dict[str, Any]]:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+        hints = typing.get_type_hints(_annotated_part(function), include_extras=True)
+        hints = {part: portable_annotation(hint) for part, hint in hints.items()}
+    except NameError as error:
+        raise ToolDefinitionError(
+            f"tool {name!r}: an annotation of {place} names {error.name!r}, which is not there at run time",
+            hint="import it outside `if TYPE_CHECKING`",
+        ) from error
+    except (TypeError, ValueError) as error:
+        raise ToolDefinitionError(
+            f"tool {name!r}: the signature of {place} cannot be read: {error}",
+            hint="register a function that is written in Python, or wrap it in one",
+        ) from error
+    return parameters, hints
+
+
+def _annotated_part(function: UserFunction) -> UserFunction:
+    """Return what holds the annotations: a function itself, or the `__call__` of an object."""
+    if inspect.isroutine(function) or inspect.isclass(function):
+        return function
+    return type(function).__call__
+
+
+def _is_reserved(parameter: inspect.Parameter) -> bool:
+    return parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.name in RESERVED_PARAMETERS
+
+
+def _check_parameter(parameter: inspect.Parameter, hints: dict[str, Any], name: str, place: str) -> None:
+    """Raise where a parameter cannot be given as a named JSON value."""
+    where = f"tool {name!r}: parameter {parameter.name!r} of {place}"
+    if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+        stars = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else "**"
+        raise ToolDefinitionError(
+            f"tool {name!r}: {place} takes {stars}{parameter.name}, which has no schema",
+            hint="name every parameter, or take one list or dict",
+        )
+    if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+        raise ToolDefinitionError(f"{where} is positional-only", hint="remove the '/' from the signature")
+    if parameter.name not in hints:
+        raise ToolDefinitionError(
+            f"{where} has no type", hint=f"annotate it, for example `{parameter.name}: str`"
+        )
+    try:
+        schema_of(TypeAdapter(hints[parameter.name]), mode="validation")
+    except SCHEMA_ERRORS as error:
+        raise ToolDefinitionError(
+            f"{where} has the type {_type_name(hints[parameter.name])}, which has no JSON form",
+            hint=_schemable_hint("take", error),
+        ) from error
+
+
+def _result_schema(
+    hints: dict[str, Any], name: str, place: str
+) -> tuple[TypeAdapter[object] | None, JsonSchema]:
+    if "return" not in hints:
+        return None, {}
+    try:
+        adapter: TypeAdapter[object] = TypeAdapter(hints["return"])
+        return adapter, schema_of(adapter, mode="serialization")
+    except SCHEMA_ERRORS as error:
+        raise ToolDefinitionError(
+            f"tool {name!r}: {place} returns {_type_name(hints['return'])}, which has no JSON form",
+            hint=_schemable_hint("return", error),
+        ) from error
+
+
+def _schemable_hint(verb: str, error: Exception) -> str:
+    if isinstance(error, PydanticUserError) and error.code == "typed-dict-version":
+        return "import TypedDict from typing_extensions: Python 3.11 needs it where another class holds a TypedDict"
+    return f"{verb} text, numbers, lists, dicts, dates, dataclasses, TypedDicts or pydantic models"
+
+
+def _tool_description(docs: docstring_parser.Docstring) -> str:
+    parts = (_one_paragraph(docs.short_description), docs.long_description)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _one_paragraph(text: str | None) -> str | None:
+    return " ".join(text.split()) if text else None
+
+
+def _type_name(annotation: object) -> str:
+    return repr(annotation.__name__ if isinstance(annotation, type) else str(annotation))
+
+
+def _source_location(function: UserFunction) -> str:
+    """Return the function's name with file and line, as far as it has them."""
+    shown = getattr(function, "__qualname__", None) or type(function).__qualname__
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        return f"{shown}()"
+    return f"{shown}() ({code.co_filename}:{code.co_firstlineno})"
+
+
+def _validation_messages(error: ValidationError) -> str:
+    shown = [
+        f"{'.'.join(str(part) for part in fault['loc']) or 'the whole'}: {fault['msg'].lower()}"
+        for fault in error.errors(include_url=False, include_context=False, include_input=False)[:3]
+    ]
+    return "; ".join(shown)
+
+
+def _require_finite(value: object, place: str) -> bool:
+    """Raise where a number is NaN or infinite, as JSON has neither; return whether a value holds null."""
+    todo: list[object] = [value]
+    holds_null = False
+    while todo:
+        node = todo.pop()
+        if isinstance(node, float):
+            if not math.isfinite(node):
+                raise ToolError(
+                    f"the result of {place} holds {node}, which JSON has no form for",
+                    hint="return None where there is no number",
+                )
+        elif isinstance(node, list | tuple | set | frozenset):
+            todo.extend(cast("Iterable[object]", node))
+        elif isinstance(node, dict):
+            todo.extend(cast("dict[object, object]", node).values())
+        else:
+            holds_null = holds_null or node is None
+    return holds_null

@@ -1,0 +1,266 @@
+"""Threads for tools that are plain functions.
+
+Each run has threads of its own, so that one with hundreds of calls that wait keeps no other run of the same process
+from its own.
+
+The registry: typed Python functions as tools that steps can call.
+
+A *tool* is a signature and the code behind it. The schemas come from the function's signature and docstring; a
+plain function runs in a thread, an async one is awaited, and what either returns reaches the plan as JSON. A
+function that cannot be a tool is refused when it is added, never when a run needs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from types import CodeType
+from typing import Any, Final, cast
+from weakref import WeakValueDictionary
+
+import anyio.to_thread
+from anyio import CapacityLimiter
+from anyio.lowlevel import RunVar
+from pydantic import ValidationError
+
+from wavewright.planner.language.plan import Retry
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema, RunId
+from wavewright.tools.functions.contracts import Contract, ToolDefinitionError, UserFunction, read_contract
+from wavewright.tools.functions.tool import Tool, ToolCall, ToolError, ToolFunction
+
+THREADS_PER_RUN: Final = 40
+
+_LIMITERS: Final = RunVar[WeakValueDictionary[RunId, CapacityLimiter]]("threads of runs")
+
+
+def thread_limiter(run: RunId) -> CapacityLimiter:
+    """Return what limits the threads of a run; it is known for as long as some call holds it."""
+    known = _LIMITERS.get(None)
+    if known is None:
+        known = WeakValueDictionary[RunId, CapacityLimiter]()
+        _LIMITERS.set(known)
+    limiter = known.get(run)
+    if limiter is None:
+        limiter = known[run] = CapacityLimiter(THREADS_PER_RUN)
+    return limiter
+
+
+class Registry(Mapping[str, Tool]):
+    """Tools by name. A mapping, so it is what the executor takes."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            self.add_tool(tool)
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._tools[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    @property
+    def signatures(self) -> dict[str, ToolSignature]:
+        """What the planner and the checker know of these tools."""
+        return {name: tool.signature for name, tool in self._tools.items()}
+
+    def add_tool(self, tool: Tool) -> Tool:
+        """Add a finished tool.
+
+        Raises:
+            ToolDefinitionError: the name is taken.
+        """
+        name = tool.signature.name
+        if name in self._tools:
+            raise ToolDefinitionError(
+                f"tool {name!r} is defined twice", hint="give one of the two another name"
+            )
+        self._tools[name] = tool
+        return tool
+
+    def add(self, function: UserFunction, **options: Any) -> Tool:
+        """Make a tool of a function and add it; the options are those of `make_tool`."""
+        return self.add_tool(make_tool(function, **options))
+
+
+def make_tool(  # noqa: PLR0913 - each is an option of its own
+    function: UserFunction,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effects: Iterable[Effect] = ("read",),
+    idempotent: bool | None = None,
+    version: str | None = None,
+    tags: Iterable[str] = (),
+    expected_seconds: float | str = 1.0,
+    timeout: float | str = 600.0,
+    retry: Retry | None = None,
+    concurrency: int | None = None,
+    max_items: int = 1000,
+    freshness_field: str | None = None,
+    cache_for: float | str | None = None,
+    untrusted_output: bool = False,
+    needs_approval: bool = False,
+    settings: Json = None,
+) -> Tool:
+    """Return a function as a tool.
+
+    `idempotent` is true where it is not said and the tool writes nothing. `version` is, where it is not given, a
+    hash of the contract and of `settings` (what the function was set up with, where that decides what it returns),
+    so that a changed signature or another source never meets results of the old one.
+
+    Raises:
+        ToolDefinitionError: the function or an option cannot be used; the message names which and the mend.
+    """
+    shown = name or getattr(function, "__name__", "")
+    if not shown or shown == "<lambda>":
+        raise ToolDefinitionError(
+            f"{function!r} has no name of its own", hint="give one: registry.add(function, name='…')"
+        )
+    contract = read_contract(function, shown)
+    declared = frozenset(effects)
+    if freshness_field is not None:
+        check_freshness_field(shown, freshness_field, contract.output_schema)
+    fields: dict[str, object] = {
+        "name": shown,
+        "description": contract.description if description is None else description,
+        "input_schema": contract.input_schema,
+        "output_schema": contract.output_schema,
+        "effects": declared,
+        "idempotent": "write" not in declared if idempotent is None else idempotent,
+        "version": contract_version(contract, declared, settings) if version is None else version,
+        "tags": frozenset(tags),
+        "expected_seconds": expected_seconds,
+        "timeout": timeout,
+        "retry": Retry(attempts=1) if retry is None else retry,
+        "concurrency": concurrency,
+        "max_items": max_items,
+        "freshness_field": freshness_field,
+        "cache_for": cache_for,
+        "untrusted_output": untrusted_output,
+        "needs_approval": needs_approval,
+    }
+    return Tool(_signature(shown, fields), _bind_function(function, contract), code_hash(function))
+
+
+def contract_version(contract: Contract, effects: frozenset[Effect], settings: Json = None) -> str:
+    """Return a short hash of what a tool takes, gives and does, and of what it was set up with."""
+    spoken: JsonObject = {
+        "input": contract.input_schema,
+        "output": contract.output_schema,
+        "effects": [*sorted(effects)],
+    }
+    if settings is not None:
+        spoken["settings"] = settings
+    text = json.dumps(spoken, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def code_hash(function: UserFunction) -> str:
+    """Return a short hash of a function's compiled code, without the functions that it calls; empty where it has none.
+
+    Comments, blank lines and the place in the file do not count. Another version of Python gives another hash.
+    """
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if not isinstance(code, CodeType):
+        return ""
+    return hashlib.sha256("\n".join(_code_parts(code)).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _code_parts(code: CodeType) -> Iterator[str]:
+    yield code.co_code.hex()
+    yield repr((code.co_names, code.co_varnames, code.co_freevars))
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _code_parts(constant)
+        elif isinstance(constant, frozenset):
+            # Its order changes from process to process.
+            yield repr(sorted(map(repr, cast("frozenset[object]", constant))))
+        else:
+            yield repr(constant)
+
+
+def _signature(name: str, fields: dict[str, object]) -> ToolSignature:
+    try:
+        return ToolSignature.model_validate(fields)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        option = ".".join(str(part) for part in fault["loc"])
+        raise ToolDefinitionError(
+            f"tool {name!r}: {option} is {fault['input']!r}: {fault['msg'].lower()}",
+            hint=f"mend {option!r} where the tool is registered",
+        ) from error
+
+
+def _bind_function(function: UserFunction, contract: Contract) -> ToolFunction:
+    """Return the code behind a tool: bind the parameters, call, and turn the result into JSON."""
+    reserved = contract.reserved
+    called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
+    runs_here = inspect.iscoroutinefunction(called)
+
+    async def call(request: ToolCall) -> Json:
+        arguments = contract.bind(request.params)
+        if reserved:
+            arguments |= _reserved_arguments(request, reserved)
+        if runs_here:
+            result = await function(**arguments)
+        else:
+            result = await anyio.to_thread.run_sync(
+                partial(_run_in_thread, function, arguments),
+                abandon_on_cancel=True,
+                limiter=thread_limiter(request.run),
+            )
+            if inspect.isawaitable(result):  # a plain function that hands back a coroutine
+                result = await result
+        return contract.to_json(result)
+
+    return call
+
+
+def _run_in_thread(function: UserFunction, arguments: Mapping[str, object]) -> object:
+    """Call a plain function in a worker thread.
+
+    Raises:
+        ToolError: in place of what the event loop would take for its own: the closing of a coroutine, or Ctrl-C.
+    """
+    try:
+        return function(**arguments)
+    except (GeneratorExit, KeyboardInterrupt) as error:
+        text = str(error)
+        raise ToolError(f"{type(error).__name__}: {text}" if text else type(error).__name__) from error
+
+
+def _reserved_arguments(request: ToolCall, reserved: frozenset[str]) -> dict[str, object]:
+    given: dict[str, object] = {
+        "config": dict(request.config or {}),
+        "now": request.now,
+        "idempotency_key": request.key,
+    }
+    return {name: value for name, value in given.items() if name in reserved}
+
+
+def check_freshness_field(name: str, path: str, schema: JsonSchema) -> None:
+    """Hold a freshness field against the output schema of its tool.
+
+    Raises:
+        ToolDefinitionError: the dotted path leads to a field that the schema does not have.
+    """
+    node: Json = schema
+    for part in path.split("."):
+        properties = node.get("properties") if isinstance(node, dict) else None
+        if not isinstance(properties, dict):
+            return  # an open part of the schema: nothing to hold against it
+        if part not in properties:
+            known = ", ".join(repr(field) for field in sorted(properties))
+            raise ToolDefinitionError(
+                f"tool {name!r}: freshness_field {path!r} is no field of its output",
+                hint=f"the output has {known}",
+            )
+        node = properties[part]

@@ -1,0 +1,153 @@
+"""`typing.TypedDict` for pydantic on Python 3.11.
+
+Before Python 3.12 pydantic takes only the `TypedDict` of typing_extensions, and a user's function knows nothing of
+that; see https://docs.pydantic.dev/latest/errors/usage_errors/#typed-dict-version. Annotations are rebuilt with
+equal types that it takes, so that a function has the same schemas on every Python.
+
+JSON Schemas of Python types, in the plain form that every reader of a signature takes.
+
+A *plain schema* has no `$ref`: definitions stand where they are used, so that the checker, a planner's prompt and
+a person see one tree. Where a type contains itself the tree is cut and stays open from there on.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+import typing
+from typing import Annotated, Any, Generic, Union, cast, get_args, get_origin
+
+import typing_extensions
+from pydantic import BaseModel, TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
+from pydantic_core import core_schema
+
+from wavewright.planner.types import Json, JsonSchema
+
+_COPIED = ("__doc__", "__module__", "__qualname__", "__pydantic_config__", "__required_keys__")
+
+
+def portable_annotation(annotation: Any, rebuilt: dict[object, Any] | None = None) -> Any:
+    """Return an annotation in which every TypedDict is one that pydantic takes on this Python.
+
+    `rebuilt` holds the TypedDicts that are rebuilt already, by their originals: one may contain itself.
+    """
+    if sys.version_info >= (3, 12):
+        return annotation
+    known: dict[object, Any] = {} if rebuilt is None else rebuilt
+    if typing.is_typeddict(annotation):
+        return known.get(annotation) or _rebuild_annotation(annotation, known)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if not arguments or origin is typing.Literal:
+        return annotation
+    if origin is Annotated:
+        first, *rest = arguments
+        rebuild: Any = Annotated  # subscribed at run time: checkers take it for a type being written
+        return rebuild[(portable_annotation(first, known), *rest)]
+    generic = portable_annotation(origin, known)
+    parts = tuple(portable_annotation(part, known) for part in arguments)
+    if generic is origin and all(new is old for new, old in zip(parts, arguments, strict=True)):
+        return annotation
+    if origin in (Union, types.UnionType):
+        return Union[parts]  # noqa: UP007 - made at run time
+    # Required, NotRequired and ReadOnly take their one part bare.
+    return generic[parts[0]] if len(arguments) == 1 else generic[parts]
+
+
+def _rebuild_annotation(annotation: Any, known: dict[object, Any]) -> Any:
+    bases: list[Any] = [typing_extensions.TypedDict]
+    if parameters := getattr(annotation, "__parameters__", ()):
+        generic: Any = Generic  # subscribed at run time, like Annotated
+        bases.append(generic[parameters])
+    new: Any = types.new_class(annotation.__name__, tuple(bases))
+    known[annotation] = new
+    for name in _COPIED:
+        if hasattr(annotation, name):
+            setattr(new, name, getattr(annotation, name))
+    hints = typing.get_type_hints(annotation, include_extras=True)
+    new.__annotations__ = {name: portable_annotation(hint, known) for name, hint in hints.items()}
+    return new
+
+
+SCHEMA_ERRORS = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError, NameError)
+"""What pydantic raises for a type that has no JSON form, or whose names cannot be found."""
+
+_MAPS_OF_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_LISTS_OF_SCHEMAS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_SCHEMAS = frozenset(
+    {"items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames"}
+)
+_DROPPED_KEYWORDS = frozenset({"$defs", "$ref", "discriminator"})
+
+
+class _SchemaGenerator(GenerateJsonSchema):
+    """Leaves out a default that is no JSON value, without a warning."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
+
+    def field_is_required(
+        self,
+        field: core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField,
+        total: bool,  # noqa: FBT001 - pydantic's signature
+    ) -> bool:
+        """Say that a result has every field of its model: a default is written out like any other value."""
+        if self.mode == "serialization" and field["type"] != "typed-dict-field":
+            return not field.get("serialization_exclude", False)
+        return super().field_is_required(field, total)
+
+
+def schema_of(adapter: TypeAdapter[object], *, mode: JsonSchemaMode) -> JsonSchema:
+    """Return the plain schema of a type: of what it takes (`validation`) or gives (`serialization`)."""
+    raw = adapter.json_schema(mode=mode, schema_generator=_SchemaGenerator)
+    return plain_schema(cast("JsonSchema", raw))
+
+
+def model_schema(model: type[BaseModel]) -> JsonSchema:
+    """Return the plain schema of what a model takes, by alias."""
+    return plain_schema(cast("JsonSchema", model.model_json_schema(schema_generator=_SchemaGenerator)))
+
+
+def plain_schema(schema: JsonSchema) -> JsonSchema:
+    """Return the schema with every definition in place and without generated titles."""
+    definitions = schema.get("$defs")
+    found = definitions if isinstance(definitions, dict) else {}
+    return _inline_definitions(schema, cast("dict[str, JsonSchema]", found), ())
+
+
+def _inline_definitions(
+    schema: JsonSchema, definitions: dict[str, JsonSchema], inside: tuple[str, ...]
+) -> JsonSchema:
+    reference = schema.get("$ref")
+    base: JsonSchema = {}
+    if isinstance(reference, str):
+        name = reference.rpartition("/")[2]
+        if name in inside or name not in definitions:
+            kind = definitions.get(name, {}).get("type")
+            base = {} if kind is None else {"type": kind}
+        else:
+            base = _inline_definitions(definitions[name], definitions, (*inside, name))
+    own: JsonSchema = {}
+    for key, value in schema.items():
+        if key in _DROPPED_KEYWORDS or (key == "title" and isinstance(value, str)):
+            continue
+        own[key] = _inline_member(key, value, definitions, inside)
+    return {**base, **own}
+
+
+def _inline_member(
+    key: str, value: Json, definitions: dict[str, JsonSchema], inside: tuple[str, ...]
+) -> Json:
+    if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
+        return {
+            name: _inline_definitions(member, definitions, inside) if isinstance(member, dict) else member
+            for name, member in value.items()
+        }
+    if key in _LISTS_OF_SCHEMAS and isinstance(value, list):
+        return [
+            _inline_definitions(member, definitions, inside) if isinstance(member, dict) else member
+            for member in value
+        ]
+    if key in _SCHEMAS and isinstance(value, dict):
+        return _inline_definitions(value, definitions, inside)
+    return value

@@ -1,0 +1,102 @@
+"""One call of a tool, as the executor makes it and a tool receives it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from wavewright.planner.language.plan import Budget
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.ports.model_port import ModelUse
+from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+
+
+@dataclass(frozen=True, slots=True)
+class TextChunk:
+    """A piece of a long output, shown while the rest is still to come."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentToolCall:
+    """A call of a tool that an agent made inside its step."""
+
+    tool: str
+    params: JsonObject
+    status: Literal["ok", "failed", "refused"]
+    seconds: float = 0.0
+    message: str = ""
+    """Why it failed or was refused."""
+
+
+Emission: TypeAlias = ModelUse | RungRecord | TextChunk | AgentToolCall
+"""What a tool lets be known while it works; each becomes an event of the run."""
+
+
+def ignore_emission(emission: Emission) -> None:
+    """Let nothing be known: for calls outside a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A child job: which tool, for which step of which run, with which resolved parameters."""
+
+    run: RunId
+    step: StepId
+    tool: str
+    params: JsonObject
+    key: StepKey
+    """Idempotency key: equal for equal work, so that a tool that writes can tell a repeat."""
+    now: dt.datetime
+    """The instant the run takes for now."""
+    index: int | None = None
+    """Position of the item for a `for_each` step."""
+    attempt: int = 1
+    worker_type: str | None = None
+    config: JsonObject | None = None
+    """What the goal says of this tool."""
+    job: str | None = None
+    """Name of the job that the run answers."""
+    budget: Budget | None = None
+    """What the step may spend on models."""
+    emit: Callable[[Emission], None] = ignore_emission
+    """Lets something be known while the tool works; never waits."""
+
+
+ToolFunction: TypeAlias = Callable[[ToolCall], Awaitable[Json]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A signature and the code behind it."""
+
+    signature: ToolSignature
+    call: ToolFunction
+    code: str = ""
+    """Hash of the function's own code, without what it calls; empty where it is no Python function."""
+
+
+class ToolError(Exception):
+    """A tool's answer that it failed; `transient` says whether another attempt may succeed.
+
+    A user's function need not import this: any exception is a failure, and `OSError`, `TimeoutError` and
+    HTTP 408, 425, 429 and 5xx count as transient.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        transient: bool = False,
+        hint: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.transient = transient
+        self.hint = hint
+        self.retry_after = retry_after
+        """Seconds that the other side asks to wait before another attempt."""

@@ -1,0 +1,246 @@
+"""A project's own functions as tools.
+
+The settings name modules, by path or by dotted name; their public functions become tools. The project's folder is
+searched last, and only while its modules are imported, so a file of the user's called `json.py` or `tools.py`
+shadows nothing, neither here nor in a library.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any, cast
+
+from pydantic import BeforeValidator, Field, ValidationError
+
+from wavewright.config.model_validation import model_faults
+from wavewright.config.value_types import Seconds
+from wavewright.planner.language.plan import DocumentModel, Retry
+from wavewright.planner.types import Effect, Json
+from wavewright.tools.functions.contracts import ToolDefinitionError, UserFunction
+from wavewright.tools.functions.registry import make_tool
+from wavewright.tools.functions.tool import Tool
+
+_ENTRY_HINT = "write a path, a dotted name, or {path: tools/mine.py, functions: [fetch_invoice]}"
+
+
+class ToolOptions(DocumentModel):
+    """What the settings say of one function; what is absent has the registry's default."""
+
+    name: str | None = None
+    description: str | None = None
+    effects: Annotated[frozenset[Effect], Field(strict=False)] | None = None
+    idempotent: bool | None = None
+    version: str | None = None
+    tags: Annotated[frozenset[str], Field(strict=False)] | None = None
+    expected_seconds: Seconds | None = None
+    timeout: Seconds | None = None
+    retry: Retry | None = None
+    concurrency: Annotated[int, Field(ge=1)] | None = None
+    max_items: Annotated[int, Field(ge=1)] | None = None
+    freshness_field: str | None = None
+    cache_for: Seconds | None = None
+    untrusted_output: bool | None = None
+    needs_approval: bool | None = None
+
+
+def _as_mapping(value: object) -> object:
+    """Return a list of names as a mapping of names to no options."""
+    if isinstance(value, list):
+        return dict.fromkeys(cast("list[object]", value), ToolOptions())
+    return value
+
+
+class UserModule(DocumentModel):
+    """One entry of the settings: a module, and which of its functions are tools."""
+
+    path: str | None = None
+    """A Python file, or a folder of such; relative to the project."""
+    module: str | None = None
+    """A dotted name."""
+    functions: Annotated[dict[str, ToolOptions], BeforeValidator(_as_mapping)] | None = None
+    """Names, or names with options; every public function of the module where it is absent."""
+
+
+def load_user_tools(entries: Sequence[Json], root: Path, *, first: int = 0) -> tuple[Tool, ...]:
+    """Return the tools of a project: `entries` are mappings (`path` or `module`, `functions`), or the bare text of one.
+
+    `first` is where the first of them stands in the list that the settings have.
+
+    A file is imported again when it has changed; else one program imports it once, like any other module.
+
+    Raises:
+        ToolDefinitionError: an entry is wrong, a module cannot be imported, or a function cannot be a tool.
+    """
+    found: list[Tool] = []
+    for position, entry in enumerate(entries, first):
+        user_module, where = _read_entry(entry, f"tools[{position}]"), f"tools[{position}]"
+        if user_module.module is not None:
+            with _appended_to_path(root):
+                found += _tools_of(_import_module(user_module.module, root), user_module)
+            continue
+        for file in _module_files(user_module, root, where):
+            found += _tools_in(file, user_module)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _ImportedFile:
+    """What a file brought when it was imported."""
+
+    entry: UserModule
+    state: tuple[int, int, int]
+    """Inode, time of the last change and size of the file then."""
+    module: ModuleType
+    tools: tuple[Tool, ...]
+
+
+_IMPORTED_FILES: dict[Path, _ImportedFile] = {}
+
+
+def _tools_in(file: Path, entry: UserModule) -> tuple[Tool, ...]:
+    stat = file.stat()
+    state = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+    known = _IMPORTED_FILES.get(file)
+    if known is not None and (known.state, known.entry) == (state, entry):
+        return known.tools
+    module = known.module if known is not None and known.state == state else _import_file(file)
+    tools = tuple(_tools_of(module, entry))
+    _IMPORTED_FILES[file] = _ImportedFile(entry, state, module, tools)
+    return tools
+
+
+def _read_entry(entry: Json, where: str) -> UserModule:
+    if isinstance(entry, str):
+        entry = {"path": entry} if "/" in entry or entry.endswith(".py") else {"module": entry}
+    try:
+        read = UserModule.model_validate(entry)
+    except ValidationError as error:
+        fault = model_faults(error, entry, UserModule)[0]
+        place = where + fault.pointer.replace("/", ".")
+        raise ToolDefinitionError(
+            f"setting {place!r}: {fault.message}", hint=fault.hint or _ENTRY_HINT
+        ) from error
+    if (read.path is None) == (read.module is None):
+        raise ToolDefinitionError(
+            f"setting {where!r} has {'neither' if read.path is None else 'both'} 'path' and 'module'",
+            hint="give exactly one: path: tools/mine.py, or module: my_package.tools",
+        )
+    return read
+
+
+def _module_files(entry: UserModule, root: Path, where: str) -> list[Path]:
+    path = (root / str(entry.path)).resolve()
+    if path.is_dir():
+        return sorted(file for file in path.glob("*.py") if not file.name.startswith("_"))
+    if path.is_file():
+        return [path]
+    raise ToolDefinitionError(
+        f"setting {where!r}: there is no file or folder {entry.path!r}",
+        hint=f"it was looked for at {path}",
+    )
+
+
+def _import_module(name: str, root: Path) -> ModuleType:
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
+            raise _import_error(name, error) from error
+        raise ToolDefinitionError(
+            f"there is no module {error.name!r}", hint=f"install it, or put it under {root}"
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise _import_error(name, error) from error
+
+
+def _import_file(file: Path) -> ModuleType:
+    """Import a file under a name of its own, which no other module can have."""
+    name = f"wavewright_user_tools_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ToolDefinitionError(f"{file} is no Python file", hint="tools stand in files that end with .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pydantic look their module up while it is being run
+    try:
+        with _appended_to_path(file.parent):
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise _import_error(str(file), error) from error
+    return module
+
+
+@contextmanager
+def _appended_to_path(folder: Path) -> Generator[None]:
+    """Let modules beside the user's be found, after everything that is installed."""
+    entry = str(folder)
+    sys.path.append(entry)
+    try:
+        yield
+    finally:
+        if entry in sys.path:
+            # The last one is ours; an equal entry before it is somebody else's.
+            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(entry)]
+
+
+def _import_error(name: str, error: BaseException) -> ToolDefinitionError:
+    """Return what went wrong in the user's own module, with the place where it did."""
+    if isinstance(error, SyntaxError):
+        place = f"{error.filename}:{error.lineno}"
+    else:
+        frames = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if "importlib" not in frame.filename and frame.filename != __file__
+        ]
+        place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else name
+    return ToolDefinitionError(
+        f"the module {name} cannot be imported: {type(error).__name__}: {error}", hint=f"look at {place}"
+    )
+
+
+def _tools_of(module: ModuleType, entry: UserModule) -> list[Tool]:
+    public = _public_functions(module)
+    if entry.functions is None:
+        return [make_tool(function) for function in public.values()]
+    found: list[Tool] = []
+    for name, options in entry.functions.items():
+        function = public.get(name, getattr(module, name, None))
+        if function is None or not callable(function):
+            near = difflib.get_close_matches(name, public, n=1)
+            raise ToolDefinitionError(
+                f"{module.__file__} has no function {name!r}",
+                hint=f"did you mean {near[0]!r}?" if near else f"it has {', '.join(public) or 'none'}",
+            )
+        given: dict[str, Any] = {"name": name, **options.model_dump(exclude_unset=True, exclude={"retry"})}
+        if options.retry is not None:
+            given["retry"] = options.retry
+        found.append(make_tool(function, **given))
+    return found
+
+
+def _public_functions(module: ModuleType) -> dict[str, UserFunction]:
+    """Return the functions that a module offers: `__all__` where it has one, else its own without underscore."""
+    offered = getattr(module, "__all__", None)
+    return {
+        name: member
+        for name, member in vars(module).items()
+        if inspect.isroutine(member)
+        and (
+            name in offered
+            if offered is not None
+            else not name.startswith("_") and getattr(member, "__module__", None) == module.__name__
+        )
+    }

@@ -1,0 +1,349 @@
+"""An agent's loop: a model calls tools, sees what they gave, and calls again until it answers.
+
+The loop is the library's; its ends are ours. A call beyond a limit, of a tool that there is not, or with arguments
+that are no JSON object is never made: the model is told instead. At the last question that the limits allow no tool
+can be called, so that the model has to answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio
+import pydantic_ai
+from pydantic_ai import Agent, RunContext, StructuredDict, ToolOutput, UsageLimits, capture_run_messages
+from pydantic_ai.exceptions import ToolFailed, UnexpectedModelBehavior, UsageLimitExceeded, UserError
+from pydantic_ai.messages import ModelMessage, ModelResponse, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings, merge_model_settings
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+from pydantic_core import SchemaValidator, core_schema
+
+from wavewright.planner.ports.model_port import (
+    LoopLimits,
+    LoopTool,
+    LoopToolError,
+    ModelAnswer,
+    ModelCall,
+    ModelChoice,
+    ModelError,
+    ModelErrorKind,
+    ModelOutcome,
+    ModelUse,
+    OnUse,
+    model_question,
+)
+from wavewright.planner.types import Json
+from wavewright.tools.models.errors import outcome_of
+from wavewright.tools.models.messages import (
+    encodable_json,
+    encodable_text,
+    request_key,
+    response_from_json,
+    response_to_json,
+)
+from wavewright.tools.models.provider_models import messages_of, sent_text
+from wavewright.tools.models.responses import is_object, split_response
+
+if TYPE_CHECKING:
+    from wavewright.tools.models.metering import UsageTracker
+    from wavewright.tools.models.provider_models import ProviderModels
+
+Arguments: TypeAlias = dict[str, Any]
+"""Arguments as the library reads them: JSON."""
+
+_OUTPUT_RETRIES = 2
+_JSON_OBJECT = SchemaValidator(core_schema.dict_schema(keys_schema=core_schema.str_schema(strict=True)))
+
+
+async def run_agent_loop(
+    models: ProviderModels,
+    call: ModelCall,
+    tools: Sequence[LoopTool],
+    limits: LoopLimits,
+    on_use: OnUse | None,
+) -> ModelAnswer:
+    """Let a model call tools until it answers; its last words, where a limit ends the loop.
+
+    Raises:
+        ModelError: there is no answer, in the end.
+    """
+    call = models.redacted_call(call)
+    choice = models.choose(call.preference, call.role)
+    for name in choice.fallbacks:
+        models.served_model(name)  # loads its provider's library, which is no part of the loop's time
+    model = _LoopModel(models, choice, call, tools, limits, on_use)
+    agent = _make_agent(model, _LoopToolset(tools, limits, models), models.model_settings(call))
+    with capture_run_messages() as exchanged:
+        try:
+            with anyio.fail_after(call.timeout):
+                await _run_agent(agent, messages_of(call), limits)
+        except ModelError as error:
+            raise model.failed(error.kind, str(error), error.hint, error.retry_after) from None
+        except UserError as error:
+            # The library refuses what the model cannot do, a loop with tools for one.
+            raise model.failed("denied", f"{choice.model} cannot work in a loop: {error.message}") from None
+        except TimeoutError:
+            seconds = f"{call.timeout:g} s" if call.timeout is not None else "time"
+            raise model.failed("timeout", f"{choice.model} came to no end in {seconds}") from None
+        except (UsageLimitExceeded, UnexpectedModelBehavior):
+            """It has had its say."""
+    return _last_answer(models, model, exchanged, call)
+
+
+def _make_agent(model: _LoopModel, toolset: _LoopToolset, settings: ModelSettings) -> Agent[object, object]:
+    call = model.call
+    # One run's greeting would end up in the middle of another program's output.
+    pydantic_ai.BANNER_ENABLED = False
+    has_tool = call.schema is not None and is_object(call.schema)
+    output: ToolOutput[dict[str, Any]] | type[str] = _answer_tool(call.schema_name) if has_tool else str
+    return Agent(
+        model,
+        output_type=output,
+        instructions=encodable_text(_instructions(call)) or None,
+        toolsets=[toolset],
+        retries={"tools": toolset.limits.requests, "output": _OUTPUT_RETRIES},
+        end_strategy="early",
+        model_settings=settings,
+    )
+
+
+async def _run_agent(agent: Agent[object, object], said: list[ModelMessage], limits: LoopLimits) -> None:
+    await agent.run(
+        _last_prompt(said),
+        message_history=said[:-1] or None,
+        usage_limits=UsageLimits(request_limit=limits.requests),
+    )
+
+
+def _instructions(call: ModelCall) -> str:
+    if call.schema is None or is_object(call.schema):
+        return call.instructions
+    form = json.dumps(call.schema, ensure_ascii=False)
+    return f"{call.instructions}\n\nGive the answer as JSON that fits this schema, and nothing else:\n{form}"
+
+
+def _answer_tool(name: str) -> ToolOutput[dict[str, Any]]:
+    # Its schema is put in when it is sent: the library's own cannot hold one that refers to itself.
+    return ToolOutput(
+        StructuredDict({"type": "object", "additionalProperties": True}, name=name),
+        name=name,
+        description="Give the answer by calling this tool, once.",
+    )
+
+
+def _last_prompt(said: list[ModelMessage]) -> str:
+    last = said[-1].parts[-1]
+    return last.content if isinstance(last, UserPromptPart) and isinstance(last.content, str) else ""
+
+
+def _last_answer(
+    models: ProviderModels, model: _LoopModel, exchanged: Sequence[ModelMessage], call: ModelCall
+) -> ModelAnswer:
+    """Return the last answer that says anything."""
+    for message in reversed(exchanged):
+        if not isinstance(message, ModelResponse):
+            continue
+        text, _ = split_response(message, call.schema_name)
+        if text.strip() and model.usage is not None:
+            answer = models.model_answer(message, call, model.usage)
+            return replace(answer, calls=(), use=model.total_use(answer.use.outcome))
+    raise model.failed(
+        "bad_answer", f"{model.choice.model} called tools until its limit, and answered nothing"
+    )
+
+
+class _LoopModel(WrapperModel):
+    """Makes each of the loop's requests a question of its own: metered, in a chain, with patience."""
+
+    def __init__(
+        self,
+        models: ProviderModels,
+        choice: ModelChoice,
+        call: ModelCall,
+        tools: Sequence[LoopTool],
+        limits: LoopLimits,
+        on_use: OnUse | None,
+    ) -> None:
+        super().__init__(models.served_model(choice.model).model)
+        self.choice = choice
+        self.usage: UsageTracker | None = None
+        self._models = models
+        self.call = call
+        self._fixed_text = sent_text(replace(call, prompt="", turns=()), tools)
+        self._limits = limits
+        self._on_use = on_use
+        self._uses: list[ModelUse] = []
+        self._request_count = 0
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Return one answer of the loop.
+
+        Raises:
+            ModelError: there is none.
+        """
+        meter = self._models.usage_tracker(
+            self.call, self.choice.model, self._fixed_text + _conversation_text(messages)
+        )
+        self.usage = meter
+        self._request_count += 1
+        settings = self._request_settings(model_settings)
+        parameters = self._with_schema(model_request_parameters)
+        run, memory = self.call.run, self._models.memory
+        key = request_key(self.call, messages, settings, parameters)
+        kept = memory.get(run, key) if run is not None else None
+        if kept is None:
+            response = await self._metered_response(meter, messages, settings, parameters)
+            redactor = self._models.redactor
+            kept = response_to_json(response, parameters, redactor)
+            if run is not None:
+                await memory.put(
+                    run, key, kept, model_question(self.call, _conversation_text(messages), redactor)
+                )
+        # Also where it was answered now: what follows is the same in a run that is resumed.
+        return response_from_json(kept, parameters, f"{self._request_count}")
+
+    async def _metered_response(
+        self,
+        meter: UsageTracker,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        chain = self._models.fallback_chain(self.choice, meter, is_formed=False)
+        return await self._models.metered_response(
+            meter,
+            lambda: chain.request(messages, settings, parameters),
+            self._models.settings.models.request_seconds,
+            self._remember,
+        )
+
+    def total_use(self, outcome: ModelOutcome, message: str = "") -> ModelUse:
+        """Return what the whole loop came to."""
+        if not self._uses:
+            asked = self._models.usage_tracker(self.call, self.choice.model, self._fixed_text)
+            return asked.total_use(outcome, message)
+        prices = [one.usd for one in self._uses if one.usd is not None]
+        return replace(
+            self._uses[-1],
+            outcome=outcome,
+            message=message,
+            input_tokens=sum(one.input_tokens for one in self._uses),
+            output_tokens=sum(one.output_tokens for one in self._uses),
+            usd=sum(prices) if len(prices) == len(self._uses) else None,
+            seconds=sum(one.seconds for one in self._uses),
+            attempts=sum(one.attempts for one in self._uses),
+            is_estimated=any(one.is_estimated for one in self._uses),
+        )
+
+    def failed(
+        self, kind: ModelErrorKind, message: str, hint: str | None = None, retry_after: float | None = None
+    ) -> ModelError:
+        """Return the error that the whole loop ends in."""
+        use = self.total_use(outcome_of(kind), message)
+        return ModelError(kind, message, hint=hint, use=use, retry_after=retry_after)
+
+    def _remember(self, use: ModelUse) -> None:
+        self._uses.append(use)
+        if self._on_use is not None:
+            self._on_use(use)
+
+    def _request_settings(self, settings: ModelSettings | None) -> ModelSettings | None:
+        is_last = self._request_count >= self._limits.requests
+        return merge_model_settings(settings, ModelSettings(tool_choice="none")) if is_last else settings
+
+    def _with_schema(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
+        schema = self.call.schema
+        if schema is None:
+            return parameters
+        answers = [replace(tool, parameters_json_schema=dict(schema)) for tool in parameters.output_tools]
+        return replace(parameters, output_tools=answers)
+
+
+@dataclass(eq=False)
+class _LoopToolset(AbstractToolset[object]):
+    """The tools of a loop; counts their calls and makes none too many."""
+
+    tools: Sequence[LoopTool]
+    limits: LoopLimits
+    models: ProviderModels
+    calls_made: int = field(default=0)
+
+    @property
+    def id(self) -> str:
+        """Name of the toolset, which the library asks for."""
+        return "loop"
+
+    async def get_tools(self, ctx: RunContext[object]) -> dict[str, ToolsetTool[object]]:  # noqa: ARG002
+        return {
+            tool.name: ToolsetTool(
+                toolset=self,
+                tool_def=ToolDefinition(
+                    name=tool.name,
+                    description=tool.description,
+                    parameters_json_schema=dict(tool.input_schema),
+                ),
+                max_retries=self.limits.requests,
+                args_validator=_JSON_OBJECT,
+            )
+            for tool in self.tools
+        }
+
+    async def call_tool(
+        self,
+        name: str,
+        tool_args: Arguments,
+        ctx: RunContext[object],  # noqa: ARG002
+        tool: ToolsetTool[object],  # noqa: ARG002
+    ) -> Json:
+        if self.calls_made >= self.limits.tool_calls:
+            raise ToolFailed(
+                f"Not called: {self.limits.tool_calls} calls are the most. Answer with what you have."
+            )
+        self.calls_made += 1
+        wanted = next(one for one in self.tools if one.name == name)
+        redactor = self.models.redactor
+        try:
+            # Whatever calls a tool is shown and kept.
+            output = await wanted.call(
+                {key: _redacted(value, redactor.redact) for key, value in tool_args.items()}
+            )
+        except LoopToolError as error:
+            raise ToolFailed(encodable_text(redactor.redact_known(str(error)))) from error
+        return encodable_json(_redacted(output, redactor.redact_known))
+
+
+def _redacted(value: Json, clean: Callable[[str], str]) -> Json:
+    """Return a value with each of its texts cleaned, those of names too."""
+    match value:
+        case str():
+            return clean(value)
+        case list():
+            return [_redacted(one, clean) for one in value]
+        case dict():
+            return {clean(key): _redacted(one, clean) for key, one in value.items()}
+        case _:
+            return value
+
+
+def _conversation_text(messages: Sequence[ModelMessage]) -> str:
+    """Return what a conversation holds, for the estimate."""
+    pieces: list[str] = []
+    for message in messages:
+        for part in message.parts:
+            content = getattr(part, "content", None) or getattr(part, "args", None)
+            if isinstance(content, str):
+                pieces.append(content)
+            elif content is not None:
+                pieces.append(json.dumps(content, default=str, ensure_ascii=False))
+    return "\n".join(pieces)

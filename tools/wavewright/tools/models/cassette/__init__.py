@@ -1,0 +1,1 @@
+"""Cassettes: answers of models recorded in a file, and replayed from it."""

@@ -1,0 +1,303 @@
+"""Say which recorded request is most like one that was not recorded, and where they differ.
+
+The file of a cassette: which requests were answered how.
+
+A *cassette* is a JSON file that people read and compare: one entry for each request, with the answers in the order in
+which they were given, the entries in an order that depends on nothing but what they say. It is replaced as a whole,
+so it is never half written, and what another recording wrote into it meanwhile stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import os
+import secrets
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from wavewright.config.redaction import Redactor
+from wavewright.config.sections import CassetteMode
+from wavewright.planner.types import JsonObject
+from wavewright.tools.models.cassette.errors import CassetteError, CassetteMiss, how_to_record
+from wavewright.tools.models.cassette.recorded_answers import CassetteAnswer
+from wavewright.tools.models.cassette.requests import RenderedRequest, in_lines, request_hash
+
+_MAX_LINES = 40
+_WIDTH = 110
+_MAX_CANDIDATES = 8
+"""Requests that are compared in full, after a quick look at all."""
+
+
+def describe_miss(path: Path, asked: RenderedRequest, recorded: Sequence[RenderedRequest]) -> str:
+    """Return why a cassette has no answer: the nearest recorded request, and the difference to it."""
+    if not recorded:
+        return f"the cassette {path} has no answer to this request: it is empty"
+    lines = list(_lines(asked))
+    number, likeness, nearest = _nearest_request(lines, recorded)
+    percent = min(int(likeness * 100), 99)
+    count = f"{len(recorded)} {'request' if len(recorded) == 1 else 'requests'}"
+    head = (
+        f"the cassette {path} has no answer to this request; of its {count}, number {number} is the nearest "
+        f"({percent} % alike):"
+    )
+    difference = list(
+        difflib.unified_diff(
+            nearest, lines, f"request {number} of {path.name}", "this request", n=1, lineterm=""
+        )
+    )
+    shown = difference[:_MAX_LINES]
+    if len(difference) > len(shown):
+        shown.append(f"… and {len(difference) - len(shown)} lines more")
+    return "\n".join([head, *shown])
+
+
+def _nearest_request(asked: list[str], recorded: Sequence[RenderedRequest]) -> tuple[int, float, list[str]]:
+    matcher: difflib.SequenceMatcher[str] = difflib.SequenceMatcher(autojunk=False)
+    # What stays the same between comparisons is the second text.
+    matcher.set_seq2(asked)
+    rough: list[tuple[float, int, list[str]]] = []
+    for number, request in enumerate(recorded, start=1):
+        lines = list(_lines(request))
+        matcher.set_seq1(lines)
+        rough.append((matcher.quick_ratio(), number, lines))
+    rough.sort(key=lambda one: (-one[0], one[1]))
+    best = (-1.0, 0, list[str]())
+    for _, number, lines in rough[:_MAX_CANDIDATES]:
+        matcher.set_seq1(lines)
+        likeness = matcher.ratio()
+        if likeness > best[0]:
+            best = (likeness, number, lines)
+    return best[1], best[0], best[2]
+
+
+def _lines(request: RenderedRequest) -> Iterator[str]:
+    """Yield a request's lines, long ones in pieces: a difference far to the right is seen too."""
+    for line in json.dumps(request, ensure_ascii=False, indent=1).split("\n"):
+        yield from (line[start : start + _WIDTH] for start in range(0, len(line), _WIDTH))
+
+
+CASSETTE_VERSION = 1
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+    request: JsonObject
+    answers: Annotated[tuple[CassetteAnswer, ...], Field(strict=False, min_length=1)]
+
+
+class _CassetteFile(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+    cassette: Literal[1]
+    entries: Annotated[tuple[_Entry, ...], Field(strict=False)]
+
+
+@dataclass(slots=True)
+class _RecordedRequest:
+    """One request and its answers, first to last."""
+
+    request: RenderedRequest
+    answers: list[CassetteAnswer]
+    place: str
+    """What the entry is sorted by."""
+    text: str = ""
+    """The entry as it stands in the file, once it was written."""
+
+    def write(self) -> str:
+        if not self.text:
+            answers = [answer.model_dump(mode="json", exclude_defaults=True) for answer in self.answers]
+            entry = json.dumps({"request": self.request, "answers": answers}, ensure_ascii=False, indent=1)
+            self.text = entry.replace("\n", "\n  ")
+        return self.text
+
+    def add_answers(self, first: int, answers: Sequence[CassetteAnswer]) -> None:
+        self.answers[first : first + len(answers)] = answers
+        self.text = ""
+
+
+@dataclass(slots=True)
+class Cassette:
+    """Answers of a file, given again in their order, and added to where it is recorded.
+
+    One object serves all models of a run, also in parallel: its methods do not wait for anything.
+    """
+
+    path: Path
+    mode: CassetteMode
+    redactor: Redactor
+    _entries: dict[str, _RecordedRequest] = field(default_factory=dict[str, _RecordedRequest])
+    _request_counts: dict[str, int] = field(default_factory=dict[str, int])
+    _file_stamp: tuple[int, int, int] | None = None
+    """The state of the file that the entries are of."""
+
+    @classmethod
+    def open(cls, path: Path, mode: CassetteMode, redactor: Redactor) -> Cassette:
+        """Read a cassette; where it is recorded, it need not exist yet.
+
+        Raises:
+            CassetteError: it is absent, cannot be read, or is no cassette.
+        """
+        cassette = cls(path, mode, redactor)
+        cassette._reload()
+        if mode == "replay" and cassette._file_stamp is None:
+            raise CassetteError(f"there is no cassette {path}", how_to_record(path))
+        return cassette
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def next_answer(self, request: RenderedRequest, *, may_ask: bool = True) -> CassetteAnswer | None:
+        """Return the next answer to a request; none where it has to be recorded.
+
+        Equal requests get the recorded answers in their order, and in a replay the last one from then on.
+        `may_ask` tells whether there is a model that would answer.
+
+        Raises:
+            CassetteMiss: there is none, and none can be recorded.
+        """
+        key = request_hash(request)
+        turn = self._request_counts[key] = self._request_counts.get(key, 0) + 1
+        is_replayed = self.mode == "replay" or not may_ask
+        known = self._entries.get(key)
+        if known is not None and (turn <= len(known.answers) or is_replayed):
+            return known.answers[min(turn, len(known.answers)) - 1]
+        if is_replayed:
+            others = [entry.request for entry in self._sorted()]
+            raise CassetteMiss(describe_miss(self.path, request, others), how_to_record(self.path))
+        return None
+
+    def forget_request(self, request: RenderedRequest) -> None:
+        """Forget that a request was made: it was not answered."""
+        self._request_counts[request_hash(request)] -= 1
+
+    def add(self, request: RenderedRequest, answer: CassetteAnswer) -> None:
+        """Write an answer into the file.
+
+        Raises:
+            CassetteError: it cannot be written.
+        """
+        try:
+            with _locked(self.path.parent):
+                self._reload()
+                entry = self._entry(request)
+                entry.add_answers(len(entry.answers), [answer])
+                _replace(self.path, self._text())
+                self._file_stamp = _read_file_stamp(self.path)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise CassetteError(
+                f"the cassette {self.path} cannot be written: {reason}", "name a file that can be written"
+            ) from error
+
+    def _reload(self) -> None:
+        state = _read_file_stamp(self.path)
+        if state == self._file_stamp:
+            return
+        for entry in _read_entries(self.path) if state is not None else ():
+            # What stands in the file comes first; what only this recording has, follows.
+            self._entry(entry.request).add_answers(0, entry.answers)
+        self._file_stamp = state
+
+    def _entry(self, request: RenderedRequest) -> _RecordedRequest:
+        key = request_hash(request)
+        if key not in self._entries:
+            self._entries[key] = _RecordedRequest(request, [], json.dumps(request))
+        return self._entries[key]
+
+    def _sorted(self) -> list[_RecordedRequest]:
+        return sorted(self._entries.values(), key=lambda entry: entry.place)
+
+    def _text(self) -> bytes:
+        entries = ",\n  ".join(entry.write() for entry in self._sorted())
+        return f'{{\n "cassette": {CASSETTE_VERSION},\n "entries": [\n  {entries}\n ]\n}}\n'.encode()
+
+
+def rendered_for_file(request: RenderedRequest, redactor: Redactor) -> RenderedRequest:
+    """Return a request as it stands in a cassette: without secrets, and long texts in lines."""
+    return cast("JsonObject", in_lines(redactor.redact_json(request)))
+
+
+def _read_entries(path: Path) -> tuple[_Entry, ...]:
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CassetteError(
+            f"the cassette {path} cannot be read: {reason}", "name a file that can be read"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise CassetteError(f"the cassette {path} is damaged: {error}", _RESTORE_HINT) from error
+    version = cast("JsonObject", content).get("cassette") if isinstance(content, dict) else None
+    if version is None:
+        raise CassetteError(f"{path} is no cassette of model answers", "name another file")
+    if version != CASSETTE_VERSION:
+        raise CassetteError(
+            f"the cassette {path} has version {version!r}, and this program reads {CASSETTE_VERSION}",
+            "delete the file and record it anew, or take the program that wrote it",
+        )
+    try:
+        return _CassetteFile.model_validate(content).entries
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise CassetteError(
+            f"the cassette {path} is damaged at {place}: {first['msg']}", _RESTORE_HINT
+        ) from error
+
+
+def _unreadable_error(path: Path, error: OSError) -> CassetteError:
+    reason = error.strerror or str(error)
+    return CassetteError(f"the cassette {path} cannot be read: {reason}", "name a file that can be read")
+
+
+_RESTORE_HINT = "take an earlier version of the file, or delete it and record it anew"
+
+
+def _read_file_stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unreadable_error(path, error) from error
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _replace(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """Keep other recordings from writing into a folder.
+
+    The folder itself is locked, so that no file is left beside the cassette. Windows has no such lock: there, two
+    programs should not record into one cassette at once.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,190 @@
+"""Record what models answer, and give the same answers again without them.
+
+With a *cassette* a run needs no key, no network and no money the second time: every question that was asked while it
+was recorded gets the answer it got then. A question that nobody asked then is an error that shows how it differs, so
+that a changed prompt never goes unnoticed. No secret is written into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+
+from pydantic_ai import RunContext
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    ModelResponseStreamEvent,
+    TextPart,
+    ThinkingPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.profiles import ModelProfile
+from pydantic_ai.settings import ModelSettings
+
+from wavewright.tools.models.cassette.errors import CassetteError, CassetteMiss
+from wavewright.tools.models.cassette.file import Cassette, rendered_for_file
+from wavewright.tools.models.cassette.recorded_answers import record_answer, restore_answer
+from wavewright.tools.models.cassette.requests import RenderedRequest, render_request, request_hash
+
+__all__ = ["Cassette", "CassetteError", "CassetteMiss", "CassetteModel"]
+
+
+class CassetteModel(WrapperModel):
+    """A model whose answers are recorded in a cassette, or come from one."""
+
+    def __init__(self, wrapped: Model | None, cassette: Cassette) -> None:
+        super().__init__(wrapped or _placeholder_model())
+        self._cassette = cassette
+        self._is_alone = wrapped is None
+
+    def prepare_messages(
+        self,
+        messages: list[ModelMessage],
+        model_request_parameters: ModelRequestParameters | None = None,  # noqa: ARG002  of the library
+    ) -> list[ModelMessage]:
+        """Return the messages as they are: what one provider needs done to them is no part of the question."""
+        return messages
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Return the recorded answer, or the model's where it is recorded now.
+
+        Raises:
+            CassetteMiss: there is no recorded answer, and nobody is asked.
+            CassetteError: the cassette cannot be written.
+        """
+        request = self._render(messages, model_settings, model_request_parameters)
+        recorded = self._recorded_response(request, model_request_parameters)
+        if recorded is not None:
+            return recorded
+        try:
+            response = await self.wrapped.request(
+                self.wrapped.prepare_messages(messages, model_request_parameters),
+                model_settings,
+                model_request_parameters,
+            )
+        except BaseException:
+            self._cassette.forget_request(request)
+            raise
+        self._add(request, response, model_request_parameters)
+        return response
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        """Yield the recorded answer line by line, or the model's as it comes; only a whole one is recorded.
+
+        Raises:
+            CassetteMiss: there is no recorded answer, and nobody is asked.
+            CassetteError: the cassette cannot be written.
+        """
+        request = self._render(messages, model_settings, model_request_parameters)
+        recorded = self._recorded_response(request, model_request_parameters)
+        if recorded is not None:
+            yield _ReplayedStream(recorded, model_request_parameters)
+            return
+        try:
+            async with self.wrapped.request_stream(
+                self.wrapped.prepare_messages(messages, model_request_parameters),
+                model_settings,
+                model_request_parameters,
+                run_context,
+            ) as stream:
+                yield stream
+                is_over = await anext(aiter(stream), None) is None
+        except BaseException:
+            self._cassette.forget_request(request)
+            raise
+        if is_over:
+            self._add(request, stream.get(), model_request_parameters)
+        else:
+            self._cassette.forget_request(request)
+
+    def _render(
+        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+    ) -> RenderedRequest:
+        return rendered_for_file(render_request(messages, settings, parameters), self._cassette.redactor)
+
+    def _recorded_response(
+        self, request: RenderedRequest, parameters: ModelRequestParameters
+    ) -> ModelResponse | None:
+        answer = self._cassette.next_answer(request, may_ask=not self._is_alone)
+        return None if answer is None else restore_answer(answer, parameters, request_hash(request)[:12])
+
+    def _add(
+        self, request: RenderedRequest, response: ModelResponse, parameters: ModelRequestParameters
+    ) -> None:
+        self._cassette.add(request, record_answer(response, parameters, self._cassette.redactor))
+
+
+class _ReplayedStream(StreamedResponse):
+    """A recorded answer as a stream: texts line by line, all else whole."""
+
+    def __init__(self, response: ModelResponse, model_request_parameters: ModelRequestParameters) -> None:
+        super().__init__(model_request_parameters)
+        self._response = response
+        self.finish_reason = response.finish_reason
+        self._usage = response.usage
+
+    async def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
+        parts = self._parts_manager
+        for number, part in enumerate(self._response.parts):
+            match part:
+                case TextPart(content=text):
+                    for line in text.splitlines(keepends=True):
+                        for event in parts.handle_text_delta(vendor_part_id=number, content=line):
+                            yield event
+                case ThinkingPart(content=text):
+                    for event in parts.handle_thinking_delta(vendor_part_id=number, content=text):
+                        yield event
+                case _:
+                    yield parts.handle_part(vendor_part_id=number, part=part)
+
+    async def close_stream(self) -> None:
+        """Nothing is open."""
+
+    @property
+    def model_name(self) -> str:
+        """The model that gave the answer when it was recorded."""
+        return self._response.model_name or ""
+
+    @property
+    def provider_name(self) -> str | None:
+        """Who served it then."""
+        return self._response.provider_name
+
+    @property
+    def provider_url(self) -> str | None:
+        """Nobody is asked."""
+        return None
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it was given again."""
+        return self._response.timestamp
+
+
+def _refuse_request(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+    raise AssertionError("a cassette without a model asks nobody")
+
+
+def _placeholder_model() -> Model:
+    """Return what stands where no model is behind a cassette: it takes whatever the recorded one could take."""
+    able = ModelProfile(
+        supports_json_schema_output=True, supports_json_object_output=True, supports_thinking=True
+    )
+    return FunctionModel(_refuse_request, model_name="cassette", profile=able)

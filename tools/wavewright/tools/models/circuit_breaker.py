@@ -1,0 +1,39 @@
+"""What stands between a question and a provider that is out of order.
+
+A *circuit* is told when no model of a question's chain can be asked, for whatever question: a bad key, a rate limit,
+a connection that breaks. It may keep this question and later ones from being asked until the provider is back.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from wavewright.planner.ports.model_port import ModelCall
+
+
+class CircuitBreaker(Protocol):
+    """Lets questions through while their model can be asked."""
+
+    async def enter(self, call: ModelCall, model: str) -> None:
+        """Return where the question may be asked; else its run is stopped, and this waits to be cancelled."""
+        ...
+
+    async def failed(self, call: ModelCall, model: str, reason: str, retry_after: float | None) -> None:
+        """Note that the provider answers no question; where the question's run is stopped for it, never return.
+
+        `retry_after` is how many seconds the provider asks to wait, where it does.
+        """
+        ...
+
+
+class AlwaysClosed:
+    """A circuit that lets every question through: each failure is its asker's."""
+
+    async def enter(self, call: ModelCall, model: str) -> None:
+        """Return."""
+
+    async def failed(self, call: ModelCall, model: str, reason: str, retry_after: float | None) -> None:
+        """Return."""
+
+
+ALWAYS_CLOSED: Final = AlwaysClosed()

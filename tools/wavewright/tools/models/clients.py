@@ -1,0 +1,224 @@
+"""An HTTP client that reads no more than it should.
+
+A small body can unfold to a huge one. The *guard* unfolds bodies itself, piece by piece with a bound on each, and ends
+a response that grows past its limit: no answer, however packed, takes more memory than that.
+
+A provider's model as an object that can be asked, with its key, its address and nobody else's.
+
+The libraries of the providers look into the environment by themselves; every *endpoint* is therefore given to them in
+full, and their own retries are off.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, cast
+
+import httpx2
+
+from wavewright.tools.models.endpoints import Endpoint
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from pydantic_ai.models import Model
+    from pydantic_ai.profiles import ModelProfile
+
+
+MAX_DECODED_BYTES = 8 * 2**20
+"""Of one response, unfolded. Sixteen thousand tokens of an answer are below a hundredth of it."""
+_CHUNK_BYTES = 64 * 2**10
+_ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
+"""Lets zlib tell the two formats apart."""
+
+
+class ResponseTooLarge(httpx2.DecodingError):
+    """A response went on past the limit."""
+
+
+class UnknownEncoding(httpx2.DecodingError):
+    """A response is packed in a way that nobody asked for."""
+
+
+def guarded_client(
+    *, connect_seconds: float = 10.0, max_bytes: int = MAX_DECODED_BYTES
+) -> httpx2.AsyncClient:
+    """Return a client for models' providers; whoever gets it closes it.
+
+    It has no clock of its own beyond connecting: those that ask have.
+    """
+
+    async def guard(response: httpx2.Response) -> None:
+        _guard_response(response, max_bytes)
+
+    # A hook and not a transport: with a transport of ours the client would not look for proxies in the environment.
+    return httpx2.AsyncClient(
+        timeout=httpx2.Timeout(None, connect=connect_seconds),
+        limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
+        headers={"Accept-Encoding": "gzip"},
+        event_hooks={"response": [guard]},
+    )
+
+
+def _guard_response(response: httpx2.Response, max_bytes: int) -> None:
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in {"identity", "", "gzip", "x-gzip", "deflate"}:
+        raise UnknownEncoding(f"the answer is packed as {encoding!r}, which was not asked for")
+    if not isinstance(response.stream, httpx2.AsyncByteStream):
+        return
+    response.stream = _GuardedStream(response.stream, encoding in {"gzip", "x-gzip", "deflate"}, max_bytes)
+    # Unpacked here already.
+    response.headers.pop("content-encoding", None)
+    response.headers.pop("content-length", None)
+
+
+class _GuardedStream(httpx2.AsyncByteStream):
+    def __init__(self, packed: httpx2.AsyncByteStream, is_packed: bool, max_bytes: int) -> None:  # noqa: FBT001
+        self._packed = packed
+        self._is_packed = is_packed
+        self._max_bytes = max_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        total = 0
+        async for piece in self._unpacked():
+            total += len(piece)
+            if total > self._max_bytes:
+                raise ResponseTooLarge(f"the answer is larger than {self._max_bytes // 2**20} MiB unpacked")
+            yield piece
+
+    async def _unpacked(self) -> AsyncIterator[bytes]:
+        if not self._is_packed:
+            async for piece in self._packed:
+                yield piece
+            return
+        unfold = zlib.decompressobj(_ZLIB_OR_GZIP)
+        try:
+            async for packed in self._packed:
+                rest = packed
+                while rest:
+                    yield unfold.decompress(rest, _CHUNK_BYTES)
+                    rest = unfold.unconsumed_tail
+            yield unfold.flush()
+        except zlib.error as error:
+            raise httpx2.DecodingError("the answer is not packed as it says") from error
+        if not unfold.eof:
+            raise httpx2.DecodingError("the answer is not packed as it says: its end is missing")
+
+    async def aclose(self) -> None:
+        await self._packed.aclose()
+
+
+def build_model(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
+    """Return the model of an endpoint; whoever gave the client closes it."""
+    match endpoint.provider:
+        case "openai":
+            return _openai_responses(endpoint, http)
+        case "openai-chat":
+            return _openai_chat(endpoint, http)
+        case "anthropic":
+            return _anthropic(endpoint, http)
+        case "google":
+            return _google(endpoint, http)
+        case "ollama":
+            return _ollama(endpoint, http)
+        case "vllm":
+            return _vllm(endpoint, http)
+        case unknown:
+            raise AssertionError(unknown)
+
+
+def _openai_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
+    from openai import AsyncOpenAI, Omit
+
+    # The library adds these from the environment, and they are nobody else's business.
+    private = cast("dict[str, str]", {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit()})
+    return AsyncOpenAI(
+        base_url=endpoint.url,
+        api_key=endpoint.key,
+        http_client=http,
+        max_retries=0,
+        default_headers=private if endpoint.is_foreign else None,
+    )
+
+
+def _openai_responses(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    from wavewright.tools.models.openai_models import TotallingResponsesModel
+
+    client = _openai_client(endpoint, http)
+    return TotallingResponsesModel(endpoint.name, provider=OpenAIProvider(openai_client=client))
+
+
+def _openai_chat(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.providers.openai import OpenAIProvider
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    from wavewright.tools.models.openai_models import TotallingChatModel
+
+    client = _openai_client(endpoint, http)
+    if not endpoint.is_foreign:
+        return TotallingChatModel(
+            endpoint.name, provider=OpenAIProvider(openai_client=client), profile=_chat_profile(endpoint)
+        )
+    return TotallingChatModel(
+        endpoint.name,
+        provider=OpenAICompatibleProvider("openai-compatible", openai_client=client),
+        profile=_chat_profile(endpoint),
+    )
+
+
+_OPENAI_NAMES = ("gpt-5", "gpt-6", "o1", "o3", "o4", "chatgpt")
+
+
+def _chat_profile(endpoint: Endpoint) -> ModelProfile:
+    """Return what is said of every model of the chat language.
+
+    A stream that does not say why it ends was cut: the library would take it for whole. The ceiling of an answer is
+    sent under its older name, which nearly everybody reads, but to OpenAI's models, which refuse it.
+    """
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+
+    is_openai = not endpoint.is_foreign or endpoint.name.rpartition("/")[2].startswith(_OPENAI_NAMES)
+    return OpenAIModelProfile(
+        openai_chat_streaming_requires_finish_reason=True,
+        openai_chat_supports_max_completion_tokens=is_openai and endpoint.provider not in {"ollama", "vllm"},
+    )
+
+
+def _anthropic(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
+    from anthropic import AsyncAnthropic
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    client = AsyncAnthropic(api_key=endpoint.key, base_url=endpoint.url, http_client=http, max_retries=0)
+    return AnthropicModel(endpoint.name, provider=AnthropicProvider(anthropic_client=client))
+
+
+def _google(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.google import GoogleModel
+    from pydantic_ai.providers.google import GoogleProvider
+
+    provider = GoogleProvider(api_key=endpoint.key, base_url=endpoint.url, http_client=http)
+    return GoogleModel(endpoint.name, provider=provider)
+
+
+def _ollama(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.providers.ollama import OllamaProvider
+
+    from wavewright.tools.models.openai_models import TotallingOllamaModel
+
+    provider = OllamaProvider(openai_client=_openai_client(endpoint, http))
+    return TotallingOllamaModel(endpoint.name, provider=provider, profile=_chat_profile(endpoint))
+
+
+def _vllm(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.providers.vllm import VLLMProvider
+
+    from wavewright.tools.models.openai_models import TotallingChatModel
+
+    return TotallingChatModel(
+        endpoint.name,
+        provider=VLLMProvider(openai_client=_openai_client(endpoint, http)),
+        profile=_chat_profile(endpoint),
+    )

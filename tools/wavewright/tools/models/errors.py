@@ -1,0 +1,239 @@
+"""What can go wrong with a model, in our own words.
+
+A *fault* says why there is no answer, whether to ask again, and whether what was asked may have been charged all the
+same. It holds no key and nothing of what was asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import httpx2
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ContentFilterError,
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    ModelNotFoundError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelRequestRejectedError,
+    ModelRequestTimeout,
+    ModelServerError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    UserError,
+)
+
+from wavewright.planner.ports.model_port import ModelErrorKind, ModelOutcome
+from wavewright.tools.models.clients import ResponseTooLarge
+
+BODY_ERRORS = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    RuntimeError,
+)
+"""What the providers' libraries raise over a body that is not what they expect."""
+PROVIDER_ERRORS = (AgentRunError, UserError, httpx2.HTTPError, httpx2.StreamError, OSError, *BODY_ERRORS)
+"""Everything that asking a provider may raise and that is no mistake of ours."""
+
+_RETRY_LATER_HINT = (
+    "ask again later, or name a model that stands in under models.fallbacks in wavewright.yaml"
+)
+_MAX_QUOTE_CHARS = 300
+_MAX_SHARED_WORDS = 24
+"""Characters in a row that an error has in common with the question, before it counts as repeating it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFault:
+    """Why one request, or all of a call's, gave no answer."""
+
+    kind: ModelErrorKind
+    message: str
+    hint: str | None = None
+    is_retryable: bool = False
+    """Whether the same request may be answered if it is made again."""
+    retry_after: float | None = None
+    """Seconds that the provider asked to wait."""
+    is_free: bool = False
+    """Whether it is sure that nothing was charged."""
+    is_of_provider: bool = False
+    """Whether any other question to the model would fail for the same reason."""
+
+
+class RequestFailed(Exception):
+    """A request ended in a fault."""
+
+    def __init__(self, fault: ModelFault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+def may_fall_back(error: Exception) -> bool:
+    """Tell whether another model may be asked: a refusal is an answer, and a budget is everybody's."""
+    return isinstance(error, RequestFailed) and error.fault.kind not in {"refused", "over_budget"}
+
+
+def outcome_of(kind: ModelErrorKind) -> ModelOutcome:
+    """Return how a call that ended in a fault is recorded."""
+    match kind:
+        case "refused" | "timeout" | "over_budget":
+            return kind
+        case _:
+            return "failed"
+
+
+def fault_of(error: Exception, model: str, asked: str) -> ModelFault:
+    """Return what an exception of a provider's library means.
+
+    `asked` is everything that was sent: the provider's words are quoted unless they repeat it.
+    """
+    if _caused_by(error, ResponseTooLarge):
+        return ModelFault("bad_answer", f"{model} sent an answer that unpacks to more than is read")
+    if isinstance(error, ContentFilterError):
+        return ModelFault("refused", f"{model} refused: its content filter stepped in")
+    if isinstance(error, ModelAPIError):
+        return _api_fault(error, model, asked)
+    if isinstance(error, (httpx2.TransportError, OSError)):
+        return ModelFault(
+            "unreachable", f"{model}: the connection broke", is_retryable=True, is_of_provider=True
+        )
+    if isinstance(error, UserError):
+        return ModelFault(
+            "denied", f"{model} cannot be asked this: {_quoted(error.message, asked)}", is_free=True
+        )
+    return ModelFault("bad_answer", f"{model} sent an answer that nobody can use", is_retryable=True)
+
+
+def _api_fault(error: ModelAPIError, model: str, asked: str) -> ModelFault:
+    is_free = isinstance(error, ModelHTTPError) and not error.in_stream
+    said = _error_text(error, asked)
+    match error:
+        case ModelContextWindowExceededError():
+            return ModelFault(
+                "over_context",
+                f"{model} takes less text at once than was asked{said}",
+                hint="ask for less at once, or choose a model with a larger context window",
+                is_free=is_free,
+            )
+        case ModelAuthenticationError():
+            return ModelFault(
+                "denied",
+                f"{model} denied the request{said}",
+                hint="check the provider's key, and that it may use this model",
+                is_free=is_free,
+                is_of_provider=True,
+            )
+        case ModelQuotaExceededError():
+            return ModelFault(
+                "denied",
+                f"the account at the provider of {model} is used up{said}",
+                hint="top up the account, or choose another model",
+                is_free=is_free,
+                is_of_provider=True,
+            )
+        case ModelNotFoundError():
+            return ModelFault(
+                "denied",
+                f"the provider of {model} knows no such model{said}",
+                hint="check the model's name, and the address if it is your own",
+                is_free=is_free,
+                is_of_provider=True,
+            )
+        case ModelRequestRejectedError():
+            return ModelFault("denied", f"{model} rejected the request{said}", is_free=is_free)
+        case ModelRateLimitError() | ModelUnavailableError() | ModelServerError():
+            return ModelFault(
+                "overloaded",
+                f"{model} is overloaded or out of order{said}",
+                hint=_RETRY_LATER_HINT,
+                is_retryable=True,
+                retry_after=error.retry_after,
+                is_free=is_free,
+                is_of_provider=True,
+            )
+        case ModelRequestTimeout() | ModelTimeoutError():
+            return ModelFault("timeout", f"{model} did not answer in time", is_retryable=True)
+        case ModelConnectionError():
+            return ModelFault(
+                "unreachable",
+                f"{model} cannot be reached",
+                hint="check the network, and the address if it is your own",
+                is_retryable=True,
+                is_free=error.phase in {"pool", "connect"},
+                is_of_provider=True,
+            )
+        case ModelHTTPError(status_code=status) if status >= 500 or status in {408, 409, 425, 429}:
+            return ModelFault(
+                "overloaded",
+                f"{model} is overloaded or out of order{said}",
+                hint=_RETRY_LATER_HINT,
+                is_retryable=True,
+                retry_after=error.retry_after,
+                is_free=is_free,
+                is_of_provider=True,
+            )
+        case ModelHTTPError():
+            return ModelFault("denied", f"{model} rejected the request{said}", is_free=is_free)
+        case _:
+            return ModelFault("bad_answer", f"{model} sent an answer that nobody can use", is_retryable=True)
+
+
+def _error_text(error: ModelAPIError, asked: str) -> str:
+    """Return status and words of a provider's error, for the end of a sentence."""
+    status = f" (HTTP {error.status_code})" if isinstance(error, ModelHTTPError) else ""
+    text = _message_in(error.body)
+    return f"{status}: {_quoted(text, asked)}" if text else status
+
+
+def _message_in(body: object) -> str:
+    """Return the message of an error's body, by the places where providers put it."""
+    match body:
+        case {"error": {"message": str(text)}} | {"message": str(text)} | {"error": str(text)}:
+            return text
+        case {"error": {"type": str(text)}} | {"type": str(text)} | {"code": str(text)}:
+            return text
+        case _:
+            return ""
+
+
+def _quoted(text: str, asked: str) -> str:
+    line = " ".join(text.split())
+    if len(line) > _MAX_QUOTE_CHARS:
+        # Cut between words: a key that was cut could not be known for one, and taken out.
+        line = line[:_MAX_QUOTE_CHARS].rpartition(" ")[0] + " …"
+    pieces = (line[at : at + _MAX_SHARED_WORDS] for at in range(max(1, len(line) - _MAX_SHARED_WORDS + 1)))
+    flat = " ".join(asked.split())
+    if len(line) >= _MAX_SHARED_WORDS and any(piece in flat for piece in pieces):
+        return "its message repeats what was asked, and is left out"
+    return line
+
+
+def _caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, kind):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def merged_fault(faults: list[ModelFault]) -> ModelFault:
+    """Return one fault for those of all models that were asked: the first that may pass, else the first."""
+    lasting = next((one for one in faults if one.kind in {"unreachable", "overloaded", "timeout"}), faults[0])
+    return ModelFault(
+        lasting.kind,
+        "; ".join(one.message for one in faults),
+        hint=lasting.hint,
+        retry_after=min((one.retry_after for one in faults if one.retry_after is not None), default=None),
+        is_of_provider=all(one.is_of_provider for one in faults),
+    )

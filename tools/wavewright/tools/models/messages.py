@@ -1,0 +1,104 @@
+"""Half characters, which JSON can hold and no wire can.
+
+A *lone surrogate* is what a tool or a model writes as `\ud83d` without its other half. What is sent to a model has a
+question mark in its place, so that nobody's slip keeps a question from being asked.
+
+Answers of models as a run keeps them, and the keys that they are kept under.
+
+Equal questions of one step have equal keys; clocks, models and budgets are no part of them, so that a run goes on with
+what it was told although its settings have changed since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import cast
+
+from pydantic import TypeAdapter
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+
+from wavewright.config.redaction import Redactor
+from wavewright.planner.ports.model_port import ModelAnswer, ModelCall
+from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.models.cassette.recorded_answers import CassetteAnswer, record_answer, restore_answer
+from wavewright.tools.models.cassette.requests import render_request, request_hash
+
+
+def encodable_text(text: str) -> str:
+    """Return a text that can be sent."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def encodable_json(value: Json) -> Json:
+    """Return a value whose texts can be sent."""
+    match value:
+        case str():
+            return encodable_text(value)
+        case list():
+            return [encodable_json(one) for one in value]
+        case dict():
+            return {encodable_text(key): encodable_json(one) for key, one in value.items()}
+        case _:
+            return value
+
+
+_ANSWER = TypeAdapter(ModelAnswer)
+
+
+def question_key(call: ModelCall) -> str:
+    """Return the key of a question."""
+    turns: list[Json] = [[turn.answer, turn.reply] for turn in call.turns]
+    asked: JsonObject = {
+        "instructions": call.instructions,
+        "prompt": call.prompt,
+        "turns": turns,
+        "schema": call.schema,
+        "schema_name": call.schema_name,
+    }
+    return f"ask {_call_identity(call)} {_digest(asked)}"
+
+
+def request_key(
+    call: ModelCall,
+    messages: list[ModelMessage],
+    settings: ModelSettings | None,
+    parameters: ModelRequestParameters,
+) -> str:
+    """Return the key of one question in an agent's loop."""
+    return f"loop {_call_identity(call)} {request_hash(render_request(messages, settings, parameters))}"
+
+
+def answer_to_json(answer: ModelAnswer) -> JsonObject:
+    """Return an answer as it is kept; it holds no secret already."""
+    return cast("JsonObject", json.loads(json.dumps(asdict(answer))))
+
+
+def answer_from_json(kept: JsonObject) -> ModelAnswer:
+    """Return a kept answer."""
+    return _ANSWER.validate_json(json.dumps(kept))
+
+
+def response_to_json(
+    response: ModelResponse, parameters: ModelRequestParameters, redactor: Redactor
+) -> JsonObject:
+    """Return a response of a loop as it is kept, without secrets."""
+    return record_answer(response, parameters, redactor).model_dump(mode="json", exclude_defaults=True)
+
+
+def response_from_json(kept: JsonObject, parameters: ModelRequestParameters, name: str) -> ModelResponse:
+    """Return a kept response; `name` makes the ids of its calls."""
+    return restore_answer(CassetteAnswer.model_validate(kept), parameters, name)
+
+
+def _call_identity(call: ModelCall) -> str:
+    place = "" if call.step is None else f"{call.step}[{'' if call.index is None else call.index}]"
+    return f"{call.role} {call.name} {place}"
+
+
+def _digest(value: Json) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,120 @@
+"""How many tokens a text has, before anybody counts them.
+
+An *estimate* stands for a count in two places: in a reservation, made before the model is asked, and in a bill,
+where a provider sends no count that can be believed. It needs no provider's tokenizer, so it is the same wherever a
+run happens, and it never is 0 for a text.
+
+What a model call costs, in US dollars.
+
+A *price* comes from the settings (`models.prices`) where they name the model, else from the list that the package
+`genai-prices` brings along. The list is never fetched or brought up to date over the network: what a run costs
+depends on what is installed, and looking up a price never waits. A model without a known price has none: it is never
+taken for free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from wavewright.config.sections import PriceSettings
+
+if TYPE_CHECKING:
+    from genai_prices.types import PriceCalculation
+
+    from wavewright.config.settings import Settings
+
+
+CHARS_PER_TOKEN = 4
+"""Characters of one token of English text, after OpenAI's rule of thumb:
+https://help.openai.com/en/articles/4936856-what-are-tokens-and-how-to-count-them"""
+
+
+def estimate_tokens(text: str) -> int:
+    """Return about how many tokens a text has: a quarter of its characters, rounded up."""
+    return -(-len(text) // CHARS_PER_TOKEN)
+
+
+_PROVIDERS = {
+    "openai-chat": "openai",
+    "openai-responses": "openai",
+    "google-cloud": "google",
+    "google-gla": "google",
+    "google-vertex": "google",
+    "grok": "x-ai",
+    "xai": "x-ai",
+    "bedrock": "aws",
+}
+"""Providers of model names that the price list calls otherwise."""
+_INPUT_TOKENS_OF_1000: Final = 750
+"""Tokens of 1,000 that a worker is taken to read; the others it writes. Written ones cost a few times as much, and a
+tool says of itself how many tokens a call takes, not which: workers are mostly given far more than they answer."""
+_PROXY_PROVIDERS = frozenset({"litellm"})
+"""Providers that pass a request on: whose price it is cannot be known from the name."""
+
+
+def price_of(
+    model: str,
+    input_tokens: int,
+    output_tokens: int,
+    cached: int,
+    prices: Mapping[str, PriceSettings],
+    *,
+    base_url: str | None = None,
+    when: datetime | None = None,
+) -> float | None:
+    """Return what a call of `provider:name` costs in US dollars; None where its price is not known.
+
+    `cached` are those of the input tokens that the provider read from its cache. `prices` are the settings'
+    `models.prices`, by name without provider or by the whole name. `base_url` is the address that is asked where
+    that is not the provider's own: then only the list of whoever runs that address counts, and nobody's where it is
+    unknown. `when` is the time of the call, because lists change with time; the present where absent.
+    """
+    provider, _, name = model.partition(":")
+    read, written = max(input_tokens, 0), max(output_tokens, 0)
+    own = prices.get(model) or prices.get(name or model)
+    if own is not None:
+        return (read * own.input + written * own.output) / 1_000_000
+    if not name or not provider or provider in _PROXY_PROVIDERS:
+        return None
+    return _listed_price(provider, name, (read, written, min(max(cached, 0), read)), base_url, when)
+
+
+def price_per_1000_tokens(model: str, settings: Settings, environment: Mapping[str, str]) -> float | None:
+    """Return what 1,000 tokens of a worker or an agent cost in US dollars; None where no price is known.
+
+    Raises:
+        ModelConfigError: the model cannot be asked.
+    """
+    from wavewright.tools.models.endpoints import find_endpoint
+
+    endpoint = find_endpoint(model, settings, environment)
+    url = endpoint.url if endpoint.is_foreign else None
+    return price_of(
+        model, _INPUT_TOKENS_OF_1000, 1000 - _INPUT_TOKENS_OF_1000, 0, settings.models.prices, base_url=url
+    )
+
+
+def _listed_price(
+    provider: str, name: str, tokens: tuple[int, int, int], base_url: str | None, when: datetime | None
+) -> float | None:
+    from genai_prices import Usage, calc_price
+
+    read, written, cached = tokens
+    usage = Usage(input_tokens=read, output_tokens=written, cache_read_tokens=cached)
+    try:
+        if base_url is None:
+            of_provider = _PROVIDERS.get(provider, provider)
+            bill = calc_price(usage, name, provider_id=of_provider, genai_request_timestamp=when)
+        else:
+            bill = calc_price(usage, name, provider_api_url=base_url, genai_request_timestamp=when)
+    except LookupError:
+        return None
+    return float(bill.total_price) if _is_priced(bill) else None
+
+
+def _is_priced(bill: PriceCalculation) -> bool:
+    """Tell whether the list says what text costs: some entries name a model and no price."""
+    price = bill.model_price
+    return price.input_mtok is not None and price.output_mtok is not None

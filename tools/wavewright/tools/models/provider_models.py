@@ -1,0 +1,366 @@
+"""One question to a model, from the preference to the answer.
+
+The *chain* of a question is the chosen model and those that stand in for it, each asked with patience. Whatever
+happens, the question ends in one record of what it cost, and in an answer or a `ModelError` that holds no secret.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import anyio
+from pydantic_ai.direct import model_request
+from pydantic_ai.exceptions import FallbackExceptionGroup
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.models import Model
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.settings import ModelSettings
+
+from wavewright.config.redaction import Redactor
+from wavewright.config.settings import Settings
+from wavewright.planner.ports.budgets import BudgetStore
+from wavewright.planner.ports.model_port import (
+    NULL_REPLAY_CACHE,
+    LoopLimits,
+    LoopTool,
+    ModelAnswer,
+    ModelCall,
+    ModelChoice,
+    ModelError,
+    ModelUse,
+    OnText,
+    OnUse,
+    ReplayCache,
+    Role,
+    Turn,
+    model_question,
+)
+from wavewright.planner.types import Json
+from wavewright.tools.models.cassette.errors import CassetteMiss
+from wavewright.tools.models.circuit_breaker import ALWAYS_CLOSED, CircuitBreaker
+from wavewright.tools.models.endpoints import Endpoint, choose_model, find_endpoint, thinking_level
+from wavewright.tools.models.errors import ModelFault, RequestFailed, may_fall_back, merged_fault, outcome_of
+from wavewright.tools.models.messages import answer_from_json, answer_to_json, encodable_text, question_key
+from wavewright.tools.models.metering import UsageTracker
+from wavewright.tools.models.responses import (
+    StreamRedactor,
+    choose_output_mode,
+    plain_parameters,
+    split_response,
+)
+from wavewright.tools.models.retrying import (
+    OutputFormat,
+    ProviderLimiter,
+    RateLimiter,
+    RetryingModel,
+    RetryPolicy,
+)
+
+_MAX_CHARS_PER_TOKEN = 16
+"""Characters a token of the ceiling: a longer answer ignored its ceiling, and is cut."""
+_CEILING_FACTOR = 2
+"""Times the ceiling of an answer that met it, where it is asked for once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model that can be asked."""
+
+    name: str
+    endpoint: Endpoint
+    model: Model
+
+
+@dataclass(slots=True)
+class ProviderModels:
+    """`Models` over the providers that the settings name."""
+
+    settings: Settings
+    environment: Mapping[str, str]
+    budgets: BudgetStore
+    redactor: Redactor
+    build: Callable[[Endpoint], Model]
+    memory: ReplayCache = NULL_REPLAY_CACHE
+    """What the run was answered before it was interrupted."""
+    circuit: CircuitBreaker = ALWAYS_CLOSED
+    """Keeps questions from a provider that is out of order."""
+    _served_models: dict[str, ServedModel] = field(default_factory=dict[str, ServedModel])
+    _limiters: dict[str, ProviderLimiter] = field(default_factory=dict[str, ProviderLimiter])
+
+    def choose(self, preference: str, role: Role) -> ModelChoice:
+        """Return which model a call would go to.
+
+        Raises:
+            ModelConfigError: the preference names none, or it has no key.
+        """
+        return choose_model(self.settings, preference, role, self.environment)
+
+    async def ask(
+        self, call: ModelCall, *, on_use: OnUse | None = None, on_text: OnText | None = None
+    ) -> ModelAnswer:
+        """Return the answer; `on_text` streams it.
+
+        Raises:
+            ModelError: there is none, in the end.
+        """
+        call = self.redacted_call(call)
+        if call.run is None:
+            return await self._ask_with_higher_ceiling(call, on_use, on_text)
+        key = question_key(call)
+        if (kept := self.memory.get(call.run, key)) is not None:
+            return answer_from_json(kept)
+        answer = await self._ask_with_higher_ceiling(call, on_use, on_text)
+        question = model_question(call, _call_text(call), self.redactor)
+        await self.memory.put(call.run, key, answer_to_json(answer), question)
+        return answer
+
+    async def _ask_with_higher_ceiling(
+        self, call: ModelCall, on_use: OnUse | None, on_text: OnText | None
+    ) -> ModelAnswer:
+        """Return the answer; one that met its ceiling is asked for once more, under a higher one.
+
+        The cut answer stands where the provider or a budget refuses that, and where it was streamed already.
+
+        Raises:
+            ModelError: there is none, in the end.
+        """
+        answer = await self._ask_once(call, on_use, on_text)
+        if not answer.has_met_ceiling or on_text is not None:
+            return answer
+        try:
+            return await self._ask_once(
+                replace(call, max_tokens=_CEILING_FACTOR * self.max_output_tokens(call)), on_use, None
+            )
+        except ModelError:
+            return answer
+
+    async def _ask_once(self, call: ModelCall, on_use: OnUse | None, on_text: OnText | None) -> ModelAnswer:
+        choice = self.choose(call.preference, call.role)
+        sieve = None if on_text is None else StreamRedactor(self.redactor.redact, on_text)
+        meter = self.usage_tracker(call, choice.model, sent_text(call), None if sieve is None else sieve.add)
+        chain = self.fallback_chain(choice, meter)
+        seconds = self.settings.models.call_seconds(call.timeout)
+        response = await self.metered_response(
+            meter,
+            lambda: model_request(
+                chain,
+                messages_of(call),
+                model_settings=self.model_settings(call),
+                model_request_parameters=plain_parameters(),
+            ),
+            seconds,
+            on_use,
+        )
+        if sieve is not None:
+            sieve.close()
+        return self.model_answer(response, call, meter)
+
+    async def work(
+        self,
+        call: ModelCall,
+        tools: Sequence[LoopTool],
+        limits: LoopLimits,
+        *,
+        on_use: OnUse | None = None,
+    ) -> ModelAnswer:
+        """Let a model call tools in a loop until it answers; its last words, where a limit ends the loop.
+
+        Raises:
+            ModelError: there is no answer, in the end.
+        """
+        from wavewright.tools.models.agent_loop import run_agent_loop
+
+        return await run_agent_loop(self, call, tools, limits, on_use)
+
+    def redacted_call(self, call: ModelCall) -> ModelCall:
+        """Return a question without known secrets: what a tool brought may hold one, and no provider is told it.
+
+        What only looks like a secret stays, for it is what is asked about.
+        """
+        known = self.redactor.redact_known
+        return replace(
+            call,
+            instructions=known(call.instructions),
+            prompt=known(call.prompt),
+            turns=tuple(Turn(known(turn.answer), known(turn.reply)) for turn in call.turns),
+        )
+
+    def usage_tracker(
+        self, call: ModelCall, model: str, asked: str, on_text: OnText | None = None
+    ) -> UsageTracker:
+        """Return a new meter for one question."""
+        return UsageTracker(
+            call=call,
+            sent_text=asked,
+            model=model,
+            budgets=self.budgets,
+            prices=self.settings.models.prices,
+            max_tokens=self.max_output_tokens(call),
+            on_text=on_text,
+        )
+
+    def fallback_chain(self, choice: ModelChoice, meter: UsageTracker, *, is_formed: bool = True) -> Model:
+        """Return the models that one question goes to, in turn."""
+        models = [self._retrying_model(name, meter, is_formed) for name in (choice.model, *choice.fallbacks)]
+        if len(models) == 1:
+            return models[0]
+        return FallbackModel(models[0], *models[1:], fallback_on=may_fall_back)
+
+    def served_model(self, name: str) -> ServedModel:
+        """Return a model that can be asked, made at its first use."""
+        known = self._served_models.get(name)
+        if known is None:
+            endpoint = find_endpoint(name, self.settings, self.environment)
+            known = self._served_models[name] = ServedModel(name, endpoint, self.build(endpoint))
+        return known
+
+    def max_output_tokens(self, call: ModelCall) -> int:
+        """Return how many tokens an answer may have."""
+        return call.max_tokens or self.settings.models.max_output_tokens
+
+    def model_settings(self, call: ModelCall) -> ModelSettings:
+        """Return what the provider is told beside the question."""
+        level = thinking_level(self.settings, call.thinking)
+        return ModelSettings(
+            max_tokens=self.max_output_tokens(call), thinking=False if level == "off" else level
+        )
+
+    async def metered_response(
+        self,
+        meter: UsageTracker,
+        answer: Callable[[], Awaitable[ModelResponse]],
+        seconds: float,
+        on_use: OnUse | None,
+    ) -> ModelResponse:
+        """Return the response of one question within its clock, and tell once what it cost.
+
+        The clock starts here: its models are made and their libraries loaded, and the circuit lets it pass.
+
+        Raises:
+            ModelError: there is none.
+        """
+        tell = on_use or _ignore_use
+        await self.circuit.enter(meter.call, meter.model)
+        try:
+            with anyio.fail_after(seconds):
+                meter.start(seconds)
+                response = await answer()
+        except TimeoutError:
+            fault = ModelFault("timeout", f"{meter.model} gave no answer in {seconds:g} s, waits included")
+        except RequestFailed as error:
+            fault = error.fault
+        except FallbackExceptionGroup as group:
+            fault = merged_fault([one.fault for one in group.exceptions if isinstance(one, RequestFailed)])
+        except CassetteMiss:
+            raise  # nobody was asked, so there is no call to tell of; the error says all there is to say
+        except BaseException:
+            tell(meter.total_use("failed", "given up before an answer came"))
+            raise
+        else:
+            tell(meter.total_use("truncated" if is_truncated(response, meter) else "answered"))
+            return response
+        message = self.redactor.redact(fault.message)
+        use = meter.total_use(outcome_of(fault.kind), message)
+        tell(use)
+        if fault.is_of_provider:
+            await self.circuit.failed(meter.call, meter.model, message, fault.retry_after)
+        raise ModelError(
+            fault.kind,
+            message,
+            hint=fault.hint,
+            use=use,
+            retry_after=fault.retry_after,
+            is_of_provider=fault.is_of_provider,
+        )
+
+    def model_answer(self, response: ModelResponse, call: ModelCall, meter: UsageTracker) -> ModelAnswer:
+        """Return what a response says, without secrets."""
+        text, calls = split_response(response, call.schema_name)
+        is_cut = is_truncated(response, meter)
+        return ModelAnswer(
+            # Cut first, a secret could lose the end by which it is known.
+            text=self.redactor.redact(text)[: _MAX_CHARS_PER_TOKEN * meter.max_tokens],
+            use=meter.total_use("truncated" if is_cut else "answered"),
+            is_truncated=is_cut,
+            has_met_ceiling=response.finish_reason == "length",
+            calls=tuple(replace(one, arguments=self.redactor.redact(one.arguments)) for one in calls),
+        )
+
+    def _retrying_model(self, name: str, meter: UsageTracker, is_formed: bool) -> RetryingModel:  # noqa: FBT001
+        served = self.served_model(name)
+        section = self.settings.models
+        form = None
+        if is_formed and meter.call.schema is not None:
+            schema = meter.call.schema
+            way = choose_output_mode(
+                served.endpoint.provider, served.model, schema, is_foreign=served.endpoint.is_foreign
+            )
+            form = OutputFormat(schema, meter.call.schema_name, way)
+        patience = RetryPolicy(section.attempts, section.attempt_seconds)
+        return RetryingModel(
+            served.model,
+            name=name,
+            url=served.endpoint.url if served.endpoint.is_foreign else None,
+            turnstile=self._limiter(served.endpoint.provider),
+            meter=meter,
+            patience=patience,
+            form=form,
+        )
+
+    def _limiter(self, provider: str) -> ProviderLimiter:
+        if provider not in self._limiters:
+            limits = self.settings.models.providers.get(provider)
+            rate = limits.requests_per_minute if limits else None
+            self._limiters[provider] = ProviderLimiter(
+                concurrency=limits.concurrency if limits else None, pace=RateLimiter(rate) if rate else None
+            )
+        return self._limiters[provider]
+
+
+def _ignore_use(use: ModelUse) -> None:
+    """For callers that do not ask what a call cost."""
+
+
+def is_truncated(response: ModelResponse, meter: UsageTracker) -> bool:
+    """Tell whether an answer was cut off: at its ceiling, by a stream that ended early, or by us."""
+    text, _ = split_response(response, meter.call.schema_name)
+    return (
+        meter.is_cut
+        or response.finish_reason == "length"
+        or len(text) > _MAX_CHARS_PER_TOKEN * meter.max_tokens
+    )
+
+
+def messages_of(call: ModelCall) -> list[ModelMessage]:
+    """Return a conversation as the library sends it."""
+    instructions = encodable_text(call.instructions) or None
+    messages: list[ModelMessage] = [_user_request(call.prompt, instructions)]
+    for turn in call.turns:
+        messages.append(ModelResponse(parts=[TextPart(encodable_text(turn.answer))]))
+        messages.append(_user_request(turn.reply, instructions))
+    return messages
+
+
+def _user_request(text: str, instructions: str | None) -> ModelRequest:
+    return ModelRequest(parts=[UserPromptPart(encodable_text(text))], instructions=instructions)
+
+
+def _call_text(call: ModelCall) -> str:
+    """Return the texts of a call, one after another."""
+    turns = (text for turn in call.turns for text in (turn.answer, turn.reply))
+    return "\n\n".join(text for text in (call.instructions, call.prompt, *turns) if text)
+
+
+def sent_text(call: ModelCall, tools: Sequence[LoopTool] = ()) -> str:
+    """Return everything that a call sends as one text, for estimates."""
+    pieces = [call.instructions, call.prompt]
+    for turn in call.turns:
+        pieces += [turn.answer, turn.reply]
+    schemas: list[Json] = [] if call.schema is None else [call.schema]
+    for tool in tools:
+        pieces += [tool.name, tool.description]
+        schemas.append(tool.input_schema)
+    pieces += [json.dumps(one, ensure_ascii=False) for one in schemas]
+    return "\n".join(pieces)

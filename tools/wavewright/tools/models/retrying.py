@@ -1,0 +1,255 @@
+"""What one provider lets us do: requests at once, and requests begun in a minute.
+
+A *turnstile* is passed by every request to a provider that goes through the same open models, whoever asks; who came
+first goes first. No more requests begin in any minute than the limit says.
+
+Asking one model until it answers, as often as that is worth it.
+
+*Patience* is how often a model is asked, how long one request may take, and how long to wait between two: as long as
+the provider asks for, else longer each time. A denial or a refusal is never answered by asking again.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+import anyio
+import stamina
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings, merge_model_settings
+
+from wavewright.planner.types import JsonSchema
+from wavewright.tools.models.cassette.errors import CassetteError
+from wavewright.tools.models.errors import PROVIDER_ERRORS, ModelFault, RequestFailed, fault_of
+from wavewright.tools.models.metering import RequestCharge, UsageTracker
+from wavewright.tools.models.responses import OutputMode, read_stream, structured_parameters, visible_text
+
+MINUTE_SECONDS = 60.0
+
+
+class RateLimiter:
+    """Lets so many through in any span of time, as early as that allows."""
+
+    def __init__(self, most: int, span: float = MINUTE_SECONDS) -> None:
+        self._starts: deque[float] = deque(maxlen=most)
+        self._max_starts = most
+        self._span = span
+        self._lock = anyio.Lock()
+
+    async def wait(self) -> None:
+        """Return when one more may begin."""
+        # A token bucket would let twice as many through in the minute after a pause, and providers count minutes.
+        async with self._lock:
+            if len(self._starts) == self._max_starts:
+                await anyio.sleep_until(self._starts[0] + self._span)
+            self._starts.append(anyio.current_time())
+
+
+class ProviderLimiter:
+    """The limits of one provider."""
+
+    def __init__(self, *, concurrency: int | None = None, pace: RateLimiter | None = None) -> None:
+        self._slots = None if concurrency is None else anyio.Semaphore(concurrency)
+        self._rate = pace
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncGenerator[None]:
+        """Wait for a place and for the pace, and give the place back at the end."""
+        if self._slots is None:
+            await self._wait_for_rate()
+            yield
+            return
+        async with self._slots:
+            await self._wait_for_rate()
+            yield
+
+    async def _wait_for_rate(self) -> None:
+        if self._rate is not None:
+            await self._rate.wait()
+
+
+# Whoever sets up logging sees the retries; nobody else finds them among a command's output, where stamina writes them
+# as soon as structlog is installed.
+stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRetryHook])
+logging.getLogger("stamina").addHandler(logging.NullHandler())
+
+FIRST_WAIT_SECONDS = 0.5
+MAX_WAIT_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and how long one model is asked."""
+
+    attempts: int
+    attempt_seconds: float
+    """Of one request; of a streamed one, until it begins to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFormat:
+    """The form that an answer should have."""
+
+    schema: JsonSchema
+    name: str
+    mode: OutputMode
+
+
+class RetryingModel(WrapperModel):
+    """A model that passes the provider's turnstile, is metered, and is asked again where that may help."""
+
+    def __init__(
+        self,
+        wrapped: Model,
+        *,
+        name: str,
+        url: str | None,
+        turnstile: ProviderLimiter,
+        meter: UsageTracker,
+        patience: RetryPolicy,
+        form: OutputFormat | None = None,
+    ) -> None:
+        super().__init__(wrapped)
+        self._name = name
+        self._url = url
+        self._limiter = turnstile
+        self._usage = meter
+        self._policy = patience
+        self._format = form
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Return an answer.
+
+        Raises:
+            Unanswered: there is none.
+        """
+        parameters = self._with_output_format(model_request_parameters)
+        settings = self._with_tool_choice(model_settings)
+        async for attempt in self._attempts():
+            with attempt:
+                return await self._request_once(messages, settings, parameters)
+        raise AssertionError("every attempt returns or raises")
+
+    def _with_output_format(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
+        """Return how this model is asked for the form: another of the chain may be asked in another way."""
+        if self._format is None:
+            return parameters
+        formed = structured_parameters(self._format.schema, self._format.name, self._format.mode)
+        return replace(formed, instruction_parts=parameters.instruction_parts)
+
+    def _with_tool_choice(self, settings: ModelSettings | None) -> ModelSettings | None:
+        """Return settings under which the model can be made to call the answer's tool.
+
+        Some cannot be while they think. Then the form goes before the thinking, unless much of it is asked for.
+        """
+        if self._format is None or self._format.mode != "tool" or self._usage.call.thinking == "high":
+            return settings
+        profile = self.wrapped.profile
+        is_either_or = profile.get("forced_tool_choice_disables_thinking", False) or not profile.get(
+            "supports_forced_tool_choice_with_thinking", True
+        )
+        if not is_either_or or not profile.get("supports_forced_tool_choice", True):
+            return settings
+        return merge_model_settings(settings, ModelSettings(thinking=False))
+
+    def _attempts(self) -> AsyncIterator[stamina.Attempt]:
+        # The call's own clock ends the waits too.
+        return stamina.retry_context(
+            on=self._retry_delay,
+            attempts=self._policy.attempts,
+            timeout=None,
+            wait_initial=FIRST_WAIT_SECONDS,
+            wait_max=MAX_WAIT_SECONDS,
+            wait_jitter=FIRST_WAIT_SECONDS,
+        ).__aiter__()
+
+    def _retry_delay(self, error: Exception) -> bool | float:
+        """Say whether to ask again, or after how many seconds."""
+        if not isinstance(error, RequestFailed) or not error.fault.is_retryable:
+            return False
+        wait = error.fault.retry_after
+        if wait is None:
+            return True
+        # Whoever asks us to wait for longer than we may has given the answer for this call.
+        return max(wait, 0.0) if wait < self._usage.seconds_left() else False
+
+    async def _request_once(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        async with self._limiter.slot(), self._usage.request(self._name, self._url) as tally:
+            try:
+                response = await self._send(messages, settings, parameters)
+                self._usage.record_response(tally, response)
+                self._require_usable(response)
+            except RequestFailed as error:
+                self._usage.record_failure(tally, error.fault)
+                raise
+            except CassetteError as error:
+                # No fault of a model's: it is for whoever keeps the cassette, and no fallback hides it.
+                self._usage.record_failure(tally, ModelFault("denied", error.message, is_free=True))
+                raise
+            except TimeoutError as error:
+                seconds = self._policy.attempt_seconds
+                fault = ModelFault(
+                    "timeout",
+                    f"{self._name} did not answer in {seconds:g} s",
+                    hint="raise models.attempt_seconds in wavewright.yaml, or choose a faster model",
+                    is_retryable=True,
+                )
+                raise self._request_failed(tally, fault) from error
+            except PROVIDER_ERRORS as error:
+                raise self._request_failed(
+                    tally, fault_of(error, self._name, self._usage.sent_text)
+                ) from error
+            return response
+
+    def _request_failed(self, tally: RequestCharge, fault: ModelFault) -> RequestFailed:
+        self._usage.record_failure(tally, fault)
+        return RequestFailed(fault)
+
+    async def _send(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        on_text = self._usage.on_text
+        with anyio.fail_after(self._policy.attempt_seconds) as clock:
+            if on_text is None:
+                return await self.wrapped.request(messages, settings, parameters)
+
+            def begun() -> None:
+                # From here on only the call's own clock counts: a long answer is not a late one.
+                clock.deadline = math.inf
+
+            answer_tool = None if self._format is None else self._format.name
+            async with self.wrapped.request_stream(messages, settings, parameters) as stream:
+                response, is_whole = await read_stream(stream, answer_tool, on_text, begun)
+                self._usage.is_cut = not is_whole
+                return response
+
+    def _require_usable(self, response: ModelResponse) -> None:
+        if response.finish_reason == "content_filter":
+            raise RequestFailed(ModelFault("refused", f"{self._name} refused to answer"))
+        has_call = any(isinstance(part, ToolCallPart) for part in response.parts)
+        if response.finish_reason == "error":
+            raise RequestFailed(
+                ModelFault("bad_answer", f"{self._name} ended its answer in an error", is_retryable=True)
+            )
+        if not has_call and not visible_text(response).strip() and response.finish_reason != "length":
+            raise RequestFailed(ModelFault("bad_answer", f"{self._name} answered nothing", is_retryable=True))

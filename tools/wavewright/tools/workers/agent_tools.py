@@ -1,0 +1,289 @@
+"""Tools in the hands of an agent: what it may call, what it is shown of what comes back, and what is kept.
+
+A *handle* is the name of an output that was collected, `@call_1`. The model is shown an output once and cut short; it
+passes the whole of it to the next tool by its handle, so that large data never goes through the model again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio
+
+from wavewright.planner.language.goals import AvailableTool
+from wavewright.planner.language.hashing import step_key
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.ports.model_port import NULL_REPLAY_CACHE, LoopTool, LoopToolError, ReplayCache
+from wavewright.planner.schemas.validation import validator_of
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepKey
+from wavewright.tools.functions.tool import AgentToolCall, Tool, ToolCall, ToolError
+from wavewright.tools.workers.agent import AgentConcurrency, AgentLimits
+from wavewright.tools.workers.long_inputs import prompt_size, shorten
+from wavewright.tools.workers.specs import properties
+
+_HANDLE = re.compile(r"@(call_[0-9]+)((?:/[^/]*)*)")
+_HANDLE_PATTERN = r"^@call_[0-9]+(/.*)?$"
+_SCALARS = {"string", "number", "integer", "boolean", "null"}
+_MAX_MISFITS = 5
+
+
+@dataclass(slots=True)
+class AgentCalls:
+    """Makes the calls of one agent and keeps what came of them."""
+
+    tools: Mapping[str, Tool]
+    """Those that the agent may call, and no other."""
+    limits: AgentLimits
+    goal_tools: Mapping[str, AvailableTool]
+    """What the goal says of its tools."""
+    call: ToolCall
+    """The agent's own."""
+    concurrency: AgentConcurrency
+    memory: ReplayCache = NULL_REPLAY_CACHE
+    """What the run's agents were given before it was interrupted."""
+    records: list[JsonObject] = field(default_factory=list[JsonObject])
+    collected: JsonObject = field(default_factory=dict[str, Json])
+    _count: int = 0
+    """Calls that were made, those under way included."""
+    _handles: dict[StepKey, str] = field(default_factory=dict[StepKey, str])
+    _running: dict[StepKey, anyio.Event] = field(default_factory=dict[StepKey, anyio.Event])
+
+    def loop_tools(self) -> list[LoopTool]:
+        """Return the tools as the model is given them."""
+        return [
+            LoopTool(
+                name,
+                self._description(name, tool.signature),
+                _open_to_handles(tool.signature.input_schema),
+                partial(self.call_tool, name),
+            )
+            for name, tool in self.tools.items()
+        ]
+
+    def _description(self, name: str, signature: ToolSignature) -> str:
+        """Return what the goal says of a tool, or else what the tool says of itself."""
+        said = self.goal_tools.get(name)
+        own = said.description if said is not None else None
+        return own or signature.description.partition("\n")[0] or name
+
+    async def call_tool(self, name: str, params: JsonObject) -> Json:
+        """Make a call and return what the model is shown of its output.
+
+        Raises:
+            LoopToolError: it is not allowed, its parameters do not fit, or it failed.
+        """
+        started = time.monotonic()
+        tool = self.tools.get(name)
+        if tool is None:
+            raise self._refusal(name, params, f"there is no tool {name!r}; there are {', '.join(self.tools)}")
+        whole = self._resolve_handles(name, params)
+        misfits = validator_of(tool.signature.input_schema).violations(whole)
+        if misfits:
+            told = "; ".join(
+                f"{misfit.pointer or 'they'} {misfit.message}" for misfit in misfits[:_MAX_MISFITS]
+            )
+            raise self._refusal(name, params, f"the parameters do not fit: {told}")
+        request = self._request(name, tool.signature, whole)
+        while request.key in self._running:
+            await self._running[request.key].wait()
+        if request.key in self._handles:
+            handle = self._handles[request.key]
+            self._record(name, params, "ok", 0.0, f"the same call as {handle}")
+            return self._view(handle)
+        if self._count >= self.limits.tool_calls:
+            raise self._refusal(name, params, f"all {self.limits.tool_calls} calls are made: answer now")
+        self._count += 1
+        ended = self._running[request.key] = anyio.Event()
+        try:
+            output = await self._replayed_output(tool, request)
+        except LoopToolError as error:
+            self._record(name, params, "failed", time.monotonic() - started, str(error))
+            raise
+        except anyio.get_cancelled_exc_class():
+            self._record(name, params, "failed", time.monotonic() - started, "the agent's time was up")
+            raise
+        finally:
+            del self._running[request.key]
+            ended.set()
+        handle = self._record(name, params, "ok", time.monotonic() - started)
+        self.collected[handle] = output
+        self._handles[request.key] = handle
+        return self._view(handle)
+
+    async def _replayed_output(self, tool: Tool, request: ToolCall) -> Json:
+        """Return what the call gave before the run was interrupted, or make it and keep what it gives.
+
+        Raises:
+            LoopToolError: it failed, then or now.
+        """
+        key = f"tool {request.step}[{'' if request.index is None else request.index}] {request.key}"
+        kept = self.memory.get(request.run, key)
+        if kept is None:
+            async with self.concurrency.tool_limiter(tool.signature), self.concurrency.total:
+                kept = await _call_outcome(tool, request)
+            await self.memory.put(request.run, key, kept)
+        if "error" in kept:
+            raise LoopToolError(str(kept["error"]))
+        return kept["output"]
+
+    def views(self) -> JsonObject:
+        """Return what the model is shown of everything collected so far."""
+        return {handle: self._view(handle) for handle in self.collected}
+
+    def _view(self, handle: str) -> Json:
+        output = self.collected[handle]
+        size = prompt_size(output)
+        if size <= self.limits.view_chars:
+            return {"handle": f"@{handle}", "output": output}
+        return {
+            "handle": f"@{handle}",
+            "shortened": f"from {size:,} characters; pass the handle on where a tool needs all of it",
+            "output": shorten(output, self.limits.view_chars),
+        }
+
+    def _request(self, name: str, signature: ToolSignature, params: JsonObject) -> ToolCall:
+        call = self.call
+        said = self.goal_tools.get(name)
+        config = None if said is None else said.config
+        key = step_key(
+            signature,
+            params,
+            config=config,
+            now=call.now.timestamp(),
+            run=call.run,
+            step=call.step,
+            index=call.index,
+        )
+        return ToolCall(
+            run=call.run,
+            step=call.step,
+            tool=name,
+            params=params,
+            key=key,
+            now=call.now,
+            index=call.index,
+            worker_type=None if said is None else said.worker_type,
+            config=config,
+            job=call.job,
+            budget=call.budget,
+            emit=call.emit,
+        )
+
+    def _resolve_handles(self, name: str, params: JsonObject) -> JsonObject:
+        """Return parameters with the outputs that their handles stand for."""
+        try:
+            return {key: self._resolve_value(value) for key, value in params.items()}
+        except KeyError as error:
+            known = ", ".join(f"@{handle}" for handle in self.collected) or "none yet"
+            raise self._refusal(
+                name, params, f"nothing is called {error.args[0]}; there are {known}"
+            ) from error
+
+    def _resolve_value(self, value: Json) -> Json:
+        if isinstance(value, list):
+            return [self._resolve_value(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self._resolve_value(item) for key, item in value.items()}
+        match = _HANDLE.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            return value
+        found: Json = self.collected.get(match[1])
+        if match[1] not in self.collected:
+            raise KeyError(value)
+        for part in match[2].split("/")[1:]:
+            if isinstance(found, dict) and part in found:
+                found = found[part]
+            elif isinstance(found, list) and part.isdecimal() and int(part) < len(found):
+                found = found[int(part)]
+            else:
+                raise KeyError(value)
+        # A tool may change its parameters, and must not change what was collected.
+        own: Json = json.loads(json.dumps(found))
+        return own
+
+    def _refusal(self, name: str, params: JsonObject, message: str) -> LoopToolError:
+        self.call.emit(AgentToolCall(name, params, "refused", 0.0, message))
+        self.records.append(
+            _call_entry(f"call_{len(self.records) + 1}", name, params, "refused", 0.0, message)
+        )
+        return LoopToolError(message)
+
+    def _record(self, name: str, params: JsonObject, status: str, seconds: float, message: str = "") -> str:
+        handle = f"call_{len(self.records) + 1}"
+        self.call.emit(AgentToolCall(name, params, "ok" if status == "ok" else "failed", seconds, message))
+        self.records.append(_call_entry(handle, name, params, status, seconds, message))
+        return handle
+
+
+async def _call_outcome(tool: Tool, request: ToolCall) -> JsonObject:
+    try:
+        return {"output": await _checked_output(tool, request)}
+    except LoopToolError as error:
+        return {"error": str(error)}
+
+
+async def _checked_output(tool: Tool, request: ToolCall) -> Json:
+    """Call a tool under its own clock and return its output as JSON that fits its schema.
+
+    Raises:
+        LoopToolError: it failed, in words for the model.
+    """
+    signature = tool.signature
+    try:
+        with anyio.fail_after(signature.timeout):
+            output = await tool.call(request)
+    except TimeoutError as error:
+        raise LoopToolError(f"{signature.name} gave no answer within {signature.timeout:g} s") from error
+    except ToolError as error:
+        raise LoopToolError(f"{error}; {error.hint}" if error.hint else str(error)) from error
+    except Exception as error:  # the call of a tool: a failure is told to the model
+        raise LoopToolError(f"{type(error).__name__}: {error}") from error
+    try:
+        clean: Json = json.loads(json.dumps(output, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise LoopToolError(f"{signature.name} gave no JSON: {error}") from error
+    misfits = validator_of(signature.output_schema).violations(clean)
+    if misfits:
+        raise LoopToolError(f"{signature.name} gave an output that does not fit: {misfits[0].message}")
+    return clean
+
+
+def _call_entry(
+    handle: str, tool: str, params: JsonObject, status: str, seconds: float, message: str
+) -> JsonObject:
+    entry: JsonObject = {"id": handle, "tool": tool, "params": params, "status": status}
+    entry["seconds"] = round(seconds, 3)
+    return {**entry, "message": message} if message else entry
+
+
+def _open_to_handles(schema: JsonSchema) -> JsonSchema:
+    """Let lists and objects among the parameters be given by a handle too."""
+    return {
+        **schema,
+        "properties": {
+            name: member if not isinstance(member, dict) or _is_scalar(member) else _or_handle(member)
+            for name, member in properties(schema).items()
+        },
+    }
+
+
+def _is_scalar(schema: JsonSchema) -> bool:
+    kind = schema.get("type")
+    kinds = kind if isinstance(kind, list) else [kind]
+    return "enum" in schema or all(one in _SCALARS for one in kinds)
+
+
+def _or_handle(schema: JsonSchema) -> JsonSchema:
+    handle: JsonSchema = {
+        "type": "string",
+        "pattern": _HANDLE_PATTERN,
+        "description": "The handle of an output.",
+    }
+    described = schema.get("description")
+    either: JsonSchema = {"anyOf": [schema, handle]}
+    return {**either, "description": described} if described is not None else either

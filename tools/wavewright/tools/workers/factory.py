@@ -1,0 +1,170 @@
+"""Turn the declaration of a worker into a tool.
+
+A worker's signature is known without a model, so plans over workers are checked, listed and dry-run where none is
+configured. Its version is a hash of all that decides what it is asked, prompts included: a changed prompt is another
+tool, and nothing that the old one made is taken for its work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import cast
+
+from pydantic import ValidationError
+
+from wavewright.planner.diagnostics.suggestions import did_you_mean
+from wavewright.planner.language.hashing import canonical_json
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.types import Json, JsonSchema
+from wavewright.prompts import Prompts
+from wavewright.prompts.templates import SUFFIX
+from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.registry import check_freshness_field
+from wavewright.tools.functions.tool import Tool, ToolCall
+from wavewright.tools.workers.services import Services
+from wavewright.tools.workers.specs import Worker, WorkerSpec, properties
+
+_DECLARATION_HINT = "mend its declaration; `wavewright schema worker` says what it may hold"
+_SHIPPED_PREFIX = "shipped/"
+_INCLUDE_TAG = re.compile(r"""\{%-?\s*(?:include|extends|import|from)\s+["']([^"']+)["']""")
+_SHARED_PROMPTS = ("workers/instructions", "workers/repair")
+
+
+def make_worker(worker: Worker, services: Services) -> Tool:
+    """Return a worker as a tool.
+
+    A worker with a draft is that draft's tool, unchanged, where no model is configured.
+
+    Raises:
+        ToolDefinitionError: the declaration lacks its prompt or its output schema; with the mend.
+    """
+    if worker.draft is not None and not services.has_model:
+        return worker.draft
+    spec = _complete_spec(worker)
+    if spec.freshness_field is not None:
+        check_freshness_field(spec.name, spec.freshness_field, spec.output_schema)
+    signature = ToolSignature(
+        name=spec.name,
+        description=spec.description,
+        input_schema=spec.input_schema,
+        output_schema=spec.output_schema,
+        effects=frozenset({"read", "egress"}),
+        idempotent=True,
+        version=_version(worker, spec, services.prompts),
+        tags=spec.tags,
+        expected_seconds=spec.expected_seconds,
+        expected_tokens=(
+            services.answer_tokens(spec.token_share) if spec.expected_tokens is None else spec.expected_tokens
+        ),
+        timeout=spec.timeout,
+        retry=spec.retry,
+        concurrency=spec.concurrency,
+        max_items=spec.max_items,
+        freshness_field=spec.freshness_field,
+        cache_for=spec.cache_for,
+        untrusted_output=True,
+        needs_approval=spec.needs_approval,
+    )
+    return Tool(signature, partial(_run_worker, worker, spec, services))
+
+
+async def _run_worker(worker: Worker, spec: WorkerSpec, services: Services, call: ToolCall) -> Json:
+    # What runs a worker is loaded when one runs, not when tools are listed.
+    from wavewright.tools.workers.run import WorkerRun
+
+    return await WorkerRun(worker, spec, services, call).run()
+
+
+def _complete_spec(worker: Worker) -> WorkerSpec:
+    """Return the declaration with the draft's schemas where it has none of its own."""
+    spec = worker.spec
+    changes: dict[str, JsonSchema] = {}
+    if worker.draft is not None:
+        of_code = worker.draft.signature
+        if not spec.inputs:
+            changes["input_schema"] = of_code.input_schema
+        changes["output_schema"] = _with_fields(of_code.output_schema, spec.output_schema)
+    output = changes.get("output_schema", spec.output_schema)
+    if output.get("type") != "object":
+        raise ToolDefinitionError(
+            f"{_worker_label(worker)}: 'output_schema' must say `type: object`",
+            hint="name the fields of its output, such as {type: object, properties: {answer: {type: string}}}",
+        )
+    try:
+        completed = WorkerSpec.model_validate({**dict(spec), **changes})
+    except ValidationError as error:
+        told = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise ToolDefinitionError(f"{_worker_label(worker)}: {told}", hint=_DECLARATION_HINT) from error
+    fault = replace(worker, spec=completed).missing_code()
+    if fault is not None:
+        raise ToolDefinitionError(f"{_worker_label(worker)}: {fault}", hint=_DECLARATION_HINT)
+    return completed
+
+
+def _worker_label(worker: Worker) -> str:
+    """Return a worker's name for an error, with the file that declares it."""
+    name = f"worker {worker.spec.name!r}"
+    return name if worker.file is None else f"{worker.file}: {name}"
+
+
+def _with_fields(base: JsonSchema, more: JsonSchema) -> JsonSchema:
+    """Return the draft's schema with fields that only the model brings; none of them is required."""
+    return (
+        cast("JsonSchema", {**base, "properties": {**properties(base), **properties(more)}}) if more else base
+    )
+
+
+def _version(worker: Worker, spec: WorkerSpec, prompts: Prompts) -> str:
+    said = spec.model_dump(mode="json", exclude_defaults=True, exclude={"tags"})
+    of_code = None if worker.draft is None else worker.draft.signature.version
+    declared: Json = [said, *sorted(spec.tags), of_code]
+    return declaration_version(_worker_label(worker), declared, (spec.prompt, *_SHARED_PROMPTS), prompts)
+
+
+def declaration_version(user: str, said: Json, used: Sequence[str], prompts: Prompts) -> str:
+    """Return a short hash of a declaration and of the prompts that it uses, with those that they include.
+
+    `user` is what the prompts belong to, in the words of an error.
+
+    Raises:
+        ToolDefinitionError: there is no such prompt, or it cannot be read.
+    """
+    digest = hashlib.sha256(canonical_json(said))
+    texts: dict[str, bytes] = {}
+    for prompt in used:
+        if prompts.file_of(prompt) is None:
+            near = did_you_mean(prompt, prompts.names())
+            looked = ", ".join(str(folder) for folder in prompts.folders)
+            raise ToolDefinitionError(
+                f"{user}: there is no prompt {prompt!r}",
+                hint=near or f"write {prompt}{SUFFIX} in one of {looked}",
+            )
+        try:
+            _add_texts(prompt, prompts, texts)
+        except OSError as error:
+            raise ToolDefinitionError(
+                f"{user}: the prompt {prompt!r} cannot be read: {error.strerror}",
+                hint=f"look at {prompts.file_of(prompt)}",
+            ) from error
+    for text in texts.values():
+        digest.update(b"\0" + text)
+    return digest.hexdigest()[:12]
+
+
+def _add_texts(prompt: str, prompts: Prompts, texts: dict[str, bytes]) -> None:
+    """Add the text of a prompt and of all that it includes; what is not there is told when it is rendered."""
+    is_shipped = prompt.startswith(_SHIPPED_PREFIX)
+    file = (
+        prompts.folders[-1] / (prompt.removeprefix(_SHIPPED_PREFIX) + SUFFIX)
+        if is_shipped
+        else prompts.file_of(prompt)
+    )
+    if prompt in texts or file is None or not file.is_file():
+        return
+    texts[prompt] = file.read_bytes()
+    for included in _INCLUDE_TAG.findall(texts[prompt].decode(errors="replace")):
+        _add_texts(included.removesuffix(SUFFIX), prompts, texts)

@@ -1,0 +1,243 @@
+"""Inputs that are longer than a model is to read at once, made shorter without losing their form.
+
+A *shortened* value is still of the same structure: long texts lose their middle, long lists their middle items, and a
+mark says how much is missing. Nothing is ever left out in silence: each input that lost something has a note.
+
+Summaries of long texts: by a model in parts, and the unchanged text where no model can.
+
+The same worker is the tool `summarize_content` and what other workers use for inputs that are too long for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from wavewright.planner.types import Json, JsonObject
+from wavewright.prompts import prompt_json
+from wavewright.tools.functions.tool import ToolCall
+from wavewright.tools.workers.services import Services
+from wavewright.tools.workers.specs import AnswerToFinish, Worker, WorkerSpec
+
+_MIN_TEXT = 40
+_MIN_ITEMS = 2
+_OMITTED_FIELDS = "…"
+
+
+def prompt_size(value: Json) -> int:
+    """Return how many characters a value takes in a prompt."""
+    return len(prompt_json(value))
+
+
+def shorten_inputs(inputs: JsonObject, limit: int) -> tuple[JsonObject, tuple[str, ...]]:
+    """Return inputs of `limit` characters together at most, and a note for each that was shortened."""
+    sizes = {name: prompt_size(value) for name, value in inputs.items()}
+    rooms = allot_chars(sizes, limit)
+    shorter = dict(inputs)
+    notes: list[str] = []
+    for name, size in sizes.items():
+        if size > rooms[name]:
+            shorter[name] = shorten(inputs[name], rooms[name])
+            notes.append(shortened_note(name, inputs[name], shorter[name]))
+    return shorter, tuple(notes)
+
+
+def shortened_note(name: str, value: Json, shorter: Json) -> str:
+    """Return the note of an input that lost something."""
+    return (
+        f"{name!r} was shortened from {prompt_size(value):,} to {prompt_size(shorter):,} characters; "
+        "marks with '…' say what was left out"
+    )
+
+
+def allot_chars(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
+    """Share characters out: what is small stays whole, and what is long shares the rest evenly."""
+    rooms: dict[str, int] = {}
+    left = limit
+    for place, (name, size) in enumerate(sorted(sizes.items(), key=lambda item: (item[1], item[0]))):
+        rooms[name] = min(size, max(1, left // (len(sizes) - place)))
+        left -= rooms[name]
+    return rooms
+
+
+def shorten(value: Json, limit: int) -> Json:
+    """Return a value of `limit` characters at most, or as near to that as a mark of what is missing allows."""
+    if prompt_size(value) <= limit:
+        return value
+    if isinstance(value, str):
+        return cut_text(value, limit - 2)
+    longest, most = limit, 1024
+    while longest > _MIN_TEXT or most > _MIN_ITEMS:
+        candidate = _bounded(value, longest, most)
+        if prompt_size(candidate) <= limit:
+            return candidate
+        longest, most = max(_MIN_TEXT, longest // 2), max(_MIN_ITEMS, most // 2)
+    candidate = _bounded(value, _MIN_TEXT, _MIN_ITEMS)
+    return candidate if prompt_size(candidate) <= limit else cut_text(prompt_json(candidate), limit - 2)
+
+
+def cut_text(text: str, limit: int) -> str:
+    """Return a text without its middle, the beginning being worth more than the end."""
+    if prompt_size(text) - 2 <= limit:
+        return text
+    kept = max(0, limit - 40)
+    while kept > 0:
+        shorter = _without_middle(text, kept)
+        over = prompt_size(shorter) - 2 - limit
+        if over <= 0:
+            return shorter
+        # What a prompt writes as an escape takes up to twelve characters.
+        kept -= max(1, over // 6)
+    return f"… [{len(text):,} characters left out]"
+
+
+def split_text(text: str, limit: int) -> tuple[str, ...]:
+    """Cut a text into parts of `limit` characters at most, between paragraphs, lines or words where it can be."""
+    parts: list[str] = []
+    start = 0
+    while len(text) - start > limit:
+        end = _break_before(text, start, start + limit)
+        parts.append(text[start:end])
+        start = end
+    parts.append(text[start:])
+    return tuple(part for part in parts if part.strip())
+
+
+def _break_before(text: str, start: int, end: int) -> int:
+    """Return where to cut: behind the last paragraph, line, sentence or word of the stretch's second half."""
+    middle = start + (end - start) // 2
+    for mark in ("\n\n", "\n", ". ", " "):
+        found = text.rfind(mark, middle, end)
+        if found >= 0:
+            return found + len(mark)
+    return end
+
+
+def _without_middle(text: str, kept: int) -> str:
+    head = kept * 7 // 10
+    tail = kept - head
+    gone = len(text) - kept
+    return f"{text[:head]} … [{gone:,} characters left out] … {text[len(text) - tail :] if tail else ''}"
+
+
+def _bounded(value: Json, longest: int, most: int) -> Json:
+    """Return a value whose texts and lists are within two bounds."""
+    if isinstance(value, str):
+        return cut_text(value, longest)
+    if isinstance(value, list):
+        return _bounded_items(value, longest, most)
+    if isinstance(value, dict):
+        kept = list(value.items())[:most]
+        shorter: JsonObject = {name: _bounded(member, longest, most) for name, member in kept}
+        if len(value) > most:
+            shorter[_OMITTED_FIELDS] = f"{len(value) - most:,} members left out"
+        return shorter
+    return value
+
+
+def _bounded_items(items: Sequence[Json], longest: int, most: int) -> Json:
+    if len(items) <= most:
+        return [_bounded(item, longest, most) for item in items]
+    head = (most * 2 + 2) // 3
+    tail = most - head
+    mark: Json = f"… {len(items) - most:,} items left out …"
+    ends = [*items[:head], mark, *(items[len(items) - tail :] if tail else ())]
+    return [_bounded(item, longest, most) for item in ends]
+
+
+UNCHANGED = "unchanged"
+PART_CHARS = 300_000
+"""Texts above this are summarised in parts: what models read at once with room to spare."""
+
+SUMMARIZER_SPEC = WorkerSpec(
+    name="summarize_content",
+    description="Summarise a long text; gives the text unchanged where no model can summarise it.",
+    prompt="text/summarize_content",
+    input_schema={
+        "type": "object",
+        "required": ["content"],
+        "additionalProperties": False,
+        "properties": {
+            "content": {"type": "string", "minLength": 1, "description": "The text."},
+            "focus": {"type": ["string", "null"], "description": "What the summary should dwell on."},
+            "max_words": {
+                "type": ["integer", "null"],
+                "minimum": 10,
+                "maximum": 10_000,
+                "description": "About how long it may be, in words, for each part of the text.",
+            },
+        },
+    },
+    output_schema={
+        "type": "object",
+        "required": ["summary", "method", "source_chars"],
+        "additionalProperties": False,
+        "properties": {
+            "summary": {"type": "string", "description": "The summary, or the text where `method` says so."},
+            "method": {
+                "enum": ["agent", UNCHANGED],
+                "description": "Who wrote the summary: a model, or nobody.",
+            },
+            "source_chars": {"type": "integer", "description": "Length of the text, in characters."},
+        },
+    },
+    token_share=0.25,
+    max_input_chars=PART_CHARS,
+    longer_inputs="parts",
+    parts_of="content",
+    text_field="summary",
+    methods={"generated": UNCHANGED},
+    stream=True,
+    tags=frozenset({"text"}),
+    expected_seconds=20.0,
+)
+
+
+def _finish_summary(found: AnswerToFinish) -> Json:
+    return {"summary": found.answer, "source_chars": len(str(found.params["content"]))}
+
+
+def _unchanged_text(params: JsonObject) -> Json:
+    text = str(params["content"])
+    return {"summary": text, "source_chars": len(text)}
+
+
+def summarizer() -> Worker:
+    """Return the worker that summarises."""
+    return Worker(SUMMARIZER_SPEC, generate=_unchanged_text, finish=_finish_summary)
+
+
+async def summarize_inputs(
+    inputs: JsonObject, spec: WorkerSpec, services: Services, call: ToolCall
+) -> tuple[JsonObject, tuple[str, ...]]:
+    """Return inputs whose long texts are summaries and whose other long values are shortened, with a note for each.
+
+    A text that no model could summarise stays unchanged: it may be too long then, but nothing of it is lost.
+    """
+    from wavewright.tools.workers.factory import make_worker
+
+    rooms = allot_chars({name: prompt_size(value) for name, value in inputs.items()}, spec.max_input_chars)
+    summarize = partial(replace, call, tool=SUMMARIZER_SPEC.name)
+    quiet = Worker(
+        SUMMARIZER_SPEC.model_copy(update={"stream": False}), generate=_unchanged_text, finish=_finish_summary
+    )
+    tool = make_worker(quiet, services)
+    shorter = dict(inputs)
+    notes: list[str] = []
+    for name, value in inputs.items():
+        if prompt_size(value) <= rooms[name]:
+            continue
+        if not isinstance(value, str):
+            shorter[name] = shorten(value, rooms[name])
+            notes.append(shortened_note(name, value, shorter[name]))
+            continue
+        output = await tool.call(summarize(params={"content": value}))
+        assert isinstance(output, dict)
+        shorter[name] = output["summary"]
+        notes.append(
+            f"{name!r} is {len(value):,} characters long and could not be summarised: it is given whole"
+            if output["method"] == UNCHANGED
+            else f"{name!r} is a summary of a text of {len(value):,} characters"
+        )
+    return shorter, tuple(notes)

@@ -1,0 +1,323 @@
+"""One call of a worker: the rungs of its ladder, and what each makes of the parameters.
+
+The rungs are `agent` (a model, under a clock that fits the question), `suggested` (an answer found among the words of
+one that was not accepted), `generated` (code alone) and `forced` (the smallest valid result, which says that it is
+one). Which of them a worker has, its declaration says; where none gives anything the step fails with the mend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import anyio
+import anyio.to_thread
+
+from wavewright.planner.ports.fallback_ladder import (
+    FallbackFailure,
+    FallbackResult,
+    FallbackStrategy,
+    Rung,
+    RungTimeout,
+    run_ladder,
+    rung_timeout,
+)
+from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelClient, ModelError
+from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.prompts import PromptError, data_block
+from wavewright.tools.functions.tool import TextChunk, ToolCall, ToolError
+from wavewright.tools.workers import services as faults
+from wavewright.tools.workers.conversation import Deadline, WorkerConversation, misfit_texts, read_answer
+from wavewright.tools.workers.long_inputs import prompt_size, shorten_inputs, split_text
+from wavewright.tools.workers.services import MODEL_HINT, WORKER_LADDER, Services
+from wavewright.tools.workers.specs import (
+    AnswerRefused,
+    AnswerToFinish,
+    Worker,
+    WorkerRung,
+    WorkerSpec,
+    only_fields,
+    without_method,
+)
+
+_MAX_PARALLEL_PARTS = 4
+_CLOCK = RungTimeout()
+
+
+@dataclass(slots=True)
+class WorkerRun:
+    """One call of one worker; `spec` has every schema that the declaration left to the draft."""
+
+    worker: Worker
+    spec: WorkerSpec
+    services: Services
+    call: ToolCall
+    draft: JsonObject = field(default_factory=dict[str, Json])
+    model_answers: list[ModelAnswer] = field(default_factory=list[ModelAnswer])
+    error: ModelError | None = None
+
+    async def run(self) -> Json:
+        """Return the output of the first rung that gives one.
+
+        Raises:
+            ToolError: none does; with what would mend that.
+        """
+        if self.worker.draft is not None:
+            drafted = await self.worker.draft.call(self.call)
+            if self.services.models is None or not isinstance(drafted, dict):
+                return drafted
+            self.draft = drafted
+        landing: FallbackResult[JsonObject] = await run_ladder(
+            self.services.ladder(WORKER_LADDER),
+            self._rung_functions(),
+            label=f"{WORKER_LADDER} {self.spec.name}",
+            on_rung=self.call.emit,
+        )
+        if landing.value is None:
+            mend = faults.STRONGER_MODEL_HINT if self.services.models is not None else MODEL_HINT
+            raise faults.ladder_tool_error(landing.records, self.spec.name, self.error, mend)
+        return landing.value
+
+    def _rung_functions(self) -> dict[str, FallbackStrategy[JsonObject]]:
+        ways: dict[str, FallbackStrategy[JsonObject]] = {}
+        if self.services.models is not None:
+            ways["agent"] = self._agent
+            if self.spec.text_field is None:
+                ways["suggested"] = self._suggested
+        if self.worker.draft is not None or self.worker.generate is not None:
+            ways["generated"] = self._generated
+        if self.spec.forced is not None:
+            ways["forced"] = self._forced
+        return ways
+
+    async def _agent(self, rung: Rung) -> JsonObject | FallbackFailure:
+        models = self.services.models
+        assert models is not None
+        try:
+            inputs, notes = await self._shown_inputs(models)
+            prompts = self._calls(inputs, notes, self.spec.max_input_chars)
+            ending = await self._model_deadline(models, rung, sum(len(call.prompt) for call in prompts))
+        except ModelError as error:
+            self.error = error
+            return FallbackFailure(str(error))
+        except PromptError as error:
+            raise ToolError(f"{self.spec.name!r}: {error}", hint=error.hint) from error
+        answers = rung.tries if self.spec.repairs is None else 1 + self.spec.repairs
+        outcome = await self._ask_all(models, prompts, ending, answers)
+        if self.error is None or self.error.kind != "over_context" or self.spec.longer_inputs == "refuse":
+            return outcome
+        self.error = None
+        return await self._ask_all(models, self._smaller_calls(inputs, notes), ending, answers)
+
+    def _smaller_calls(self, inputs: JsonObject, notes: tuple[str, ...]) -> list[ModelCall]:
+        """Return the question with half of the input, or in parts of half the size; a model is told what is missing."""
+        most = min(self.spec.max_input_chars, sum(map(prompt_size, inputs.values()))) // 2
+        if self.spec.longer_inputs == "parts":
+            return self._calls(inputs, notes, most)
+        less, left_out = shorten_inputs(inputs, most)
+        return self._calls(less, (*notes, *left_out), most)
+
+    async def _ask_all(
+        self, models: ModelClient, calls: Sequence[ModelCall], ending: Deadline, answers: int
+    ) -> JsonObject | FallbackFailure:
+        """Ask for each part of the input, several at once, and join what comes back."""
+        results: list[JsonObject | FallbackFailure] = [FallbackFailure("it was not asked") for _ in calls]
+        at_once = anyio.CapacityLimiter(_MAX_PARALLEL_PARTS)
+        streams = self.spec.stream and len(calls) == 1
+        emit = self.call.emit
+
+        async def ask(place: int) -> None:
+            conversation = WorkerConversation(
+                models,
+                self.services.prompts,
+                self._output,
+                answers,
+                on_use=emit,
+                on_text=(lambda text: emit(TextChunk(text))) if streams else None,
+            )
+            async with at_once:
+                results[place] = await conversation.run(calls[place], ending)
+            self.model_answers += conversation.model_answers
+            self.error = self.error or conversation.error
+
+        if len(calls) == 1:
+            await ask(0)
+        else:
+            async with anyio.create_task_group() as group:
+                for place in range(len(calls)):
+                    group.start_soon(ask, place)
+        outputs: list[JsonObject] = []
+        for result in results:
+            if isinstance(result, FallbackFailure):
+                return result
+            outputs.append(result)
+        return self._join_outputs(outputs)
+
+    async def _suggested(self, rung: Rung) -> JsonObject | FallbackFailure:
+        """Return what an answer holds among its words; the last such value of the latest answer counts."""
+        del rung
+        if not self.model_answers:
+            return FallbackFailure("no model has said anything")
+        schema = self._answer_schema()
+        assert schema is not None
+        for answer in reversed(self.model_answers):
+            for value in reversed(read_answer(answer).values):
+                if not misfit_texts(value, schema):
+                    try:
+                        return {**self._output(value, True), **self.spec.method_of("suggested")}
+                    except AnswerRefused:
+                        continue
+        return FallbackFailure("nothing among the model's words fits")
+
+    async def _generated(self, rung: Rung) -> JsonObject | FallbackFailure:
+        del rung
+        if self.worker.draft is not None:
+            return self.draft
+        assert self.worker.generate is not None
+        made = await anyio.to_thread.run_sync(self.worker.generate, self.call.params)
+        return made if isinstance(made, FallbackFailure) else self._valid_output(made, "generated")
+
+    async def _forced(self, rung: Rung) -> JsonObject | FallbackFailure:
+        del rung
+        return self._valid_output(self.spec.forced, "forced")
+
+    def _valid_output(self, made: Json, rung: WorkerRung) -> JsonObject | FallbackFailure:
+        """Return what code made with the word for how, where it fits the output schema."""
+        if not isinstance(made, dict):
+            return FallbackFailure("it is no object")
+        output = {**made, **self.spec.method_of(rung)}
+        misfits = misfit_texts(output, self.spec.output_schema)
+        return FallbackFailure(misfits[0]) if misfits else output
+
+    def _output(self, answer: Json, is_last: bool) -> JsonObject:  # noqa: FBT001 - the shape of `Accept`
+        """Turn an answer into the output.
+
+        Raises:
+            AnswerRefused: it cannot be one.
+        """
+        output: Json
+        if self.worker.finish is not None:
+            output = self.worker.finish(AnswerToFinish(self.call.params, answer, self.draft, is_last))
+        elif self.spec.text_field is not None:
+            output = {self.spec.text_field: answer}
+        elif self.spec.writes and isinstance(answer, dict):
+            output = {**self.draft, **{name: answer[name] for name in self.spec.writes if name in answer}}
+        else:
+            output = answer
+        if not isinstance(output, dict):
+            raise AnswerRefused(["it is no object"])
+        output = {**output, **self.spec.method_of("agent")}
+        misfits = misfit_texts(output, self.spec.output_schema)
+        if misfits:
+            raise AnswerRefused(misfits)
+        return output
+
+    def _join_outputs(self, outputs: Sequence[JsonObject]) -> JsonObject | FallbackFailure:
+        if len(outputs) == 1:
+            return outputs[0]
+        if self.worker.join is not None:
+            return self._valid_output(self.worker.join(outputs), "agent")
+        name = self.spec.text_field
+        assert name is not None
+        return {**outputs[0], name: "\n\n".join(str(output[name]) for output in outputs)}
+
+    async def _shown_inputs(self, models: ModelClient) -> tuple[JsonObject, tuple[str, ...]]:
+        """Return what the model is shown, made short enough, with a note of what was done to it."""
+        params = self.call.params
+        shown = params if self.worker.show is None else self.worker.show(params, self.draft)
+        size = sum(prompt_size(value) for value in shown.values())
+        if size <= self.spec.max_input_chars or self.spec.longer_inputs == "parts":
+            return shown, ()
+        if self.spec.longer_inputs == "refuse":
+            raise ToolError(
+                f"the inputs of {self.spec.name!r} have {size:,} characters, "
+                f"more than the {self.spec.max_input_chars:,} that it reads",
+                hint="pass less, or cut the input and use for_each",
+            )
+        if self.spec.longer_inputs == "summarize":
+            from wavewright.tools.workers.long_inputs import summarize_inputs
+
+            return await summarize_inputs(shown, self.spec, replace(self.services, models=models), self.call)
+        return shorten_inputs(shown, self.spec.max_input_chars)
+
+    def _calls(self, inputs: JsonObject, notes: tuple[str, ...], most: int) -> list[ModelCall]:
+        """Return the question, or one for each part of an input of more than `most` characters."""
+        name = self.spec.parts_of
+        text = inputs.get(name) if name is not None else None
+        if self.spec.longer_inputs != "parts" or not isinstance(text, str) or name is None:
+            return [self._call(inputs, notes)]
+        parts = split_text(text, most)
+        if len(parts) < 2:
+            return [self._call(inputs, notes)]
+        return [
+            self._call(
+                {**inputs, name: part},
+                (
+                    *notes,
+                    f"{name!r} is part {place} of {len(parts)} of a longer text, cut where it had to be",
+                ),
+            )
+            for place, part in enumerate(parts, 1)
+        ]
+
+    def _call(self, inputs: JsonObject, notes: tuple[str, ...]) -> ModelCall:
+        spec, services, call = self.spec, self.services, self.call
+        schema = self._answer_schema()
+        known = {**dict.fromkeys(spec.inputs), **inputs}
+        return ModelCall(
+            role="worker",
+            name=spec.name,
+            instructions=services.prompts.render(
+                "workers/instructions",
+                answers_in_json=schema is not None,
+                notes=notes,
+            ),
+            prompt=services.prompts.render(
+                spec.prompt,
+                inputs={name: prompt_value(value, name) for name, value in known.items()},
+                draft=data_block(self.draft, "draft") if self.draft and self.worker.show is None else None,
+            ),
+            schema=schema,
+            schema_name=spec.name,
+            preference=preference_of(spec, services),
+            thinking=spec.thinking_level or services.thinking,
+            max_tokens=services.answer_tokens(spec.token_share),
+            rung="agent",
+            run=call.run,
+            job=call.job,
+            step=call.step,
+            index=call.index,
+            budget=call.budget,
+        )
+
+    async def _model_deadline(self, models: ModelClient, rung: Rung, chars: int) -> Deadline:
+        """Return when the model's time is up: before the step's is, so that the next rung has its turn."""
+        model = models.choose(preference_of(self.spec, self.services), "worker").model
+        history = self.services.history
+        past = () if history is None else await history.past_seconds(model, "worker")
+        return Deadline.after(min(rung_timeout(rung.clock or _CLOCK, chars, past), 0.9 * self.spec.timeout))
+
+    def _answer_schema(self) -> JsonSchema | None:
+        """Return the schema of what the model is asked for; none where it is asked for text."""
+        if self.spec.text_field is not None:
+            return None
+        if self.worker.asks_for is not None:
+            return self.worker.asks_for(self.call.params)
+        if self.spec.writes:
+            return only_fields(self.spec.output_schema, self.spec.writes, all_required=True)
+        return without_method(self.spec.output_schema)
+
+
+def preference_of(spec: WorkerSpec, services: Services) -> str:
+    """Return the worker's own model preference, or the goal's."""
+    return services.preference if spec.model_preference == "auto" else spec.model_preference
+
+
+def prompt_value(value: Json, name: str) -> object:
+    """Return a value as a prompt may hold it: numbers and truth values plain, all else as a block of data."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    try:
+        return data_block(value, name)
+    except ValueError:  # a name that could be taken for a mark: inputs that no schema declares can have any
+        return data_block(value, "input")
