@@ -79,7 +79,7 @@ def _a_foreign_cancellation_taken_for_ones_own(patch: Patch) -> None:
         del place
         return await call
 
-    patch.setattr("wavewright.engine.bus.channels.guarded", unguarded)
+    patch.setattr("wavewright.engine.bus.channels.translate_errors", unguarded)
 
 
 def _a_committed_write_tried_again(patch: Patch) -> None:

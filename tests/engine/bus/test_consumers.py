@@ -176,7 +176,7 @@ async def test_a_queue_that_is_deleted_and_made_again_at_once_is_taken_from(
     broker: Broker | RunningBroker, bus: Bus, topology: Topology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The broker tells no consumer of it, and its channel finds nothing in the new queue.
-    monkeypatch.setattr("wavewright.engine.bus.consumers.LOOK_SECONDS", 0.3)
+    monkeypatch.setattr("wavewright.engine.bus.consumers.CONSUME_SECONDS", 0.3)
     taken = list[bytes]()
 
     async def take() -> None:
@@ -199,7 +199,7 @@ async def test_a_queue_that_is_deleted_and_made_again_at_once_is_taken_from(
 async def test_a_taker_that_looks_again_and_again_takes_each_message_once(
     bus: Bus, topology: Topology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wavewright.engine.bus.consumers.LOOK_SECONDS", 0.002)
+    monkeypatch.setattr("wavewright.engine.bus.consumers.CONSUME_SECONDS", 0.002)
     taken = list[bytes]()
 
     async def take() -> None:

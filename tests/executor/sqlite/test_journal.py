@@ -336,7 +336,7 @@ async def test_whoever_waits_is_told_when_the_answer_goes_astray(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with SqliteJournal(tmp_path / "j.db") as journal:
-        monkeypatch.setattr("wavewright.executor.sqlite.journal.report", _break_down)
+        monkeypatch.setattr("wavewright.executor.sqlite.journal.resolve_batch", _break_down)
         with anyio.fail_after(5):
             await _expect_fault(journal.append(RUN, [run_started(RUN)]))
 
