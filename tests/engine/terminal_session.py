@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Literal, TypeAlias
+
+Thread: TypeAlias = Literal["main", "other"]
 
 
 class Conversation:
@@ -42,6 +46,16 @@ class Conversation:
 
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
+
+    def interrupt(self, thread: Thread = "main") -> None:
+        """Send SIGINT to the command; where that can be chosen, one of its other threads takes it."""
+        taker = self.running.pid
+        tasks = Path(f"/proc/{taker}/task")
+        if thread == "other" and tasks.exists():
+            # Linux delivers a signal for a process to the very thread whose id is given, where it can.
+            taker = max(int(task.name) for task in tasks.iterdir())
+            assert taker != self.running.pid
+        os.kill(taker, signal.SIGINT)
 
     def end(self) -> None:
         """End the command, if it has not ended, and close the terminal."""

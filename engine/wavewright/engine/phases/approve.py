@@ -21,7 +21,7 @@ from wavewright.engine.decisions.approvals import (
 )
 from wavewright.engine.pipeline.context import ApprovalRequest, Ports, RunContext
 from wavewright.engine.pipeline.pipeline import PhaseResult, branch, halt, proceed
-from wavewright.engine.pipeline.services import end_interrupted, record, record_note
+from wavewright.engine.pipeline.services import STOPPED_REASON, end_interrupted, record, record_note
 from wavewright.executor.events.types import Noted, RunFinished
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.plan import Step
@@ -49,7 +49,10 @@ class Approve:
         request = ApprovalRequest("patch" if context.patch else "plan", text, needs, binding)
         approved = self._ask(context, request)
         if approved is None:
-            approved = await self.ports.approver.approve(request)
+            with self.ports.cancellation.scope() as scope:
+                approved = await self.ports.approver.approve(request)
+            if scope.cancelled_caught:
+                return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
         body: JsonObject = {"subject": request.subject, "needs": [*needs]}
         if approved is None:
             steps = len(context.candidate.steps)

@@ -151,7 +151,10 @@ class MakePlan:
         if _pending_question(context.state) is None:
             # Before it is put to anybody: a run that is stopped at its question has paid for it once.
             context = await record_note(self.ports, context, "question", body)
-        answer = await self.ports.asker.ask(question) if self.ports.asker is not None else None
+        answer: str | None = None
+        if self.ports.asker is not None:
+            with self.ports.cancellation.scope():
+                answer = await self.ports.asker.ask(question)
         if answer is None:
             reason = f"the planner asks: {question.question}"
             return halt(await end_interrupted(self.ports, context, reason), reason)

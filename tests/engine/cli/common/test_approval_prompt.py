@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+import anyio.lowlevel
 import pytest
 
 from tests.engine.conftest import CommandLine
-from tests.engine.terminal_session import Conversation
+from tests.engine.terminal_session import Conversation, Thread
+from wavewright.config.settings import load_settings
+from wavewright.engine.decisions.approvals import APPROVAL_USED
+from wavewright.engine.pipeline.cancellation import CancellationToken
+from wavewright.engine.pipeline.context import ApprovalRequest, RunRequest, withhold_package
+from wavewright.engine.session import run_request
+from wavewright.executor.store.journal import MemoryJournal
 
 
 @pytest.fixture
@@ -48,12 +55,13 @@ def test_a_person_at_the_terminal_is_asked(
     assert (posting_project / "posted.txt").exists() == (code == 0)
 
 
+@pytest.mark.parametrize("thread", ["main", "other"])
 def test_ctrl_c_at_the_question_ends_the_run_and_says_how_to_resume_it(
-    wavewright: CommandLine, posting_project: Path, conversation: Conversation
+    wavewright: CommandLine, posting_project: Path, conversation: Conversation, thread: Thread
 ) -> None:
     conversation.read_until("[y/N]")
 
-    conversation.running.send_signal(signal.SIGINT)
+    conversation.interrupt(thread)
     code = conversation.read_to_the_end()
     found = re.search(r"go on with: wavewright resume (\S+)", conversation.screen)
 
@@ -63,6 +71,41 @@ def test_ctrl_c_at_the_question_ends_the_run_and_says_how_to_resume_it(
     assert not (posting_project / "posted.txt").exists()
     assert wavewright("resume", found[1], "--approve", "always").code == 0
     assert (posting_project / "posted.txt").read_text() == "hello"
+
+
+@dataclass
+class Stopping:
+    """Says yes; the run is stopped while that is waited for, unless it was before."""
+
+    stopper: CancellationToken
+
+    async def approve(self, request: ApprovalRequest) -> bool:
+        del request
+        self.stopper.cancel()
+        await anyio.lowlevel.checkpoint()
+        return True
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_stopped_before", [False, True])
+async def test_a_run_that_is_stopped_waits_for_no_approval_and_takes_none(
+    posting_project: Path, *, is_stopped_before: bool
+) -> None:
+    journal, stopper = MemoryJournal(), CancellationToken()
+    if is_stopped_before:
+        stopper.cancel()
+
+    done = await run_request(
+        RunRequest(job_file=posting_project / "post.yaml"),
+        settings=load_settings(posting_project, {}),
+        journal=journal,
+        approver=Stopping(stopper),
+        stopper=stopper,
+        publish=withhold_package,
+    )
+
+    assert done.context.state.is_interrupted
+    assert [noted for noted in done.context.state.notes if noted.topic == APPROVAL_USED] == []
 
 
 def test_where_nobody_can_be_asked_the_answer_is_no_and_the_option_is_named(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import CommandLine
-from tests.engine.terminal_session import Conversation
+from tests.engine.terminal_session import Conversation, Thread
 from tests.engine.unplanned_project import PLAN, REVIEW, write_job
 from wavewright.engine.cli.common.terminal import CommandLineAsker, chosen_option, question_lines
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
@@ -63,12 +62,25 @@ def test_an_empty_line_is_no_answer(project: Path, asking: FakeModelServer) -> N
     assert len(asking.requests) == 1
 
 
+@pytest.mark.parametrize("thread", ["main", "other"])
+def test_ctrl_c_at_the_question_ends_planning(project: Path, asking: FakeModelServer, thread: Thread) -> None:
+    with at_the_terminal(project, "plan", "plans/ranking.job.yaml") as talk:
+        talk.read_until("\n> ")
+        talk.interrupt(thread)
+
+        assert talk.read_to_the_end() == 130
+        assert "Traceback" not in talk.screen
+
+    assert len(asking.requests) == 1
+
+
+@pytest.mark.parametrize("thread", ["main", "other"])
 def test_ctrl_c_at_the_question_keeps_the_run_for_later(
-    wavewright: CommandLine, project: Path, asking: FakeModelServer
+    wavewright: CommandLine, project: Path, asking: FakeModelServer, thread: Thread
 ) -> None:
     with at_the_terminal(project, "run", "plans/ranking.job.yaml") as talk:
-        talk.read_until("2. the newest")
-        talk.running.send_signal(signal.SIGINT)
+        talk.read_until("\n> ")
+        talk.interrupt(thread)
 
         assert talk.read_to_the_end() == 130
         assert "Traceback" not in talk.screen

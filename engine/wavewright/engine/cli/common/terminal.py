@@ -1,8 +1,8 @@
 """What Ctrl-C and SIGTERM do to a run.
 
-While steps run or a model is asked, the first signal is *gentle*: the run stops, all that is finished stays journaled,
-and the run can be resumed. At any other time (a file that is read, a module that is imported, a question that waits)
-there is nothing to wind down, and the command ends at once, as it does at the second signal.
+While steps run, a model is asked or a question waits for its answer, the first signal is *gentle*: the run stops, all
+that is finished stays journaled, and the run can be resumed. At any other time (a file that is read, a module that is
+imported) there is nothing to wind down, and the command ends at once, as it does at the second signal.
 
 Who answers where a planner has a question.
 
@@ -21,12 +21,13 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio.to_thread
 
 from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.context import ApprovalRequest, Approver
+from wavewright.engine.pipeline.signals import signals_wake_loop
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, RunStarted
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.types import RunId
@@ -55,15 +56,6 @@ class InterruptHandler:
             self._is_gentle = True
 
     @contextmanager
-    def first_signal_exits(self) -> Generator[None]:
-        """Open a context in which the first signal ends the command."""
-        before, self._is_gentle = self._is_gentle, False
-        try:
-            yield
-        finally:
-            self._is_gentle = before
-
-    @contextmanager
     def handle_signals(self) -> Generator[None]:
         """Open a context in which the signals come here; it is entered on the event loop."""
         # Neither anyio's receiver, whose task group would wrap every error of the run, nor the loop's own handlers,
@@ -78,7 +70,8 @@ class InterruptHandler:
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            yield
+            with signals_wake_loop():
+                yield
         finally:
             for number, previous in before.items():
                 signal.signal(number, previous)
@@ -89,6 +82,18 @@ class InterruptHandler:
 
 
 HOW_TO_ANSWER = "give the answer with --answer TEXT, once for each question"
+
+
+class QuestionDisplay(Protocol):
+    """A progress display that can make room for a question."""
+
+    def print_line(self, text: str) -> None:
+        """Print a line above the display."""
+        ...
+
+    def paused(self) -> AbstractContextManager[object]:
+        """Open a context in which the display leaves the terminal alone."""
+        ...
 
 
 @dataclass(slots=True)
@@ -120,20 +125,10 @@ class CommandLineAsker:
             return await anyio.to_thread.run_sync(_ask_question, question, abandon_on_cancel=True)
 
 
-def asker_for(given: Sequence[str], progress: Progress, interruption: InterruptHandler) -> CommandLineAsker:
-    """Return who answers the questions of a run's planner."""
-
-    @contextmanager
-    def free_terminal() -> Generator[None]:
-        with progress.paused(), interruption.first_signal_exits():
-            yield
-
-    return CommandLineAsker(given, progress.print_line, free_terminal, is_attended=can_ask())
-
-
-def can_ask() -> bool:
-    """Whether somebody can be asked here: both what is typed and what is shown go through a terminal."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
+def asker_for(given: Sequence[str], progress: QuestionDisplay) -> CommandLineAsker:
+    """Return who answers a planner's questions; somebody is asked where input and error output are a terminal."""
+    is_attended = sys.stdin.isatty() and sys.stderr.isatty()
+    return CommandLineAsker(given, progress.print_line, progress.paused, is_attended=is_attended)
 
 
 def question_lines(question: UserQuestion) -> list[str]:
@@ -178,11 +173,10 @@ class TerminalApprover:
     """Asks the person at the terminal."""
 
     progress: Progress
-    interruption: InterruptHandler
 
     async def approve(self, request: ApprovalRequest) -> bool:
         """Show what is asked and return the answer."""
-        with self.progress.paused(), self.interruption.first_signal_exits():
+        with self.progress.paused():
             return await anyio.to_thread.run_sync(_ask_approval, request, abandon_on_cancel=True)
 
 
@@ -198,14 +192,14 @@ class DeferringApprover:
         return None
 
 
-def approver_for(choice: str, progress: Progress, interruption: InterruptHandler) -> Approver:
+def approver_for(choice: str, progress: Progress) -> Approver:
     """Return who answers for `--approve`; where nobody can be asked, nothing is approved."""
     if choice == "wait":
         return DeferringApprover(progress)
     if choice != "ask":
         return FixedApprover(choice == "always", f"--approve {choice}", progress)
     if sys.stdin.isatty() and sys.stderr.isatty():
-        return TerminalApprover(progress, interruption)
+        return TerminalApprover(progress)
     return FixedApprover(
         answer=False, because="nobody can be asked here; --approve always says yes", progress=progress
     )

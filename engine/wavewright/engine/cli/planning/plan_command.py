@@ -22,7 +22,7 @@ from wavewright.engine.cli.common import exit_codes
 from wavewright.engine.cli.common.arguments import parse_instant, project_settings, warn_of_foreign_job
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.run_text import amount_words, noteworthy_rungs, rung_line, use_line
-from wavewright.engine.cli.common.terminal import CommandLineAsker, can_ask
+from wavewright.engine.cli.common.terminal import asker_for
 from wavewright.engine.cli.planning.plan_report import (
     plan_as_json,
     plan_as_yaml,
@@ -32,6 +32,7 @@ from wavewright.engine.cli.planning.plan_report import (
 )
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.pipeline.context import RunRequest
+from wavewright.engine.pipeline.signals import signals_wake_loop
 from wavewright.engine.planning_session import make_plan_for_request
 from wavewright.planner.diagnostics.rendering import printable_json
 from wavewright.reviewer.atomic_files import FileNotWrittenError, write_atomically
@@ -86,10 +87,13 @@ def plan(options: PlanOptions, *, output_format: str) -> int:
 
 
 async def _plan_job(request: RunRequest, settings: Settings, answers: Sequence[str]) -> PlanReport:
-    with PlanProgress() as progress:
-        asker = CommandLineAsker(answers, progress.print_line, progress.paused, is_attended=can_ask())
+    with signals_wake_loop(), PlanProgress() as progress:
         return await make_plan_for_request(
-            request, settings=settings, asker=asker, on_use=progress.show_use, on_rung=progress.show_rung
+            request,
+            settings=settings,
+            asker=asker_for(answers, progress),
+            on_use=progress.show_use,
+            on_rung=progress.show_rung,
         )
 
 

@@ -127,9 +127,7 @@ def execute_request(
         with progress, contextlib.chdir(settings.root):  # where tools run
             for line in notes:
                 progress.print_line(line)
-            people = Respondents(
-                approver_for(approve, progress, interruption), asker_for(answers, progress, interruption)
-            )
+            people = Respondents(approver_for(approve, progress), asker_for(answers, progress))
             outcome = anyio.run(_run, request, settings, progress, interruption, people)
             if outcome.context.package is not None:
                 progress.print_result(outcome.context.package, outcome.context.files)
