@@ -161,7 +161,10 @@ class Yard:
 
 
 class Counterpart:
-    """Whoever sends jobs and reads what comes out."""
+    """Whoever sends jobs and reads what comes out.
+
+    Messages go out at least once, so those with the id of one that was read before are kept apart, as `repeats`.
+    """
 
     def __init__(self, yard: Yard, channel: AbstractChannel) -> None:
         self._yard = yard
@@ -170,6 +173,9 @@ class Counterpart:
         """Statuses, in the order in which they came."""
         self.packages = list[AbstractIncomingMessage]()
         self.questions = list[JsonObject]()
+        self.repeats = list[AbstractIncomingMessage]()
+        self._bodies = dict[str | None, bytes]()
+        """Of the messages that were read, by id."""
 
     async def send(
         self, payload: RequestPayload, *, message: str | None = None, key: bytes | None = None
@@ -196,16 +202,18 @@ class Counterpart:
         await exchange.publish(made, self._yard.topology.intake)
 
     async def read(self) -> None:
-        """Read what lies in the queues."""
-        self.seen += [_payload(one) for one in await self._all(self._yard.status)]
-        self.questions += [_payload(one) for one in await self._all(self._yard.decisions)]
-        self.packages += await self._all(self._yard.packages)
+        """Read what lies in the queues; a repeat must hold the same bytes as the first message of its id."""
+        self.seen += [_payload(one) for one in await self._new(self._yard.status)]
+        self.questions += [_payload(one) for one in await self._new(self._yard.decisions)]
+        self.packages += await self._new(self._yard.packages)
 
-    async def _all(self, queue: str) -> list[AbstractIncomingMessage]:
+    async def _new(self, queue: str) -> list[AbstractIncomingMessage]:
         source = await self._channel.get_queue(queue, ensure=False)
         found = list[AbstractIncomingMessage]()
         while (message := await source.get(fail=False, no_ack=True)) is not None:
-            found.append(message)
+            is_repeat = message.message_id in self._bodies
+            (self.repeats if is_repeat else found).append(message)
+            assert self._bodies.setdefault(message.message_id, message.body) == message.body
         return found
 
     def statuses(self, job: str) -> list[str]:

@@ -46,6 +46,7 @@ async def test_a_job_comes_in_and_statuses_and_its_package_go_out(
         "PACKAGE_SENT",
         "JOB_COMPLETED",
     ]
+    assert counterpart.repeats == []
     [message] = counterpart.packages
     package = json.loads(message.body)["payload"]
     assert package["package"]["result"] == "two"
@@ -171,7 +172,7 @@ async def test_two_daemons_on_one_store_do_each_job_once(
             await counterpart.until_told(one, "JOB_COMPLETED")
 
     assert yard.calls() == {f"say {number}": 1 for number in range(8)}
-    assert len({message.message_id for message in counterpart.packages}) == 8
+    assert len(counterpart.packages) == 8
 
 
 def large_job(text: str) -> JsonObject:

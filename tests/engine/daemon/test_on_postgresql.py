@@ -80,4 +80,4 @@ async def test_people_and_validators_answer_a_job_that_lies_in_the_database(
 
     assert [one.code for one in answers] == [0, 0, 1, 1]
     assert yard.calls() == {"say it": 2}
-    assert len({one.body for one in counterpart.packages}) == 2
+    assert len(counterpart.packages) == 2
