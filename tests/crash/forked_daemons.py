@@ -66,6 +66,8 @@ class Spec:
 
     folder: str
     kind: Kind = "points"
+    change: str | None = None
+    """The kind of change of a file that is counted, such as "sync"; all of them where none is given."""
     lane: int = 0
     lanes: int = 1
     numbers: tuple[int, ...] = ()
@@ -105,8 +107,8 @@ def deaths(spec: Spec) -> Iterator[Report]:
 
 def again(spec: Spec, number: int) -> str:
     """Return the command that repeats one death."""
-    one = {"kind": spec.kind, "folder": "/tmp/again", "numbers": [number], "again": spec.again}  # noqa: S108
-    return f"python -m tests.crash.forked_daemons '{json.dumps(one)}'"
+    one = replace(spec, folder="/tmp/again", numbers=(number,))  # noqa: S108
+    return f"python -m tests.crash.forked_daemons '{json.dumps(asdict(one))}'"
 
 
 def _main(spec: Spec) -> None:
@@ -202,7 +204,7 @@ def _live(spec: Spec, folder: Path, number: int | None, mutant: str | None) -> N
     try:
         journal_store._LONG_LOG = SMALL_LOG  # type: ignore[misc]
         if number is not None:
-            _arm(spec.kind, number, folder)
+            _arm(spec, number, folder)
         plant(mutant)
         asyncio.run(_serve(folder))
         code = 0
@@ -248,14 +250,16 @@ def _point_at_models() -> None:
     patch.setattr(UsageTracker, "answered", replied)
 
 
-def _arm(kind: Kind, number: int, folder: Path) -> None:
-    if kind == "points":
-        points.at_points(_dying(number, folder))
-        return
+def _arm(spec: Spec, number: int, folder: Path) -> None:
     die = _dying(number, folder)
+    if spec.kind == "points":
+        points.at_points(die)
+        return
+    counted = count(1)
 
-    def strike(what: str, changes: int) -> int:
-        die(what, changes)
+    def strike(what: str, _changes: int) -> int:
+        if spec.change in {None, what}:
+            die(what, next(counted))
         return 0
 
     sqlite_shim.Shim(strike)
