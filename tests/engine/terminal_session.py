@@ -10,9 +10,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 Thread: TypeAlias = Literal["main", "other"]
+
+
+def interrupt(running: subprocess.Popen[Any], thread: Thread) -> None:
+    """Send SIGINT to a process; where that can be chosen, its main thread or another one takes it."""
+    taker = running.pid
+    tasks = Path(f"/proc/{taker}/task")
+    if thread == "other" and tasks.exists():
+        # Linux delivers a signal for a process to the very thread whose id is given, where it can.
+        taker = max(int(task.name) for task in tasks.iterdir())
+        assert taker != running.pid
+    os.kill(taker, signal.SIGINT)
 
 
 class Conversation:
@@ -47,15 +58,8 @@ class Conversation:
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
 
-    def interrupt(self, thread: Thread = "main") -> None:
-        """Send SIGINT to the command; where that can be chosen, one of its other threads takes it."""
-        taker = self.running.pid
-        tasks = Path(f"/proc/{taker}/task")
-        if thread == "other" and tasks.exists():
-            # Linux delivers a signal for a process to the very thread whose id is given, where it can.
-            taker = max(int(task.name) for task in tasks.iterdir())
-            assert taker != self.running.pid
-        os.kill(taker, signal.SIGINT)
+    def interrupt(self, thread: Thread) -> None:
+        interrupt(self.running, thread)
 
     def end(self) -> None:
         """End the command, if it has not ended, and close the terminal."""

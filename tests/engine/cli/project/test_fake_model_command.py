@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.engine.conftest import CommandLine
+from tests.engine.terminal_session import Thread, interrupt
 
 PROGRAM = [sys.executable, "-m", "wavewright.engine.main"]
 
 
-def test_a_project_runs_over_the_fake_model_until_it_is_interrupted(project: Path) -> None:
+@pytest.mark.parametrize("thread", ["main", "other"])
+def test_a_project_runs_over_the_fake_model_until_it_is_interrupted(project: Path, thread: Thread) -> None:
     (project / "answers.yaml").write_text(
         "answers: [{when: {contains: Answer with the one word}, text: ready}]\n", encoding="utf-8"
     )
@@ -42,8 +45,9 @@ def test_a_project_runs_over_the_fake_model_until_it_is_interrupted(project: Pat
             text=True,
             check=False,
         )
-        server.send_signal(signal.SIGINT)
-        told, _ = server.communicate(timeout=20)
+        told = server.stdout.readline()
+        interrupt(server, thread)
+        server.wait(timeout=20)
 
     assert "openai-chat:fake answered in" in asked.stdout
     assert re.search(r"1  chat +fake: text, (streamed|whole), \d+ characters -> rule 1: reply", told)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -42,7 +41,9 @@ def serve_script(script: Path, *, port: int, quiet: bool) -> int:
 def _print_requests(server: FakeModelServer, *, quiet: bool) -> NoReturn:
     shown = 0
     while True:
-        server.wait_for_requests(shown + 1, timeout=threading.TIMEOUT_MAX)
+        # Not without an end: a signal that another thread takes does not end the wait of this one.
+        with suppress(TimeoutError):
+            server.wait_for_requests(shown + 1, timeout=1.0)
         for exchange in server.ledger[shown:]:
             shown += 1
             if not quiet:
