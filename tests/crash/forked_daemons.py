@@ -247,7 +247,7 @@ def _point_at_models() -> None:
     patch = pytest.MonkeyPatch()
     patch.setattr(SqliteBudgetStore, "reserve", reserving)
     patch.setattr(SqliteBudgetStore, "settle", settling)
-    patch.setattr(UsageTracker, "answered", replied)
+    patch.setattr(UsageTracker, "record_response", replied)
 
 
 def _arm(spec: Spec, number: int, folder: Path) -> None:

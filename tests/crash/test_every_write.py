@@ -1,7 +1,7 @@
 """A daemon dies before each change of the store's file in turn, and the next one makes good.
 
-A job of twelve steps, with a patched plan, an approval and a verdict, is followed from its message to its end; `tests/
-crash/forks.py` repeats one death.
+A job of twelve steps, with a patched plan, an approval and a verdict, is followed from its message to its end;
+`tests/crash/forked_daemons.py` repeats one death.
 """
 
 from __future__ import annotations
