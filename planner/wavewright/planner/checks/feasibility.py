@@ -73,7 +73,10 @@ def _budget_limits(subject: CheckContext, allowance: Allowance | None) -> list[_
 
 
 _FEWER_HINT = "drop steps, or run them over fewer items"
-_RUN_HINT = f"{_FEWER_HINT}; or raise `limits.budget` in the goal and `budgets.run` in wavewright.yaml, where they are set"
+_RUN_HINT = (
+    f"{_FEWER_HINT}; or raise `limits.budget` in the goal and `budgets.run` in wavewright.yaml, "
+    "where they are set"
+)
 _JOB_HINT = f"{_FEWER_HINT}; or raise `budgets.job` in wavewright.yaml"
 _DAY_HINT = f"{_FEWER_HINT}; wait for midnight UTC, or raise `budgets.day` in wavewright.yaml"
 
