@@ -227,6 +227,8 @@ SOUND = json.dumps(envelope(GOAL))
         pytest.param(
             SOUND.replace("32000", "[" * 9_000 + "]" * 9_000).encode(), "too_deep", id="9,000 lists deep"
         ),
+        pytest.param(SOUND.replace("32000", "[" * 100).encode(), "too_deep", id="100 lists that never end"),
+        pytest.param(SOUND.replace("32000", "[[").encode(), "not_json", id="two lists that never end"),
         pytest.param(
             SOUND.replace("32000", "[" * 9_000).encode(), "too_deep", id="9,000 lists that never end"
         ),

@@ -46,6 +46,9 @@ def read_strict_json(body: bytes, *, max_depth: int) -> JsonObject:
     try:
         value: Json = (_decode_long if _LONG_INTEGER.search(text) else _decode_short)(text)
     except json.JSONDecodeError as error:
+        # How deep the decoder goes before it raises RecursionError depends on the version of Python.
+        if _begins_deep(text[: error.pos], max_depth):
+            raise _too_deep(max_depth) from None
         place = f"line {error.lineno}, column {error.colno}"
         raise MessageRejected(
             "not_json", f"the body is not one JSON document: reading stopped at {place}"
