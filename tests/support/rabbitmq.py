@@ -27,6 +27,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from aio_pika.abc import AbstractIncomingMessage
 
+from tests.support.certificates import make_authority, make_certificate
 from tests.support.session_server import (
     end_group,
     free_port,
@@ -338,23 +339,8 @@ def _wait_for(is_so: Callable[[], bool], seconds: float, what: str) -> None:
 
 def _encryption(folder: Path, ports: Ports) -> str:
     """Make an authority and a certificate for this machine that it has signed; return the settings for them."""
-    new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    for command in (
-        [*new, "-days", "2", "-subj", "/CN=authority of a test", "-keyout", "ca.key", "-out", "ca.pem"],
-        [
-            *[
-                *new,
-                "-days",
-                "2",
-                "-subj",
-                "/CN=localhost",
-                "-addext",
-                "subjectAltName=DNS:localhost,IP:127.0.0.1",
-            ],
-            *["-CA", "ca.pem", "-CAkey", "ca.key", "-keyout", "server.key", "-out", "server.pem"],
-        ],
-    ):
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    make_authority(folder)
+    make_certificate(folder)
     return (
         f"listeners.ssl.1 = 127.0.0.1:{ports.encrypted}\n"
         f"ssl_options.cacertfile = {folder / 'ca.pem'}\n"

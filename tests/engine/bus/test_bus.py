@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
+import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.engine.bus.bus_doubles import Notices, message, until
+from tests.support.certificates import make_authority, make_certificate
 from tests.support.rabbitmq import Broker, RunningBroker
 from tests.support.session_server import free_port
 from tests.support.tcp_proxy import TcpProxy
@@ -256,6 +260,25 @@ async def test_a_broker_that_nobody_vouches_for_is_refused(broker: Broker | Runn
     assert isinstance(error, BusMisconfigured)
     assert "the broker's certificate is not trusted" in error.message
     assert "cafile" in error.hint
+
+
+@pytest.mark.anyio
+@pytest.mark.skipif(not shutil.which("openssl"), reason="there is no openssl to make certificates")
+async def test_a_certificate_that_is_not_made_by_the_rules_is_refused(tmp_path: Path) -> None:
+    make_authority(tmp_path, "CA:FALSE")
+    make_certificate(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
+    async with await asyncio.start_server(
+        lambda _reader, _writer: None, "127.0.0.1", 0, ssl=context
+    ) as server:
+        port: int = server.sockets[0].getsockname()[1]
+        url = f"amqps://ada:lovelace@127.0.0.1:{port}/?cafile={tmp_path / 'ca.pem'}"
+        error = await why_not(BusSettings(url))
+
+    assert isinstance(error, BusMisconfigured)
+    assert "the broker's certificate is not trusted: invalid CA certificate" in error.message
+    assert "make the certificates anew" in error.hint
 
 
 @pytest.mark.anyio

@@ -174,6 +174,8 @@ class BrokerConnection:
 
 _WRONG_HOSTNAME_CODES: Final = frozenset({62, 64})
 """OpenSSL's codes of a certificate that is sound and another host's: by its name, by its address."""
+_RULE_BROKEN_CODES: Final = range(79, 95)
+"""OpenSSL's codes of a chain that breaks a rule of RFC 5280, such as an authority that is none."""
 _UNREACHABLE_HINT: Final = "is the broker running, and is this its address? it is set by WAVEWRIGHT_AMQP_URL"
 
 
@@ -195,12 +197,16 @@ def _classify_failure(error: BusDown, address: BrokerAddress) -> BusError:
             mend="rabbitmqctl add_vhost makes one, rabbitmqctl set_permissions lets a user in",
         )
     if isinstance(root, ssl.SSLCertVerificationError):
+        if root.verify_code in _WRONG_HOSTNAME_CODES:
+            mend = "name the broker in the address as its certificate does"
+        elif root.verify_code in _RULE_BROKEN_CODES:
+            mend = (
+                "make the certificates anew by the rules of RFC 5280; Python 3.13 and later check all of them"
+            )
+        else:
+            mend = "name the authority that signed it: amqps://…?cafile=ca.pem"
         return BusMisconfigured(
-            f"the broker's certificate is not trusted: {root.verify_message}",
-            place=place,
-            mend="name the broker in the address as its certificate does"
-            if root.verify_code in _WRONG_HOSTNAME_CODES
-            else "name the authority that signed it: amqps://…?cafile=ca.pem",
+            f"the broker's certificate is not trusted: {root.verify_message}", place=place, mend=mend
         )
     if isinstance(root, ssl.SSLError):
         return BusMisconfigured(
