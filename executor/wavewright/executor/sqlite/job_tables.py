@@ -60,7 +60,7 @@ _UPDATE_JOB: Final = """
     WHERE job = ?"""
 _WAITING: Final = """
     SELECT job, run, turn, no FROM job INDEXED BY job_turn
-    WHERE state = 'queued' AND weight <= ?1 AND (not_before IS NULL OR not_before <= ?2 OR ?2 < since)
+    WHERE state = 'queued' AND weight <= :most AND (not_before IS NULL OR not_before <= :now OR :now < since)
     ORDER BY turn, no"""
 _BEGUN: Final = "SELECT job, run, turn, no FROM job WHERE state = 'running' AND weight <= ? ORDER BY turn, no"
 _RIPE: Final = """
@@ -72,8 +72,8 @@ _INSERT_DECISION: Final = f"""
     INSERT INTO decision ({DECISION_COLUMNS}) VALUES ({", ".join("?" * len(DECISION_COLUMNS.split(", ")))})
     ON CONFLICT (id) DO NOTHING"""  # noqa: S608 - names and question marks of our own
 _TAKE: Final = """
-    UPDATE decision SET used = ?1
-    WHERE id = ?2 AND choice IS NOT NULL AND used IS NULL AND (expires IS NULL OR expires > ?1)"""
+    UPDATE decision SET used = :now
+    WHERE id = :id AND choice IS NOT NULL AND used IS NULL AND (expires IS NULL OR expires > :now)"""
 _OLD_INBOX: Final = f"SELECT no, received FROM inbox WHERE no > ? ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - as above
 _OLD_OUTBOX: Final = f"SELECT no, at FROM outbox WHERE no > ? ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - as above
 _FORGET_INBOX: Final = "DELETE FROM inbox WHERE no > ? AND no <= ? AND received < ? AND kept IS NULL"
@@ -117,8 +117,8 @@ class SqliteJobTables:
 
     def has_run(self, run: RunId) -> bool:
         """Return whether some job or some run has that id."""
-        asked = "SELECT 1 FROM job WHERE run = ?1 UNION ALL SELECT 1 FROM run WHERE run = ?1"
-        return self._connection.execute(asked, (run,)).fetchone() is not None
+        asked = "SELECT 1 FROM job WHERE run = ? UNION ALL SELECT 1 FROM run WHERE run = ?"
+        return bool(self._rows(asked, run, run))
 
     def add_job(self, job: JobRow) -> None:
         """Write a new job."""
@@ -141,7 +141,7 @@ class SqliteJobTables:
 
     def waiting_jobs(self, most_weight: float, now: float) -> Generator[WaitingJob]:
         """Give jobs that are queued and due, the next one first; to be closed when one was found."""
-        with closing(self._connection.execute(_WAITING, (most_weight, now))) as rows:
+        with closing(self._connection.execute(_WAITING, {"most": most_weight, "now": now})) as rows:
             for job, run, turn, no in rows:
                 yield WaitingJob(turn, no, job, run)
 
@@ -176,8 +176,9 @@ class SqliteJobTables:
         """Return verdicts on a job that are kept, and came before the message of that number where one is given."""
         rows = self._rows(
             """SELECT kept FROM inbox
-               WHERE kept IS NOT NULL AND subject = ?1 AND (?2 IS NULL OR no < ?2) ORDER BY no""",
+               WHERE kept IS NOT NULL AND subject = ? AND (? IS NULL OR no < ?) ORDER BY no""",
             job,
+            before,
             before,
         )
         requests = [read_deferred(kept) for (kept,) in rows]
@@ -202,8 +203,8 @@ class SqliteJobTables:
 
     def match_decisions(self, prefix: str) -> list[Decision]:
         """Return decisions whose id starts so."""
-        query = f"SELECT {DECISION_COLUMNS} FROM decision WHERE substr(id, 1, length(?1)) = ?1 ORDER BY no"  # noqa: S608
-        return [read_decision(row) for row in self._rows(query, prefix)]
+        query = f"SELECT {DECISION_COLUMNS} FROM decision WHERE substr(id, 1, length(?)) = ? ORDER BY no"  # noqa: S608
+        return [read_decision(row) for row in self._rows(query, prefix, prefix)]
 
     def list_decisions(self, *, is_open: bool, job: JobId | None) -> list[Decision]:
         """Return decisions that are open, or that were answered, in the order in which they were asked."""
@@ -221,12 +222,12 @@ class SqliteJobTables:
 
     def take(self, decision: DecisionId, now: float) -> bool:
         """Mark an answer as taken; return whether it was there to be taken."""
-        return self._connection.execute(_TAKE, (now, decision)).rowcount == 1
+        return self._connection.execute(_TAKE, {"now": now, "id": decision}).rowcount == 1
 
     def has_untaken_answer(self, job: JobId, now: float) -> bool:
         """Return whether somebody answered a question of the job that the job has not looked at yet."""
-        query = """SELECT 1 FROM decision WHERE job = ?1 AND choice IS NOT NULL AND used IS NULL
-                   AND (expires IS NULL OR expires > ?2)"""
+        query = """SELECT 1 FROM decision WHERE job = ? AND choice IS NOT NULL AND used IS NULL
+                   AND (expires IS NULL OR expires > ?)"""
         return bool(self._rows(query, job, now))
 
     # Messages, in and out

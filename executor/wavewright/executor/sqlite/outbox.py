@@ -16,7 +16,7 @@ from wavewright.executor.store.job_rows import OutgoingRow, read_outgoing
 _OUTGOING: Final = """
     message, kind, exchange, routing_key, job, headers, at, body
     FROM outbox JOIN outbox_body ON outbox_body.no = outbox.no"""
-_IS_LEASED_ELSEWHERE: Final = "{row}.owner <> ?1 AND {row}.leased <= ?2 AND {row}.leased > ?3"
+_IS_LEASED_ELSEWHERE: Final = "{row}.owner <> :owner AND {row}.leased <= :now AND {row}.leased > :ended"
 _PENDING: Final = f"""
     SELECT outbox.no, {_OUTGOING}
     WHERE sent IS NULL AND refused IS NULL AND NOT coalesce({_IS_LEASED_ELSEWHERE.format(row="outbox")}, 0)
@@ -24,7 +24,7 @@ _PENDING: Final = f"""
         SELECT 1 FROM outbox AS earlier INDEXED BY outbox_by_job
         WHERE earlier.job = outbox.job AND earlier.no < outbox.no
         AND earlier.sent IS NULL AND earlier.refused IS NULL AND {_IS_LEASED_ELSEWHERE.format(row="earlier")})
-    ORDER BY outbox.no LIMIT ?4"""  # noqa: S608 - constants
+    ORDER BY outbox.no LIMIT :most"""  # noqa: S608 - constants
 
 _MAX_PARAMETERS: Final = 500
 """Values of one statement; SQLite may be built for no more than 999."""
@@ -56,7 +56,8 @@ class SqliteOutboxTables:
     def lease(self, owner: str, now: float, seconds: float, most: int) -> list[OutgoingMessage]:
         """Return messages that no other owner has leased, and lease them."""
         # A lease from the future is one from before the clock went back; it counts for nothing.
-        rows = self._connection.execute(_PENDING, (owner, now, now - seconds, most)).fetchall()
+        values = {"owner": owner, "now": now, "ended": now - seconds, "most": most}
+        rows = self._connection.execute(_PENDING, values).fetchall()
         for numbers in _chunks([row[0] for row in rows]):
             self._connection.execute(
                 f"UPDATE outbox SET owner = ?, leased = ? WHERE no IN ({_placeholders(numbers)})",  # noqa: S608 - question marks
