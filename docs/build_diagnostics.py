@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-from wavewright.planner.diagnostics.catalogue import CATALOGUE, FAMILIES, RESERVED_FAMILIES, Entry
+from wavewright.planner.diagnostics.catalogue import CATALOGUE, FAMILIES, RESERVED_FAMILIES, DiagnosticEntry
 
 ROOT = Path(__file__).parent.parent
 BROKEN = ROOT / "tests" / "planner" / "broken"
@@ -38,7 +38,7 @@ _CIRCUMSTANCES = {
 _SHOWN_WIDTH = 110
 
 
-def page(entry: Entry, folder: Path) -> str:
+def page(entry: DiagnosticEntry, folder: Path) -> str:
     """Return the page of one diagnostic."""
     return "\n".join(_lines(entry, folder)) + "\n"
 
@@ -58,16 +58,16 @@ def pages() -> dict[Path, str]:
     return found
 
 
-def _lines(entry: Entry, folder: Path) -> Iterator[str]:
+def _lines(entry: DiagnosticEntry, folder: Path) -> Iterator[str]:
     yield f"# {entry.code}: {_marked(entry.title)}"
     yield ""
     yield f"Kind `{entry.kind}`, family *{entry.family}*, {entry.severity}."
     yield ""
-    yield from _sentences(entry.means)
+    yield from _sentences(entry.meaning)
     yield ""
     yield "## How to mend it"
     yield ""
-    yield from _sentences(entry.mend)
+    yield from _sentences(entry.fix)
     yield ""
     yield "## Example"
     for file in sorted(

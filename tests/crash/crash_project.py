@@ -96,17 +96,17 @@ async def poison(job: str, how: str) -> str:
         resource.setrlimit(resource.RLIMIT_AS, (2 * 10**9, 2 * 10**9))
         "x" * 10**10
     if how == "store":
-        from wavewright.executor.sqlite.event_store import JournalStore
+        from wavewright.executor.sqlite.event_store import SqliteEventStore
 
-        write = JournalStore.write
+        write = SqliteEventStore.write
 
         def fail_once(*arguments: object, **named: object) -> object:
             if threading.current_thread() is threading.main_thread():
                 return write(*arguments, **named)
-            JournalStore.write = write
+            SqliteEventStore.write = write
             raise MemoryError
 
-        JournalStore.write = fail_once
+        SqliteEventStore.write = fail_once
     raise RuntimeError("poison")
 '''
 

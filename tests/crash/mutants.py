@@ -47,7 +47,7 @@ def _ack_before_the_commit(patch: Patch) -> None:
         await delivery.ack()
         await take_in(self, delivery)
 
-    patch.setattr(intake.MessageHandler, "take_in", acknowledging)
+    patch.setattr(intake.MessageHandler, "handle", acknowledging)
 
 
 def _ids_by_chance(patch: Patch) -> None:
@@ -64,7 +64,7 @@ def _a_day_anew_whenever_the_date_differs(patch: Patch) -> None:
     def date_of(now: float, _latest: object) -> str:
         return f"{now // 86_400:.0f}"
 
-    patch.setattr(purse_store, "day_of", date_of)
+    patch.setattr(purse_store, "budget_day", date_of)
 
 
 def _no_fence(patch: Patch) -> None:
@@ -130,7 +130,7 @@ def _cut_messages_repaired(patch: Patch) -> None:
             return read(body + end, max_depth=max_depth)
         return read(body, max_depth=max_depth)
 
-    patch.setattr(decoding, "read_wire_json", repaired)
+    patch.setattr(decoding, "read_strict_json", repaired)
 
 
 def _the_first_of_two_keys(patch: Patch) -> None:
@@ -141,7 +141,7 @@ def _the_first_of_two_keys(patch: Patch) -> None:
         del max_depth
         return json.loads(body, object_pairs_hook=first_wins)
 
-    patch.setattr(decoding, "read_wire_json", read)
+    patch.setattr(decoding, "read_strict_json", read)
 
 
 def _a_beat_from_the_event_loop(patch: Patch) -> None:
@@ -153,7 +153,7 @@ def _a_beat_from_the_event_loop(patch: Patch) -> None:
         loop.call_soon(partial(beat, self))
 
     beat = journal_store.SqliteEventStore.heartbeat
-    patch.setattr(journal_store.SqliteEventStore, "beat", by_the_loop)
+    patch.setattr(journal_store.SqliteEventStore, "heartbeat", by_the_loop)
 
 
 def _sent_before_it_is_confirmed(patch: Patch) -> None:

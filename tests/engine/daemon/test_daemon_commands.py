@@ -266,7 +266,7 @@ def test_a_broker_that_is_away_is_not_waited_for_in_silence(
     (tmp_path / "wavewright.yaml").write_text("tools: [said.py]\n")
     (tmp_path / "job.yaml").write_text("name: x\nplan: {steps: [{id: a, tool: say}]}\n")
     monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", "amqp://someone:only-for-me@127.0.0.1:1/")
-    monkeypatch.setattr(broker, "PATIENCE", 0.5)
+    monkeypatch.setattr(broker, "CONNECT_SECONDS", 0.5)
 
     answer = wavewright(*command)
 

@@ -39,7 +39,7 @@ Failing = Callable[[int], None]
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Failing:
     """Have so many attempts fail by a fault that nobody foresaw, and the next ones succeed."""
-    monkeypatch.setattr(work, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(work, "FIRST_RETRY_SECONDS", 0.01)
 
     def arrange(times: int) -> None:
         left = [times]

@@ -10,9 +10,9 @@ HUNG = "(most recent call first)"
 HANGING = """\
 import threading
 
-from wavewright.engine.daemon import stopping
+from wavewright.engine.daemon import process
 
-stopping._end_after(0.01)
+process._exit_after(0.01)
 threading.Event().wait(60)
 """
 

@@ -205,11 +205,11 @@ DIES_BEFORE_SETTLING = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from wavewright.config.settings import load_settings
-from wavewright.executor.sqlite.budget_store import SqlitePurse
+from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
 from wavewright.planner.ports.model_port import ModelCall
 from wavewright.tools.models import open_models
 
-class Purse(SqlitePurse):
+class Purse(SqliteBudgetStore):
     async def settle(self, reservation, spent, use):
         print("answered", use.outcome, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -77,7 +77,7 @@ async def test_each_run_is_warned_of_by_itself() -> None:
 async def test_however_many_jobs_there_are_only_so_many_are_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(budget_watch, "MOST_WARNED", 2)
+    monkeypatch.setattr(budget_watch, "MAX_WARNED", 2)
     bench = Bench(tokens=1_000_000, of_job=10)
     for job, tokens in (("a", 9), ("b", 9), ("a", 0), ("c", 9)):
         await bench.spend(tokens, job=job)

@@ -82,7 +82,7 @@ def test_a_database_that_is_back_is_ready_as_soon_as_it_answers() -> None:
 async def test_a_store_that_gives_no_answer_is_told_of_while_it_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(store_watch, "SILENT_SECONDS", 0.04)
+    monkeypatch.setattr(store_watch, "STORE_TIMEOUT_SECONDS", 0.04)
     watched, answer = Watched(), anyio.Event()
 
     async def count() -> Mapping[JobState, int]:

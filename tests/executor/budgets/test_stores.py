@@ -559,23 +559,23 @@ async def test_a_file_that_cannot_be_written_is_told_and_nothing_is_put_aside(tm
 RESERVE = """
 import asyncio, sys
 from wavewright.config.sections import BudgetSettings, BudgetsSection
-from wavewright.executor.sqlite.budget_store import SqlitePurse
-from wavewright.planner.ports.budgets import Account, OverBudget, Spend
+from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
+from wavewright.planner.ports.budgets import BudgetScope, BudgetExceeded, Spend
 
 path, tokens, settles = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "settle"
 
 async def main():
-    async with SqlitePurse(path, BudgetsSection(day=BudgetSettings(tokens=tokens))) as purse:
+    async with SqliteBudgetStore(path, BudgetsSection(day=BudgetSettings(tokens=tokens))) as purse:
         print("ready", flush=True)
         sys.stdin.readline()
         count = 0
         try:
             while True:
-                await purse.reserve(Account(run="r", job="j"), Spend(tokens=1))
+                await purse.reserve(BudgetScope(run="r", job="j"), Spend(tokens=1))
                 count += 1
                 if not settles:
                     print("reserved", flush=True)
-        except OverBudget:
+        except BudgetExceeded:
             print(count, flush=True)
 
 asyncio.run(main())

@@ -101,19 +101,19 @@ async def test_calls_that_wait_at_once_share_a_transaction(postgres: PostgresSer
 RESERVE = """
 import asyncio, sys
 from wavewright.config.sections import BudgetSettings, BudgetsSection
-from wavewright.executor.postgres.budget_store import PostgresPurse
-from wavewright.planner.ports.budgets import Account, OverBudget, Spend
+from wavewright.executor.postgres.budget_store import PostgresBudgetStore
+from wavewright.planner.ports.budgets import BudgetScope, BudgetExceeded, Spend
 
 async def main():
-    async with PostgresPurse(sys.argv[1], BudgetsSection(day=BudgetSettings(tokens=150))) as purse:
+    async with PostgresBudgetStore(sys.argv[1], BudgetsSection(day=BudgetSettings(tokens=150))) as purse:
         print("ready", flush=True)
         sys.stdin.readline()
         count = 0
         try:
             while True:
-                await purse.reserve(Account(run="r", job="j"), Spend(tokens=1))
+                await purse.reserve(BudgetScope(run="r", job="j"), Spend(tokens=1))
                 count += 1
-        except OverBudget:
+        except BudgetExceeded:
             print(count, flush=True)
 
 asyncio.run(main())

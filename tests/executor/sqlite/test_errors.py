@@ -320,14 +320,14 @@ import urllib.parse  # pathlib imports it late on newer Pythons, when one under 
 from wavewright.executor.events.types import RunFinished
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.sqlite.reader import JournalReader
-from wavewright.executor.store.commands import write_entry
-from wavewright.executor.sqlite.event_store import JournalStore
+from wavewright.executor.store.commands import append_entry
+from wavewright.executor.sqlite.event_store import SqliteEventStore
 path, run = sys.argv[1:]
 if os.geteuid() == 0:
     os.setuid(65534)
 try:
-    with JournalStore(path) as store:
-        print(store.write([write_entry(run, [RunFinished(1.0, "failed")])])[run])
+    with SqliteEventStore(path) as store:
+        print(store.write([append_entry(run, [RunFinished(1.0, "failed")])])[run])
 except JournalError as error:
     print(error)
 print("--")

@@ -321,7 +321,7 @@ async def test_nobody_waits_for_ever_for_a_writer_that_broke_down(tmp_path: Path
 async def test_nobody_waits_for_ever_when_the_writer_ends_between_two_orders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SqliteEventStore, "beat", _break_down)
+    monkeypatch.setattr(SqliteEventStore, "heartbeat", _break_down)
     journal = SqliteJournal(tmp_path / "j.db", lease=0.01)
     with anyio.fail_after(5):
         # Appended before the writer ends, handed over after: the loop does not turn in between.

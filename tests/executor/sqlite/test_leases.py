@@ -35,8 +35,8 @@ FOREIGN = Owner(token="f00", host="elsewhere", pid=4711, process_start="1", pid_
 
 HOLDER = """
 import sys
-from wavewright.executor.sqlite.event_store import JournalStore
-with JournalStore(sys.argv[1]) as store:
+from wavewright.executor.sqlite.event_store import SqliteEventStore
+with SqliteEventStore(sys.argv[1]) as store:
     store.claim(sys.argv[2])
     print("held", flush=True)
     sys.stdin.read()

@@ -27,9 +27,9 @@ JOBS, STEPS = 60, 6
 WORKER = """
 import os, signal, sys
 import anyio
-from tests.executor.job_examples import outgoing, tell_state
+from tests.executor.job_examples import outgoing, project_state
 from wavewright.executor.events.types import StepFinished
-from wavewright.executor.store.job_records import Alongside, JobChange
+from wavewright.executor.store.job_records import OutboxWrites, JobChange
 from tests.executor.open_stores import jobs_of, journal_at
 
 place, log, steps, slots, lines = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
@@ -48,7 +48,7 @@ async def is_over(jobs):
 
 async def work(journal, jobs):
     while True:
-        job = await jobs.claim(tell=tell_state)
+        job = await jobs.claim(tell=project_state)
         if job is None:
             if await is_over(jobs):
                 return
@@ -61,9 +61,9 @@ async def work(journal, jobs):
                 note("called", number, step)
                 event = StepFinished(at=1.0, step=f"s{step}", status="ok", output=step)
                 message = outgoing(number * 100 + step, job=number)
-                await journal.append(job.run, [event], Alongside(messages=(message,)))
+                await journal.append(job.run, [event], OutboxWrites(messages=(message,)))
                 note("journaled", number, step)
-        await jobs.change(JobChange(job.job, "completed"), tell_state)
+        await jobs.change(JobChange(job.job, "completed"), project_state)
 
 async def publish(jobs):
     while True:
@@ -173,12 +173,12 @@ import os, signal, sys
 import anyio
 from tests.executor.open_stores import jobs_of, journal_at
 from tests.executor.event_examples import step_finished
-from tests.executor.job_examples import outgoing, tell_state
-from wavewright.executor import lease
-from wavewright.executor.store.job_records import Alongside, JobChange
+from tests.executor.job_examples import outgoing, project_state
+from wavewright.executor.store import leases
+from wavewright.executor.store.job_records import OutboxWrites, JobChange
 from wavewright.executor.store.errors import RunLost
 
-lease.this_realm = lambda: "another machine"
+leases.current_pid_namespace = lambda: "another machine"
 
 async def main():
     async with journal_at(sys.argv[1], lease=0.3) as journal:
@@ -187,8 +187,8 @@ async def main():
         print("claimed", job.job, flush=True)
         os.kill(os.getpid(), signal.SIGSTOP)
         for late in (
-            lambda: jobs.change(JobChange(job.job, "failed"), tell_state),
-            lambda: journal.append(job.run, [step_finished("late")], Alongside(messages=(outgoing(9),))),
+            lambda: jobs.change(JobChange(job.job, "failed"), project_state),
+            lambda: journal.append(job.run, [step_finished("late")], OutboxWrites(messages=(outgoing(9),))),
         ):
             try:
                 await late()
