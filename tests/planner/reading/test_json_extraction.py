@@ -84,7 +84,7 @@ def test_only_words_are_words_alone() -> None:
     assert not find_json('No: {"a": ').is_prose
 
 
-words = st.text(st.characters(exclude_characters="[]{}\"'<`#/", exclude_categories=["Cs"]), max_size=20)
+words = st.text(st.characters(exclude_characters="\0[]{}\"'<`#/", exclude_categories=["Cs"]), max_size=20)
 objects = st.dictionaries(
     st.sampled_from(["a", "b", "c d"]), st.integers(-99, 99) | words, min_size=1, max_size=3
 )
