@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from tests.repository.tree import ROOT
+from wavewright.config import exit_codes
 from wavewright.config.environment import VARIABLES, EnvironmentVariable
 from wavewright.config.sections import (
     BudgetSettings,
@@ -28,7 +29,6 @@ from wavewright.config.sections import (
 )
 from wavewright.config.settings import SettingsFile
 from wavewright.engine.cli.app import app
-from wavewright.engine.cli.common import exit_codes
 from wavewright.executor.events import types as events
 from wavewright.planner.cel.functions import FUNCTIONS
 from wavewright.planner.language.goals import GoalTemplate, Job, Limits, Recipe, Rules

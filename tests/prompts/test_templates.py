@@ -96,7 +96,7 @@ def test_a_faulty_template_is_named_with_its_line_and_a_mend(
 
     assert (error.file, error.line) == (tmp_path / "show.md.j2", line)
     assert message in error.message
-    assert hint in error.hint
+    assert hint in str(error.hint)
     assert str(tmp_path / "show.md.j2") in str(error)
 
 

@@ -150,6 +150,22 @@ def reraises(handler: ast.ExceptHandler) -> bool:
     return isinstance(last, ast.Raise) and last.exc is None
 
 
+def test_every_error_that_leaves_a_module_derives_from_the_one_root() -> None:
+    roots = {"Exception", "BaseException", "ValueError", "RuntimeError", "LookupError", "TypeError"}
+    offenders = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in MODULES
+        for node in parse(path).body
+        if isinstance(node, ast.ClassDef)
+        and not node.name.startswith("_")
+        and (bases := {dotted(base) for base in node.bases}) & roots
+        and bases <= roots
+        and node.name != "WavewrightError"
+    ]
+
+    assert offenders == []
+
+
 @pytest.mark.parametrize("word", ["manager", "helper", "util", "utils", "misc", "common"])
 def test_no_file_has_a_name_that_says_nothing(word: str) -> None:
     vague = [path.name for path in MODULES if word in path.stem.split("_")]

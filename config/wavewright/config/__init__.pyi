@@ -22,6 +22,9 @@ from .documents import (
 from .documents import (
     read_document_file as read_document_file,
 )
+from .errors import (
+    WavewrightError as WavewrightError,
+)
 from .settings import (
     Settings as Settings,
 )

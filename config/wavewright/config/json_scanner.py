@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeAlias
 
+from wavewright.config.errors import WavewrightError
 from wavewright.config.sources import (
     MAX_EXACT_INTEGER,
     DocumentError,
@@ -85,7 +86,7 @@ class Note:
     offset: int
 
 
-class ScanError(Exception):
+class ScanError(WavewrightError):
     """The scanner could not read on."""
 
     def __init__(self, fault: DocumentFault, offset: int) -> None:

@@ -19,6 +19,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
+
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
@@ -114,8 +117,10 @@ class DocumentFault:
     hint: str | None = None
 
 
-class DocumentError(Exception):
+class DocumentError(WavewrightError):
     """A text that could not be read as a document; `faults` says why, in the order of the text."""
+
+    exit_code = exit_codes.MISUSE
 
     def __init__(
         self, source: Source, faults: tuple[DocumentFault, ...], others: tuple[DocumentError, ...] = ()

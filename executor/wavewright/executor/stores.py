@@ -49,7 +49,7 @@ def journal_of(
     """Return the journal that the settings name, to be entered; it is made where there is none.
 
     Raises:
-        JournalError: with the place and the mend.
+        JournalError: with the place and the fix.
     """
     if settings.journal_url is not None:
         from wavewright.executor.postgres.journal import PostgresJournal
@@ -66,7 +66,7 @@ def budget_store_of(
     """Return the purse beside that journal, to be entered.
 
     Raises:
-        JournalError: with the place and the mend.
+        JournalError: with the place and the fix.
     """
     if settings.journal_url is not None:
         from wavewright.executor.postgres.budget_store import PostgresBudgetStore
@@ -88,7 +88,7 @@ async def open_stores(
         clock: Seconds since the epoch.
 
     Raises:
-        JournalError: with the place and the mend.
+        JournalError: with the place and the fix.
     """
     async with (
         journal_of(settings, clock=clock) as journal,

@@ -13,6 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
+
 if TYPE_CHECKING:
     from jinja2 import TemplateNotFound
 
@@ -25,17 +28,21 @@ SHIPPED = Path(__file__).parent
 """Folder of the templates that come with the package."""
 
 
-class PromptError(Exception):
-    """A prompt that cannot be rendered: which file, which line, and what would mend it."""
+class PromptError(WavewrightError):
+    """A prompt that cannot be rendered; `place` is the template's file, with its line where one is known."""
+
+    exit_code = exit_codes.MISUSE
 
     def __init__(self, message: str, *, file: Path | None = None, line: int | None = None, hint: str) -> None:
-        self.message = message
+        place = None if file is None else str(file) if line is None else f"{file}:{line}"
+        super().__init__(message, hint, place=place)
         self.file = file
         self.line = line
         """Counted from 1; absent where the whole file is meant."""
-        self.hint = hint
-        where = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
-        super().__init__(f"{where}{message}; {hint}")
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.place else ""
+        return f"{where}{self.message}; {self.hint}"
 
 
 class Prompts:

@@ -12,6 +12,9 @@ import os
 import secrets
 from pathlib import Path
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
+
 _HINTS = {
     errno.ENOSPC: "the disk is full: free some space, or give another folder",
     errno.EDQUOT: "the quota is used up: free some space, or give another folder",
@@ -25,13 +28,15 @@ _HINTS = {
 }
 
 
-class FileNotWrittenError(Exception):
-    """A file that could not be written; the message names the place and the mend."""
+class FileNotWrittenError(WavewrightError):
+    """A file that could not be written; the message names the place and the fix."""
+
+    exit_code = exit_codes.ENVIRONMENT
 
     def __init__(self, path: Path, error: OSError) -> None:
         self.path = path
-        mend = _HINTS.get(error.errno or 0, error.strerror or str(error))
-        super().__init__(f"cannot write {str(path)!r}: {mend}")
+        fix = _HINTS.get(error.errno or 0, error.strerror or str(error))
+        super().__init__(f"cannot write {str(path)!r}: {fix}")
 
 
 def write_atomically(path: Path, content: bytes) -> Path:

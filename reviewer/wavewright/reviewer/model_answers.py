@@ -16,6 +16,7 @@ import anyio
 from pydantic import BaseModel, ConfigDict
 
 from wavewright.config.documents import Document, DocumentError
+from wavewright.config.errors import WavewrightError
 from wavewright.config.model_validation import read_as_model
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.ports.budgets import CallHistory
@@ -40,7 +41,7 @@ class AnswerModel(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", defer_build=True)
 
 
-class AnswerMisfit(Exception):
+class AnswerMisfit(WavewrightError):
     """An answer that does not fit, with what the model is told of it."""
 
     def __init__(self, *faults: str) -> None:
@@ -48,7 +49,7 @@ class AnswerMisfit(Exception):
         super().__init__("; ".join(faults))
 
 
-class AnswerDeclined(Exception):
+class AnswerDeclined(WavewrightError):
     """An answer that fits and says that there is nothing to give; the model is not asked again."""
 
 

@@ -211,7 +211,7 @@ def test_a_question_to_a_model_that_was_not_recorded_is_told_with_the_difference
 
     assert f"the recording {taping.file} has no answer to this request" in caught.value.message
     assert '+  "max_tokens": 999' in caught.value.message
-    assert "record the run anew" in caught.value.hint
+    assert "record the run anew" in str(caught.value.hint)
 
 
 def test_a_call_that_was_never_recorded_is_told_with_the_nearest_one(desk: DeskMaker) -> None:

@@ -67,7 +67,7 @@ class CutJournal(MemoryJournal):
         self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
     ) -> Awaitable[None]:
         if self.left == self.written:
-            raise JournalNotWritten("it was cut off", mend="go on with it")
+            raise JournalNotWritten("it was cut off", hint="go on with it")
         self.written += 1
         return super().append(run, events, alongside)
 

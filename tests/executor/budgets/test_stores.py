@@ -202,7 +202,7 @@ async def test_a_refusal_names_the_budget_what_is_left_and_the_mend(
     assert str(refusal) == (
         f"the call may take 7 tokens, and the {scope}'s budget of 10 tokens has 6 tokens left"
     )
-    assert f"raise {setting} in wavewright.yaml" in refusal.hint
+    assert f"raise {setting} in wavewright.yaml" in str(refusal.hint)
     assert (await purse.left(account())).day.spent.tokens == 4
 
 
@@ -352,7 +352,7 @@ async def test_an_unknown_price_is_refused_under_a_budget_of_money_only(opened: 
     purse.limit_run(RUN, Budget(usd=100.0))
     refusal = await refused(purse, Spend(tokens=5, usd=price))
     assert str(refusal) == "what the call costs is not known, and the run has a budget in US dollars"
-    assert "`models.prices`" in refusal.hint
+    assert "`models.prices`" in str(refusal.hint)
 
 
 # --- the day

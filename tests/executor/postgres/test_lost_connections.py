@@ -150,4 +150,4 @@ async def test_a_server_that_stays_away_fails_the_run_until_it_is_opened_again(
 
         assert await journal.load(RUN) == steps(2)
     assert caught.value.place == display_url(url)
-    assert "start the server" in caught.value.hint
+    assert "start the server" in str(caught.value.hint)

@@ -104,7 +104,7 @@ def test_what_is_no_journal_is_refused_and_left_as_it_is(
 
         assert message in caught.value.message
         assert caught.value.place == str(path)
-        assert mend in caught.value.hint
+        assert mend in str(caught.value.hint)
     assert (stat.S_IFMT(path.stat().st_mode), path.is_file() and path.read_bytes()) == before
     assert list(tmp_path.iterdir()) == [path]
 
@@ -134,8 +134,8 @@ def test_a_damaged_page_is_named_and_other_files_of_the_folder_are_left_alone(jo
         reader.load(RUN)
 
     assert caught.value.message.startswith("the journal is damaged: ")
-    assert str(journal) in caught.value.place
-    assert f"sqlite3 {journal} .recover" in caught.value.hint
+    assert str(journal) in str(caught.value.place)
+    assert f"sqlite3 {journal} .recover" in str(caught.value.hint)
 
 
 def _rewrite_event(path: Path, seq: int, **columns: object) -> None:
@@ -247,7 +247,7 @@ async def test_a_full_disk_fails_the_append_and_keeps_all_that_was_reported(smal
     with pytest.raises(JournalNotWritten, match="the disk is full") as caught:
         await fill()
 
-    assert "free some space and resume the run" in caught.value.hint
+    assert "free some space and resume the run" in str(caught.value.hint)
     assert await journal.load(RUN) == reported
     await journal.aclose()
     with JournalReader.open(path) as reader:
@@ -376,4 +376,4 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     with pytest.raises(JournalNotOpened, match="cannot be opened") as caught:
         SqliteEventStore(tmp_path / "taken" / "deeper" / "j.db")
 
-    assert "where files can be written" in caught.value.hint
+    assert "where files can be written" in str(caught.value.hint)

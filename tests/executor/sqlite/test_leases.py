@@ -144,8 +144,8 @@ def test_a_busy_run_names_its_owner_since_when_and_the_mend(tmp_path: Path) -> N
 
     assert f"run {RUN} is open in another process: pid 4711 on elsewhere, since 19" in caught.value.message
     assert caught.value.place == str(tmp_path / "j.db")
-    assert "pid 4711 on elsewhere" in caught.value.hint
-    assert "10 s after its last sign of life" in caught.value.hint
+    assert "pid 4711 on elsewhere" in str(caught.value.hint)
+    assert "10 s after its last sign of life" in str(caught.value.hint)
 
 
 def test_an_expired_owner_is_replaced_after_a_watch_without_a_beat(tmp_path: Path) -> None:

@@ -148,5 +148,5 @@ def test_a_newer_file_is_refused_and_left_as_it_is(
     assert caught.value.message == (
         f"the journal has format {FORMAT + 1}, made by a newer wavewright; this one reads format {FORMAT}"
     )
-    assert "upgrade wavewright" in caught.value.hint
+    assert "upgrade wavewright" in str(caught.value.hint)
     assert old.read_bytes() == Path(copy).read_bytes()

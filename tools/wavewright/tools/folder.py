@@ -21,6 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NoReturn, Self
 
+from wavewright.config.errors import WavewrightError
+
 MAX_DEPTH = 16
 MAX_COMPONENT_BYTES = 255
 MAX_PATH_BYTES = 1024
@@ -43,7 +45,7 @@ _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not hold the reader
 
 
-class PathRefused(Exception):
+class PathRefused(WavewrightError):
     """A path that must not or cannot be opened, with the reason."""
 
     def __init__(self, path: str, reason: str, *, missing: bool = False) -> None:

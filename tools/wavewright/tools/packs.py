@@ -13,6 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import EXTRAS, is_installed
 from wavewright.planner.types import JsonObject
 from wavewright.tools.functions.tool import Tool
@@ -48,14 +50,10 @@ PackFunction = Callable[[JsonObject, Path], Pack]
 """`pack(settings, root)`: paths in the settings are relative to `root`, the folder of the file they stand in."""
 
 
-class PackError(Exception):
-    """A pack that cannot be had, or whose settings are wrong."""
+class PackError(WavewrightError):
+    """A pack that cannot be loaded, or whose settings are wrong; `place` is the file that names it."""
 
-    def __init__(self, message: str, *, hint: str | None = None, place: str | None = None) -> None:
-        super().__init__(message)
-        self.hint = hint
-        self.place = place
-        """The file that names the pack."""
+    exit_code = exit_codes.MISUSE
 
 
 def pack_names() -> tuple[str, ...]:

@@ -51,7 +51,7 @@ def read_address(url: str) -> BrokerAddress:
             if user
             else "no user is named, and the user 'guest' is refused: its password is known to everybody",
             place=shown,
-            mend="make a user at the broker (rabbitmqctl add_user) and name it: amqps://user:password@host/vhost",
+            hint="make a user at the broker (rabbitmqctl add_user) and name it: amqps://user:password@host/vhost",
         )
     return BrokerAddress(
         url=parts._replace(query=urlencode(_options(parts, shown))).geturl(),
@@ -63,15 +63,15 @@ def read_address(url: str) -> BrokerAddress:
 
 
 def _split(url: str) -> SplitResult:
-    mend = "write it as amqp://user:password@host:5672/vhost, or amqps:// for an encrypted line"
+    hint = "write it as amqp://user:password@host:5672/vhost, or amqps:// for an encrypted line"
     try:
         parts = urlsplit(url.strip())
         port = parts.port
     except ValueError:
         # The text of this error may hold the password, when it stands where the port should be.
-        raise BusMisconfigured("the broker's address cannot be read", mend=mend) from None
+        raise BusMisconfigured("the broker's address cannot be read", hint=hint) from None
     if parts.scheme not in DEFAULT_PORTS or not parts.hostname or port == 0:
-        raise BusMisconfigured("the broker's address is no AMQP URL", mend=mend)
+        raise BusMisconfigured("the broker's address is no AMQP URL", hint=hint)
     return parts
 
 
@@ -90,7 +90,7 @@ def _options(parts: SplitResult, shown: str) -> dict[str, str]:
         raise BusMisconfigured(
             f"{found[0]!r} has no effect: amqp:// is not encrypted",
             place=shown,
-            mend="begin the address with amqps://",
+            hint="begin the address with amqps://",
         )
     return {"heartbeat": str(HEARTBEAT)} | options
 
@@ -101,7 +101,7 @@ def _check_option(name: str, value: str, shown: str) -> None:
         raise BusMisconfigured(
             f"the broker's address has the option {name!r}, which does not exist",
             place=shown,
-            mend=f"did you mean {near[0]!r}?" if near else f"there are {', '.join(OPTIONS)}",
+            hint=f"did you mean {near[0]!r}?" if near else f"there are {', '.join(OPTIONS)}",
         )
     if name in FILE_OPTIONS and not Path(value).is_file():
         raise BusMisconfigured(f"{name} names {value!r}, and there is no such file", place=shown)

@@ -86,7 +86,7 @@ async def await_reply(call: Awaitable[T], *, place: str = "") -> T:
 def error_from_channel_close(error: AMQPChannelError, message: str, *, place: str) -> BusError:
     """Return what it means that the broker has closed a channel: with a mend where the user has too few rights."""
     if isinstance(error, ChannelAccessRefused):
-        return RightsMissing(f"{message}: {describe_error(error)}", place=place, mend=_RIGHTS_HINT)
+        return RightsMissing(f"{message}: {describe_error(error)}", place=place, hint=_RIGHTS_HINT)
     return BusDown(f"{message}: {describe_error(error)}", place=place)
 
 

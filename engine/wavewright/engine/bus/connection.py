@@ -132,7 +132,7 @@ class BrokerConnection:
             raise BusDown(
                 f"the broker did not answer within {CONNECT_SECONDS:g} s",
                 place=self.place,
-                mend=_UNREACHABLE_HINT,
+                hint=_UNREACHABLE_HINT,
             ) from error
         except BusDown as error:
             raise _classify_failure(error, self._address) from error
@@ -188,34 +188,34 @@ def _classify_failure(error: BusDown, address: BrokerAddress) -> BusError:
         return BusMisconfigured(
             f"the broker refuses the user {address.user!r} or its password",
             place=place,
-            mend="look at the address in WAVEWRIGHT_AMQP_URL, and at rabbitmqctl authenticate_user",
+            hint="look at the address in WAVEWRIGHT_AMQP_URL, and at rabbitmqctl authenticate_user",
         )
     if isinstance(cause, ConnectionNotAllowed | ConnectionClosed | InvalidFrameError) and _is_of_vhost(cause):
         return BusMisconfigured(
             f"the broker does not let {address.user!r} into the virtual host of this address",
             place=place,
-            mend="rabbitmqctl add_vhost makes one, rabbitmqctl set_permissions lets a user in",
+            hint="rabbitmqctl add_vhost makes one, rabbitmqctl set_permissions lets a user in",
         )
     if isinstance(root, ssl.SSLCertVerificationError):
         if root.verify_code in _WRONG_HOSTNAME_CODES:
-            mend = "name the broker in the address as its certificate does"
+            hint = "name the broker in the address as its certificate does"
         elif root.verify_code in _RULE_BROKEN_CODES:
-            mend = (
+            hint = (
                 "make the certificates anew by the rules of RFC 5280; Python 3.13 and later check all of them"
             )
         else:
-            mend = "name the authority that signed it: amqps://…?cafile=ca.pem"
+            hint = "name the authority that signed it: amqps://…?cafile=ca.pem"
         return BusMisconfigured(
-            f"the broker's certificate is not trusted: {root.verify_message}", place=place, mend=mend
+            f"the broker's certificate is not trusted: {root.verify_message}", place=place, hint=hint
         )
     if isinstance(root, ssl.SSLError):
         return BusMisconfigured(
             f"no encrypted line to the broker: {root.reason or root}",
             place=place,
-            mend="is this the port for amqps? it is 5671 unless the broker was told otherwise",
+            hint="is this the port for amqps? it is 5671 unless the broker was told otherwise",
         )
     if isinstance(root, CONNECTION_EXCEPTIONS):
-        return BusDown(f"no broker answers: {describe_error(root)}", place=place, mend=_UNREACHABLE_HINT)
+        return BusDown(f"no broker answers: {describe_error(root)}", place=place, hint=_UNREACHABLE_HINT)
     return error
 
 

@@ -76,7 +76,7 @@ async def _declare_or_verify(
         raise BusMisconfigured(
             f"{what} is there in another form: {describe_error(error)}",
             place=place,
-            mend="the broker never changes one: delete it once it is empty, or set another name under daemon.queues",
+            hint="the broker never changes one: delete it once it is empty, or set another name under daemon.queues",
         ) from error
     except AMQPChannelError as error:
         raise BusMisconfigured(f"{what} cannot be made: {describe_error(error)}", place=place) from error
@@ -87,11 +87,11 @@ async def _verify_exists(connection: AbstractConnection, look: _Declaration, wha
         await _on_channel(connection, look, place)
     except ChannelNotFoundEntity as error:
         raise BusMisconfigured(
-            f"{what} is not there, and this user may not make it", place=place, mend=_RIGHTS_TO_DECLARE_HINT
+            f"{what} is not there, and this user may not make it", place=place, hint=_RIGHTS_TO_DECLARE_HINT
         ) from error
     except AMQPChannelError as error:
         raise BusMisconfigured(
-            f"{what} may not be used: {describe_error(error)}", place=place, mend=_RIGHTS_TO_DECLARE_HINT
+            f"{what} may not be used: {describe_error(error)}", place=place, hint=_RIGHTS_TO_DECLARE_HINT
         ) from error
 
 
@@ -136,7 +136,7 @@ async def _check_route(
             f"the user {user!r} may not write to the exchange {exchange!r} with the routing key {routing_key!r}: "
             f"{describe_error(error)}",
             place=place,
-            mend=f"let {user!r} write there: rabbitmqctl set_permissions, and set_topic_permissions where the user "
+            hint=f"let {user!r} write there: rabbitmqctl set_permissions, and set_topic_permissions where the user "
             "has any; `wavewright topology` prints what each user needs",
         ) from error
     except AMQPChannelError as error:

@@ -5,25 +5,21 @@ A *bus error* is shown to people as it stands. No password is in one: the place 
 
 from __future__ import annotations
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 
-class BusError(Exception):
-    """The bus cannot do what was asked."""
 
-    def __init__(self, message: str, *, place: str = "", mend: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.place = place
-        """The broker's address, or the queue or exchange there."""
-        self.hint = mend
+class BusError(WavewrightError):
+    """The bus cannot do what was asked; `place` is the broker's address, or the queue or exchange there."""
 
-    def __str__(self) -> str:
-        place = f"\n  --> {self.place}" if self.place else ""
-        mend = f"\n  = help: {self.hint}" if self.hint else ""
-        return f"{self.message}{place}{mend}"
+    exit_code = exit_codes.ENVIRONMENT
+    __str__ = WavewrightError.describe
 
 
 class BusMisconfigured(BusError):
     """It will not work until a person changes the settings or the broker: trying again is no use."""
+
+    exit_code = exit_codes.MISUSE
 
 
 class RightsMissing(BusMisconfigured):

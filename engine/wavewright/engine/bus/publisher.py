@@ -186,7 +186,7 @@ def _too_large_result(parcel: RoutedMessage, cause: AMQPChannelError, place: str
     return MessageReturned(
         f"the message has {size} bytes, and the broker takes at most {said['most']}",
         place=place,
-        mend="set daemon.max_sent to no more than that, or raise the broker's max_message_size",
+        hint="set daemon.max_sent to no more than that, or raise the broker's max_message_size",
     )
 
 
@@ -205,8 +205,8 @@ def _result(
         said = "" if cause is None else f": {describe_error(cause)}"
         return BusDown(f"the broker closed the channel{said}", place=place)
     if isinstance(confirmation.exception(), PublishError):
-        mend = "bind a queue there, then send it again"
-        return MessageReturned("no queue is bound for the message", place=place, mend=mend)
+        hint = "bind a queue there, then send it again"
+        return MessageReturned("no queue is bound for the message", place=place, hint=hint)
     # The library says nothing else of a message.
     return MessageNacked("the broker refused the message: its queue is full", place=place)
 

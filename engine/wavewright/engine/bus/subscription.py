@@ -83,7 +83,7 @@ class Subscription:
             raise BusMisconfigured(
                 f"nothing can be watched: {describe_error(error)}",
                 place=place,
-                mend="let the user have queues that begin with the name of the exchange: rabbitmqctl set_permissions",
+                hint="let the user have queues that begin with the name of the exchange: rabbitmqctl set_permissions",
             ) from error
         self._consumer = Consumer(self._channel, queue, place, most=PREFETCH)
         await self._consumer.start()

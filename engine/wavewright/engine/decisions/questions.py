@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 from wavewright.engine.decisions.approvals import (
     APPROVAL_GIVEN,
     APPROVAL_SECONDS,
@@ -65,13 +67,10 @@ class OpenQuestion:
     """What to resume: the run, or the root run where it is that of one of several targets."""
 
 
-class AnswerRejected(Exception):
-    """An answer that has no effect, and why; `mend` says what to do instead."""
+class AnswerRejected(WavewrightError):
+    """An answer that has no effect."""
 
-    def __init__(self, message: str, mend: str) -> None:
-        self.message = message
-        self.hint = mend
-        super().__init__(message)
+    exit_code = exit_codes.NEGATIVE
 
 
 async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[OpenQuestion]:

@@ -20,6 +20,8 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 from wavewright.config.sources import ListNode, Node, ObjectNode, Span
 
 
@@ -31,7 +33,7 @@ class Edit(NamedTuple):
     text: str = ""
 
 
-class NotEditable(Exception):
+class NotEditable(WavewrightError):
     """The text around a node cannot be told apart from it; the words say why."""
 
 
@@ -183,8 +185,10 @@ def _rest_of_line(text: str, place: int) -> int:
 _UTF8_BOM = b"\xef\xbb\xbf"
 
 
-class FileChanged(Exception):
+class FileChanged(WavewrightError):
     """The file is no longer what was read."""
+
+    exit_code = exit_codes.MISUSE
 
 
 def replace_text(path: Path, *, before: str, after: str) -> None:
@@ -199,7 +203,11 @@ def replace_text(path: Path, *, before: str, after: str) -> None:
     target = path.resolve(strict=True)
     content = target.read_bytes()
     if content.removeprefix(_UTF8_BOM) != before.encode():
-        raise FileChanged(str(path))
+        raise FileChanged(
+            f"{str(path)!r} has changed since it was read, and was left as it is",
+            "run the command again",
+            place=str(path),
+        )
     mark = _UTF8_BOM if content.startswith(_UTF8_BOM) else b""
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     beside = Path(name)

@@ -15,7 +15,9 @@ from typing import Final, cast
 
 from pydantic import ValidationError
 
+from wavewright.config import exit_codes
 from wavewright.config.documents import Document
+from wavewright.config.errors import WavewrightError
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json, content_hash, plan_hash
 from wavewright.planner.language.plan import Plan
@@ -27,13 +29,13 @@ FORMAT: Final = "wavewright/sealed-plan/1"
 _SAVE_AGAIN_HINT: Final = "look at it again: `wavewright dry-run JOB --out FILE` seals the plan as it is now"
 
 
-class SavedPlanError(Exception):
-    """A sealed plan cannot be run as it was sealed; the message says what differs, and `hint` what would mend it."""
+class SavedPlanError(WavewrightError):
+    """A saved plan cannot be run as it was saved; the message says what differs."""
+
+    exit_code = exit_codes.NEGATIVE
 
     def __init__(self, message: str, *, place: str, hint: str = _SAVE_AGAIN_HINT) -> None:
-        super().__init__(message)
-        self.place = place
-        self.hint = hint
+        super().__init__(message, hint, place=place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from wavewright.config.errors import WavewrightError
 from wavewright.engine.messages.ids import package_id
 from wavewright.engine.messages.models import PackageReport, ResearchPackage
 from wavewright.executor.store.job_records import JobId
@@ -22,7 +23,7 @@ from wavewright.reviewer.values import shorten
 _MAX_FAULTS: Final = 3
 
 
-class InvalidResult(Exception):
+class InvalidResult(WavewrightError):
     """A result of a zone that does not fit `research_package`; the message names the fields."""
 
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from wavewright.config.errors import WavewrightError
+
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
@@ -44,7 +46,7 @@ RejectionKind: TypeAlias = Literal[
 """What is wrong with a message; docs/reference/messages.md says what each means."""
 
 
-class MessageRejected(Exception):
+class MessageRejected(WavewrightError):
     """A message that is not taken in, whatever the store knows."""
 
     def __init__(self, kind: RejectionKind, reason: str) -> None:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 from wavewright.config.sections import DaemonSection, IdentitySettings
 from wavewright.engine.bus.topology import topology_of
 from wavewright.planner.types import Json, JsonObject
@@ -26,8 +28,10 @@ _HASHING: Final = "rabbit_password_hashing_sha256"
 _NOTHING: Final = "^$"
 
 
-class NoPasswordError(Exception):
+class NoPasswordError(WavewrightError):
     """A user of the broker has no password; the message names every variable that is missing."""
+
+    exit_code = exit_codes.MISUSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,5 +210,8 @@ def _passwords(users: tuple[BrokerUser, ...], environment: Mapping[str, str]) ->
     found = {user.name: environment.get(password_variable(user.name), "") for user in users}
     missing = [password_variable(name) for name, password in found.items() if not password]
     if missing:
-        raise NoPasswordError(f"these variables hold no password: {', '.join(missing)}")
+        raise NoPasswordError(
+            f"these variables hold no password: {', '.join(missing)}",
+            "set each to a password of its own; `openssl rand -hex 24` makes one",
+        )
     return found

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 from wavewright.engine.operations.metrics import CONTENT_TYPE_LATEST, Metrics
 
 if TYPE_CHECKING:
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 
-class PortTakenError(Exception):
+class PortTakenError(WavewrightError):
     """The health endpoint cannot listen where it should."""
+
+    exit_code = exit_codes.MISUSE
 
 
 @dataclass(slots=True)
@@ -132,6 +136,7 @@ def open_listener(place: str) -> socket.socket:
         listener.close()
         reason = error.strerror or str(error)
         raise PortTakenError(
-            f"health and metrics cannot be served at {place}: {reason}; set `daemon.health` to another place"
+            f"health and metrics cannot be served at {place}: {reason}",
+            "set `daemon.health` to another place",
         ) from error
     return listener

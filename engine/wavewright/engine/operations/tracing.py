@@ -23,6 +23,8 @@ from urllib.parse import urlsplit
 from opentelemetry import trace
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.executor.events.types import (
     Event,
@@ -163,8 +165,10 @@ FLUSH_SECONDS: Final = 2.0
 _ADDRESS_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
-class TracingError(Exception):
+class TracingError(WavewrightError):
     """A collector is named, and nothing can be sent to it."""
+
+    exit_code = exit_codes.MISUSE
 
 
 def check_tracing(environment: Mapping[str, str] = os.environ) -> None:
@@ -178,8 +182,8 @@ def check_tracing(environment: Mapping[str, str] = os.environ) -> None:
         return
     if not is_installed("otel"):
         raise TracingError(
-            f"{named} names a collector, and the extra 'otel' is not installed; "
-            f"{install_hint('otel')}, or unset {named}"
+            f"{named} names a collector, and the extra 'otel' is not installed",
+            f"{install_hint('otel')}, or unset {named}",
         )
     try:
         parts = urlsplit(environment[named].strip())
@@ -187,7 +191,9 @@ def check_tracing(environment: Mapping[str, str] = os.environ) -> None:
     except ValueError:
         is_address = False
     if not is_address:
-        raise TracingError(f"{named} is no address of a collector; write it as http://HOST:4318, or unset it")
+        raise TracingError(
+            f"{named} is no address of a collector", "write it as http://HOST:4318, or unset it"
+        )
 
 
 def _collector_variable(environment: Mapping[str, str]) -> str | None:
@@ -199,7 +205,7 @@ def export_traces(environment: Mapping[str, str] = os.environ) -> Generator[bool
     """Send traces while the block runs, where the environment names a collector; gives whether it does.
 
     Raises:
-        TracingError: as `refuse_faulty_tracing` says.
+        TracingError: as `check_tracing` says.
     """
     check_tracing(environment)
     if _collector_variable(environment) is None:

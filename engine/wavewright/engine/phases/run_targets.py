@@ -10,6 +10,7 @@ from typing import Literal, cast
 
 import anyio
 
+from wavewright.config.errors import WavewrightError
 from wavewright.engine.pipeline.context import (
     PERMANENT_ERRORS,
     Feedback,
@@ -64,7 +65,7 @@ from wavewright.reviewer.package.builder import build_package
 from wavewright.reviewer.records import Package, ReviewResult
 
 
-class TargetBudgetSpent(Exception):
+class TargetBudgetSpent(WavewrightError):
     """A target that cannot be begun, because the others have used what the job may spend."""
 
 

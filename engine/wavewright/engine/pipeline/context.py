@@ -23,6 +23,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 from pydantic import JsonValue
 
 from wavewright.config.documents import Document, DocumentError
+from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.resolving import PlanDraft, ResolvedJob
@@ -175,7 +176,7 @@ Publish: TypeAlias = Callable[[Package, Path], tuple[Path, ...]]
 """Lets a package out, into a folder where it becomes files, and returns the files; or raises `Unpublishable`."""
 
 
-class PackageNotPublished(Exception):
+class PackageNotPublished(WavewrightError):
     """A package that cannot be let out, now or later; its run is left without an end."""
 
 

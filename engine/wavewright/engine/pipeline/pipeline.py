@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
+from wavewright.config.errors import WavewrightError
+
 C = TypeVar("C")
 
 
@@ -101,7 +103,7 @@ class PipelineRun(Generic[C]):
         return last.reason if last is not None and last.outcome is Outcome.HALT else None
 
 
-class PipelineError(Exception):
+class PipelineError(WavewrightError):
     """A pipeline was declared or used wrongly: a duplicate name, an unknown branch target, an endless loop."""
 
 

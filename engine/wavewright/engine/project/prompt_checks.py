@@ -229,5 +229,5 @@ def _rendering_defect(name: str, prompts: Prompts, workers: Sequence[Worker]) ->
                 continue
             file = error.file or prompts.file_of(name)
             place = f"{file}:{error.line}" if error.line is not None else f"{file}"
-            return PromptDefect(place, error.message, error.hint)
+            return PromptDefect(place, error.message, error.hint or "")
     return None

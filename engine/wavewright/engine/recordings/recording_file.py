@@ -15,6 +15,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor
 from wavewright.engine.recordings.recorded_calls import CallStatus, EmittedEvent, RecordedCall, recorded_calls
 from wavewright.executor.events.codec import CodecError, from_json, to_json
@@ -35,13 +37,11 @@ FORMAT = "wavewright/recording/1"
 _EMITTED_EVENTS = (ModelCalled, RungTaken, OutputStreamed, LoopToolCalled)
 
 
-class RecordingError(Exception):
-    """A recording cannot be used; the message names the file, the hint the mend."""
+class RecordingError(WavewrightError):
+    """A recording cannot be used; the message names the file."""
 
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(f"{message}\nhelp: {hint}")
-        self.message = message
-        self.hint = hint
+    exit_code = exit_codes.MISUSE
+    __str__ = WavewrightError.describe
 
 
 @dataclass(frozen=True, slots=True)

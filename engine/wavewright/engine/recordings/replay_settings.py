@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, get_args
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 from wavewright.config.sections import RoleName
 from wavewright.config.settings import Settings
 from wavewright.planner.ports.model_port import Role
@@ -23,12 +25,10 @@ _REVIEW_ROLES: Final[frozenset[Role]] = frozenset({"reviewer", "recovery"})
 _ALL_ROLES: Final[frozenset[Role]] = frozenset(get_args(Role))
 
 
-class ReplayRejected(Exception):
-    """A run cannot be replayed as wished; `hint` says what would mend that."""
+class ReplayRejected(WavewrightError):
+    """A run cannot be replayed as asked."""
 
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
+    exit_code = exit_codes.MISUSE
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,9 @@ from wavewright.engine.simulation.report import (
     as_text,
 )
 from wavewright.engine.simulation.simulator import SearchBounds, simulate
-from wavewright.engine.simulation.stub_outputs import NoStubOutput
 
 __all__ = [
     "FailureReport",
-    "NoStubOutput",
     "ScenarioReport",
     "SearchBounds",
     "SimulationReport",

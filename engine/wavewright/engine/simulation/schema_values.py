@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, reduce
 from typing import NamedTuple
 
+from wavewright.config.errors import WavewrightError
 from wavewright.planner.diagnostics.diagnostic import pointer_tokens
 from wavewright.planner.types import Json, JsonObject
 
@@ -123,7 +124,7 @@ _COMMON_TEXTS = (
 _EXAMPLE_COUNT = 6
 
 
-class PatternNeedsExtra(Exception):
+class PatternNeedsExtra(WavewrightError):
     """A pattern for which nothing here has a text, and Hypothesis is not installed."""
 
 

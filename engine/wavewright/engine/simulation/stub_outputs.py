@@ -18,7 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wavewright.config import exit_codes
 from wavewright.config.documents import Document, DocumentError, DocumentFault
+from wavewright.config.errors import WavewrightError
+from wavewright.config.installation import install_hint
 from wavewright.engine.jobs.resolving import read_file
 from wavewright.engine.simulation.plan_analysis import vocabulary_of
 from wavewright.engine.simulation.presumed_schemas import (
@@ -116,14 +119,18 @@ _OUTPUTS_PER_STEP = 3
 """Different answers that a `for_each` step is given at first."""
 
 
-class NoStubOutput(Exception):
-    """No output could be generated for a tool."""
+class NoStubOutput(WavewrightError):
+    """No output could be generated for a tool; `pattern` is one whose texts only Hypothesis makes."""
+
+    exit_code = exit_codes.MISUSE
 
     def __init__(self, tool: str, pattern: str | None) -> None:
-        super().__init__(f"no output could be made for tool {tool!r}")
-        self.tool = tool
-        self.pattern = pattern
-        """Of a text that only Hypothesis could make, which is not installed."""
+        hint = f"give its outputs with --fixtures FILE, where FILE says '{tool}: …'"
+        reason = "nothing that was tried fits its output schema"
+        if pattern is not None:
+            hint = f"install the extra: {install_hint('testing')}; or {hint}"
+            reason = f"only Hypothesis makes a text for the pattern {pattern!r}, and it is not installed"
+        super().__init__(f"no output could be made for tool {tool!r}: {reason}", hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import random
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from wavewright.config.errors import WavewrightError
 from wavewright.engine.simulation.plan_analysis import PlanVocabulary
 from wavewright.engine.simulation.schema_values import (
     NumberRange,
@@ -45,7 +46,7 @@ _FOCUS_PROBABILITY = 0.8
 """Share of variations that change what the search is about."""
 
 
-class NoValueFound(Exception):
+class NoValueFound(WavewrightError):
     """No value was found that the schema takes."""
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, NewType, NoReturn, TypeAlias, get_args, 
 
 from pydantic import JsonValue
 
+from wavewright.config.errors import WavewrightError
 from wavewright.executor.events import types as events
 from wavewright.executor.events.json_values import make_encoder
 from wavewright.executor.events.types import Event
@@ -43,7 +44,7 @@ KINDS: Final[Mapping[str, type[Event]]] = {
 """Every event type by its name in the journal."""
 
 
-class CodecError(ValueError):
+class CodecError(WavewrightError, ValueError):
     """An event cannot be written as JSON, or a text is not the event that it claims to be."""
 
 

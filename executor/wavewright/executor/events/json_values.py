@@ -23,6 +23,7 @@ from dataclasses import fields, is_dataclass
 from json import encoder as _standard
 from typing import Final, TypeAlias, cast
 
+from wavewright.config.errors import WavewrightError
 from wavewright.planner.types import Json
 
 JsonEncoder: TypeAlias = Callable[[object], str]
@@ -62,7 +63,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _SCALARS = (str, int, float, bool, type(None))
 
 
-class NotJsonError(ValueError):
+class NotJsonError(WavewrightError, ValueError):
     """A value that JSON cannot express; the message names the place."""
 
 

@@ -17,6 +17,7 @@ from functools import cache, partial
 from operator import itemgetter
 from typing import Final, Self
 
+from wavewright.config.errors import WavewrightError
 from wavewright.executor.events.types import RunFinished, RunStarted
 from wavewright.executor.postgres.driver import Connection, PostgresTransaction, storable_text
 from wavewright.executor.postgres.job_tables import PostgresJobTables
@@ -53,7 +54,7 @@ async def put_outbox_rows(
         if not await tables.take(decision, now):
             raise JournalError(
                 f"the answer to decision {decision} cannot be taken: it was taken before, has expired or was not given",
-                mend="resume the run; it asks again",
+                hint="resume the run; it asks again",
             )
     if beside.change is None or job is None:
         return None
@@ -81,7 +82,7 @@ async def require_job(tables: PostgresJobTables, job: JobId) -> JobRow:
     """
     found = await tables.find_job(job, locked=True)
     if found is None:
-        raise JournalError(f"there is no job {job}", mend="a job is made by the message that asks for it")
+        raise JournalError(f"there is no job {job}", hint="a job is made by the message that asks for it")
     return found
 
 
@@ -121,7 +122,7 @@ _FINISH: Final = """
     FROM count_steps($1) AS counted WHERE no = $1"""
 
 
-class OutboxRowsRefused(Exception):
+class OutboxRowsRefused(WavewrightError):
     """What goes beside one run's events cannot be written, so that those are not, either."""
 
     def __init__(self, run: RunId, error: JournalError) -> None:

@@ -5,7 +5,7 @@ ASCII and lose nothing; only what is kept beside them to be searched and shown i
 
 Say in the user's words what PostgreSQL or the way to it has wrong.
 
-A *fault* is told by its code, never by its text; each has one message and one mend. The place is the database's
+A *fault* is told by its code, never by its text; each has one message and one fix. The place is the database's
 address without the password, and no message repeats the address as it was given.
 
 A connection of the driver's, and what is all or nothing on it.
@@ -101,25 +101,25 @@ def explain_opening(error: Exception, place: str) -> JournalError:
             return JournalNotOpened(
                 "the database refuses the user or the password",
                 place=place,
-                mend="check the user and password of the address, and the server's pg_hba.conf",
+                hint="check the user and password of the address, and the server's pg_hba.conf",
             )
         case pg.InvalidCatalogNameError():
             return JournalNotOpened(
                 "there is no such database on the server",
                 place=place,
-                mend="make it with `createdb NAME`, or name another one",
+                hint="make it with `createdb NAME`, or name another one",
             )
         case pg.InsufficientPrivilegeError():
             return JournalNotOpened(
                 "the database's user may not make or use the journal's tables",
                 place=place,
-                mend="let an administrator run `GRANT CREATE ON DATABASE … TO …`, or make the user the owner",
+                hint="let an administrator run `GRANT CREATE ON DATABASE … TO …`, or make the user the owner",
             )
         case asyncpg.ClientConfigurationError() | ValueError():
             return JournalNotOpened(
                 "the address of the database is faulty",
                 place=place,
-                mend="write postgresql://USER:PASSWORD@HOST:PORT/DATABASE",
+                hint="write postgresql://USER:PASSWORD@HOST:PORT/DATABASE",
             )
         case _ if is_connection_lost(error):
             return unreachable_error(error, place)
@@ -147,7 +147,7 @@ def unreachable_error(error: Exception, place: str) -> JournalError:
     return JournalUnreachable(
         f"the database cannot be reached: {reason}",
         place=place,
-        mend="start the server or mend the way to it, then go on; all that was journaled before is safe",
+        hint="start the server or mend the way to it, then go on; all that was journaled before is safe",
     )
 
 
@@ -163,49 +163,49 @@ def explain_use(error: Exception, place: str, run: str | None = None) -> Journal
             return JournalNotWritten(
                 "the server's disk is full",
                 place=where,
-                mend="free some space there and resume the run; all that was journaled before is safe",
+                hint="free some space there and resume the run; all that was journaled before is safe",
             )
         case pg.ReadOnlySQLTransactionError():
             return JournalNotWritten(
                 "the database is read-only",
                 place=where,
-                mend="name the primary server: a standby takes no events",
+                hint="name the primary server: a standby takes no events",
             )
         case pg.InsufficientPrivilegeError():
             return JournalNotWritten(
                 "the database's user may not write the journal's tables",
                 place=where,
-                mend="let an administrator grant it, or make the user the owner of the schema 'wavewright'",
+                hint="let an administrator grant it, or make the user the owner of the schema 'wavewright'",
             )
         case pg.LockNotAvailableError() | pg.QueryCanceledError() | pg.DeadlockDetectedError():
             return JournalNotWritten(
                 "another program keeps the journal locked",
                 place=where,
-                mend="end that program (a backup, an open transaction in psql) and resume the run",
+                hint="end that program (a backup, an open transaction in psql) and resume the run",
             )
         case pg.ProgramLimitExceededError():
             return EventUnwritable(
                 "an event is longer than PostgreSQL can hold (1 GB)",
                 place=where,
-                mend="let the step write its output to a file and return the path",
+                hint="let the step write its output to a file and return the path",
             )
         case pg.DataCorruptedError() | pg.IndexCorruptedError():
             return JournalDamaged(
                 f"the journal is damaged: {_server_message(error)}",
                 place=where,
-                mend="restore the database from a backup, or name another one to start anew",
+                hint="restore the database from a backup, or name another one to start anew",
             )
         case pg.UndefinedTableError() | pg.UndefinedColumnError() | pg.InvalidSchemaNameError():
             return JournalNotWritten(
                 "the journal's tables were changed or dropped while it was open",
                 place=where,
-                mend="restore the schema 'wavewright' and resume the run, or start the job anew",
+                hint="restore the schema 'wavewright' and resume the run, or start the job anew",
             )
         case _:
             return JournalError(
                 f"the journal cannot be used: {_server_message(error)}",
                 place=where,
-                mend="the server's log tells more",
+                hint="the server's log tells more",
             )
 
 

@@ -115,7 +115,7 @@ class PostgresEventStore:
             raise fault
         held = self._held.get(run)
         if held is None:
-            raise RunLost(f"run {run} is not open here", place=self.place, mend="open it first")
+            raise RunLost(f"run {run} is not open here", place=self.place, hint="open it first")
         await self.leases.check(connection, run, held)
 
     def held_lease(self, run: RunId, *, despite_faults: bool = False) -> HeldLease | None:

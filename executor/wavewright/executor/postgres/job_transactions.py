@@ -288,7 +288,7 @@ class PostgresJobTransactions:
             raise JournalError(
                 f"{len(found)} decisions start with {prefix!r}",
                 place=self._store.place,
-                mend="type more of the id; `wavewright decisions` lists them",
+                hint="type more of the id; `wavewright decisions` lists them",
             )
         return found[0] if found else None
 

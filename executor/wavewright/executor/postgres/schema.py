@@ -238,19 +238,19 @@ async def _format(connection: Connection, place: str) -> int:
         raise JournalNotOpened(
             "the database has a schema 'wavewright' of another program",
             place=place,
-            mend="name another database; this one was left as it is",
+            hint="name another database; this one was left as it is",
         )
     found = await connection.fetchval("SELECT format FROM wavewright.format")
     if found is None or found < OLDEST_FORMAT:
         raise JournalNotOpened(
             "the journal does not say which format it has",
             place=place,
-            mend="restore the database from a backup, or name another one; this one was left as it is",
+            hint="restore the database from a backup, or name another one; this one was left as it is",
         )
     if found > FORMAT:
         raise JournalNotOpened(
             f"the journal has format {found}, made by a newer wavewright; this one reads format {FORMAT}",
             place=place,
-            mend="upgrade wavewright, or name another database; this one was left as it is",
+            hint="upgrade wavewright, or name another database; this one was left as it is",
         )
     return int(found)

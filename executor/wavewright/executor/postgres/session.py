@@ -15,6 +15,7 @@ from typing import Final, TypeAlias, TypeVar
 import anyio
 import asyncpg
 
+from wavewright.config.errors import WavewrightError
 from wavewright.executor.postgres.driver import (
     DRIVER_ERRORS,
     Connection,
@@ -62,7 +63,7 @@ _TAKE_TRANSACTION_ID: Final = """
 _HEARTBEAT: Final = "UPDATE opening SET beat = beat + 1, beat_at = clock_seconds() WHERE no = $1"
 
 
-class AlreadyCommitted(Exception):
+class AlreadyCommitted(WavewrightError):
     """The transaction of this turn was committed already, over a connection that broke."""
 
 
@@ -263,5 +264,5 @@ class PostgresSession:
         return JournalNotWritten(
             "the database was replaced or restored while it was open",
             place=self.place,
-            mend="resume the run; what the database has of it is read anew",
+            hint="resume the run; what the database has of it is read anew",
         )

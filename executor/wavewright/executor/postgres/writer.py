@@ -136,13 +136,13 @@ class WriterThread(Generic[_Item]):
     def _closed(self) -> JournalError:
         if self._ended_by is not None:
             return self._broken(self._ended_by, JournalStopped)
-        return JournalError(f"the {self._name} is closed", place=self._place, mend="open it again")
+        return JournalError(f"the {self._name} is closed", place=self._place, hint="open it again")
 
     def _broken(self, cause: BaseException, kind: type[JournalError] = JournalError) -> JournalError:
         fault = kind(
             f"the {self._name} stopped at a fault of its own: {cause!r}",
             place=self._place,
-            mend="resume the run; what was journaled before is safe",
+            hint="resume the run; what was journaled before is safe",
         )
         fault.__cause__ = cause
         return fault

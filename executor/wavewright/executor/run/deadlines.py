@@ -28,6 +28,7 @@ from typing import Any, Final, TypeVar, cast
 
 import anyio
 
+from wavewright.config.errors import WavewrightError
 from wavewright.executor.run.ports import Clock, Timer
 
 
@@ -83,7 +84,7 @@ GRACE_SECONDS: Final = 3.0
 _LOG = logging.getLogger(__name__)
 
 
-class DeadlineExceeded(Exception):
+class DeadlineExceeded(WavewrightError):
     """The call was cancelled because its time was up."""
 
     def __init__(self, *, was_abandoned: bool = False) -> None:
@@ -92,7 +93,7 @@ class DeadlineExceeded(Exception):
         """Whether it swallowed its cancellation, and may be at work still."""
 
 
-class CallCancelledItself(Exception):
+class CallCancelledItself(WavewrightError):
     """The call raised a cancellation that nobody had asked for."""
 
 

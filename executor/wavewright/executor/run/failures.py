@@ -24,6 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
+from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.executor.events.json_values import valid_text
 from wavewright.executor.events.types import ErrorKind, StepError, TracebackFrame
@@ -156,7 +157,7 @@ class AttemptFailure:
         return StepError(self.kind, self.message, attempts=attempts, hint=self.hint, frames=self.frames)
 
 
-class RecordedFailure(Exception):
+class RecordedFailure(WavewrightError):
     """A failure that is on record and happens again, as it was: whatever its kind, no attempt follows."""
 
     def __init__(self, error: StepError) -> None:

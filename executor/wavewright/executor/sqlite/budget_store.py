@@ -80,7 +80,7 @@ class SqliteBudgetTables:
             patience: Seconds to wait for another's lock.
 
         Raises:
-            JournalError: with the place and the mend.
+            JournalError: with the place and the fix.
         """
         self._path = path
         self._budgets = budgets
@@ -206,7 +206,7 @@ class SqliteBudgetStore(QueuedBudgetStore):
             patience: Seconds to wait for another program's lock.
 
         Raises:
-            JournalError: with the place and the mend.
+            JournalError: with the place and the fix.
         """
         self.path = Path(path)
         super().__init__(BudgetLimits(budgets or BudgetsSection.model_construct()))
@@ -275,13 +275,13 @@ class SqliteBudgetStore(QueuedBudgetStore):
     def _closed(self) -> JournalError:
         if self._ended_by is not None:
             return self._broken(self._ended_by, JournalStopped)
-        return JournalError("the purse is closed", place=str(self.path), mend="open it again")
+        return JournalError("the purse is closed", place=str(self.path), hint="open it again")
 
     def _broken(self, cause: BaseException, kind: type[JournalError] = JournalError) -> JournalError:
         fault = kind(
             f"the purse stopped at a fault of its own: {cause!r}",
             place=str(self.path),
-            mend="resume the run; what was put aside counts as spent",
+            hint="resume the run; what was put aside counts as spent",
         )
         fault.__cause__ = cause
         return fault

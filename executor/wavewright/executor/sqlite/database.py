@@ -40,7 +40,7 @@ def open_journal_file(path: Path, *, patience: float, is_read_only: bool = False
         is_read_only: Neither create nor write; a file on a read-only disk can then be read as well.
 
     Raises:
-        JournalError: with the place and the mend.
+        JournalError: with the place and the fix.
     """
     try:
         if not is_read_only:
@@ -101,7 +101,7 @@ def _set_up(connection: sqlite3.Connection, path: Path, *, is_read_only: bool) -
     connection.execute("PRAGMA trusted_schema = OFF")
     if _is_new(connection):
         if is_read_only:
-            raise JournalNotOpened("the file is empty", place=str(path), mend="give the path of a journal")
+            raise JournalNotOpened("the file is empty", place=str(path), hint="give the path of a journal")
         _create_tables(connection)
     _check_format(connection, path)
     if is_read_only:
@@ -111,7 +111,7 @@ def _set_up(connection: sqlite3.Connection, path: Path, *, is_read_only: bool) -
         raise JournalNotOpened(
             f"the file system refuses SQLite's write-ahead log (it offers {mode!r})",
             place=str(path),
-            mend="keep the journal on a local disk",
+            hint="keep the journal on a local disk",
         )
     _migrate(connection)
     for pragma in (
@@ -166,19 +166,19 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
         raise JournalNotOpened(
             "the file is a database of another program, not a journal",
             place=str(path),
-            mend="give another path; the file was left as it is",
+            hint="give another path; the file was left as it is",
         )
     if version > FORMAT:
         raise JournalNotOpened(
             f"the journal has format {version}, made by a newer wavewright; this one reads format {FORMAT}",
             place=str(path),
-            mend="upgrade wavewright, or give another path; the file was left as it is",
+            hint="upgrade wavewright, or give another path; the file was left as it is",
         )
     if version < OLDEST_FORMAT:
         raise JournalNotOpened(
             f"the journal has format {version}, made by an older wavewright; this one reads from {OLDEST_FORMAT} on",
             place=str(path),
-            mend="read it with the release that made it, or give another path; the file was left as it is",
+            hint="read it with the release that made it, or give another path; the file was left as it is",
         )
 
 

@@ -1,6 +1,6 @@
 """Say in the user's words what SQLite or the system found wrong with the journal's file.
 
-A *fault* is told by its code, never by its text; each has one message and one mend.
+A *fault* is told by its code, never by its text; each has one message and one fix.
 """
 
 from __future__ import annotations
@@ -51,42 +51,42 @@ def explain_opening(
             return JournalNotOpened(
                 "the file is not a journal, nor any database",
                 place=place,
-                mend="give another path; the file was left as it is",
+                hint="give another path; the file was left as it is",
             )
         case sqlite3.Error() if is_locked(error):
             return JournalLocked(
                 "another program keeps the journal locked",
                 place=place,
-                mend="end that program (a backup, an open database browser) and try again",
+                hint="end that program (a backup, an open database browser) and try again",
             )
         case sqlite3.Error() if primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             return JournalNotOpened(
                 "the journal cannot be opened for writing",
                 place=place,
-                mend=f"check its permissions, or {_CHOOSE_WRITABLE_PATH}",
+                hint=f"check its permissions, or {_CHOOSE_WRITABLE_PATH}",
             )
         case sqlite3.Error():
             return explain_use(error, path, connection)
         case OSError(errno=errno.ENOSPC) | OSError(errno=errno.EDQUOT):
-            return JournalNotWritten("the disk is full", place=place, mend=_FREE_SPACE)
+            return JournalNotWritten("the disk is full", place=place, hint=_FREE_SPACE)
         case FileNotFoundError():
             return JournalNotOpened(
                 "there is no journal",
                 place=place,
-                mend="`wavewright run JOB` makes one, or give another path",
+                hint="`wavewright run JOB` makes one, or give another path",
             )
         case IsADirectoryError():
             return JournalNotOpened(
-                "a folder is no journal", place=place, mend="give the path of a file in it"
+                "a folder is no journal", place=place, hint="give the path of a file in it"
             )
         case OSError():
             reason = error.strerror or str(error)
             return JournalNotOpened(
-                f"the journal cannot be opened: {reason}", place=place, mend=_CHOOSE_WRITABLE_PATH
+                f"the journal cannot be opened: {reason}", place=place, hint=_CHOOSE_WRITABLE_PATH
             )
         case _:
             return JournalNotOpened(
-                f"no file can have this path: {error}", place=repr(place), mend=_CHOOSE_WRITABLE_PATH
+                f"no file can have this path: {error}", place=repr(place), hint=_CHOOSE_WRITABLE_PATH
             )
 
 
@@ -97,45 +97,45 @@ def explain_use(
     place = str(path) if run is None else f"{path}, run {run}"
     match primary_code(error):
         case sqlite3.SQLITE_FULL:
-            return JournalNotWritten("the disk is full", place=place, mend=_FREE_SPACE)
+            return JournalNotWritten("the disk is full", place=place, hint=_FREE_SPACE)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
             return JournalNotWritten(
                 "the journal is read-only",
                 place=place,
-                mend=f"make file and folder writable, or {_CHOOSE_WRITABLE_PATH}",
+                hint=f"make file and folder writable, or {_CHOOSE_WRITABLE_PATH}",
             )
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return JournalNotWritten(
                 "another program keeps the journal locked",
                 place=place,
-                mend="end that program (a backup, an open database browser) and resume the run",
+                hint="end that program (a backup, an open database browser) and resume the run",
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return JournalDamaged(
                 f"the journal is damaged: {_first_finding(error, connection)}",
                 place=place,
-                mend=f"copy the file; `sqlite3 {path} .recover` saves what can be read; move it aside to start anew",
+                hint=f"copy the file; `sqlite3 {path} .recover` saves what can be read; move it aside to start anew",
             )
         case sqlite3.SQLITE_IOERR if _is_full(path):
             # What SQLite keeps beside the file (its shared memory) does not tell a full disk from a broken one.
-            return JournalNotWritten("the disk is full", place=place, mend=_FREE_SPACE)
+            return JournalNotWritten("the disk is full", place=place, hint=_FREE_SPACE)
         case sqlite3.SQLITE_IOERR:
             return JournalNotWritten(
                 f"the disk failed: {error}",
                 place=place,
-                mend="check the disk and its free space, then resume the run; what was journaled before is safe",
+                hint="check the disk and its free space, then resume the run; what was journaled before is safe",
             )
         case sqlite3.SQLITE_TOOBIG:
             return EventUnwritable(
                 "an event is longer than SQLite can hold (1 GB)",
                 place=place,
-                mend="let the step write its output to a file and return the path",
+                hint="let the step write its output to a file and return the path",
             )
         case _:
             return JournalError(
                 f"the journal cannot be used: {error}",
                 place=place,
-                mend=f"`sqlite3 {path} 'PRAGMA integrity_check'` tells more",
+                hint=f"`sqlite3 {path} 'PRAGMA integrity_check'` tells more",
             )
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from wavewright.config.errors import WavewrightError
 from wavewright.executor.events.types import RunStarted
 from wavewright.executor.sqlite.database import SqliteTransaction, WriteAheadLog, open_journal_file
 from wavewright.executor.sqlite.errors import explain_use, is_locked
@@ -43,7 +44,7 @@ _INSERT: Final = """
 _T = TypeVar("_T")
 
 
-class DatabaseLocked(Exception):
+class DatabaseLocked(WavewrightError):
     """Another connection has the lock, and the caller did not want to wait."""
 
 
@@ -69,7 +70,7 @@ class SqliteEventStore:
             patience: Seconds to wait for another program's lock.
 
         Raises:
-            JournalError: with the place and the mend.
+            JournalError: with the place and the fix.
         """
         self.path = Path(path)
         self.lease = lease
@@ -221,7 +222,7 @@ class SqliteEventStore:
             raise fault
         held = self._held.get(run)
         if held is None:
-            raise RunLost(f"run {run} is not open here", place=str(self.path), mend="open it first")
+            raise RunLost(f"run {run} is not open here", place=str(self.path), hint="open it first")
         self._leases.check(run, held)
 
     def release_lease(self, run: RunId) -> None:
@@ -334,7 +335,7 @@ class SqliteEventStore:
             raise JournalNotWritten(
                 "the journal was moved or deleted while it was open",
                 place=str(self.path),
-                mend="put the file and its -wal back and resume the run, or start the job anew",
+                hint="put the file and its -wal back and resume the run, or start the job anew",
             )
 
     def _fenced_lease(self, run: RunId) -> HeldLease:

@@ -267,7 +267,7 @@ def put_outbox_rows(
         if not tables.take(decision, now):
             raise JournalError(
                 f"the answer to decision {decision} cannot be taken: it was taken before, has expired or was not given",
-                mend="resume the run; it asks again",
+                hint="resume the run; it asks again",
             )
     tables.ask(beside.decisions)
     tables.outbox.put(beside.messages)
@@ -298,5 +298,5 @@ def require_job(tables: SqliteJobTables, job: JobId) -> JobRow:
     """
     found = tables.find_job(job)
     if found is None:
-        raise JournalError(f"there is no job {job}", mend="a job is made by the message that asks for it")
+        raise JournalError(f"there is no job {job}", hint="a job is made by the message that asks for it")
     return found

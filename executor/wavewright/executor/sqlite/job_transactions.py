@@ -242,7 +242,7 @@ class SqliteJobTransactions:
             raise JournalError(
                 f"{len(found)} decisions start with {prefix!r}",
                 place=str(self._store.path),
-                mend="type more of the id; `wavewright decisions` lists them",
+                hint="type more of the id; `wavewright decisions` lists them",
             )
         return found[0] if found else None
 

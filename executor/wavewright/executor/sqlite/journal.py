@@ -73,7 +73,7 @@ class SqliteJournal:
             clock: Seconds since the epoch.
 
         Raises:
-            JournalError: with the place and the mend.
+            JournalError: with the place and the fix.
         """
         self.path = Path(path)
         self._store = SqliteEventStore(path, lease=lease, patience=patience, clock=clock)
@@ -217,13 +217,13 @@ class SqliteJournal:
     def _closed(self) -> JournalError:
         if self._ended_by is not None:
             return self._broken(self._ended_by, JournalStopped)
-        return JournalError("the journal is closed", place=str(self.path), mend="open it again")
+        return JournalError("the journal is closed", place=str(self.path), hint="open it again")
 
     def _broken(self, cause: BaseException, kind: type[JournalError] = JournalError) -> JournalError:
         fault = kind(
             f"the journal stopped at a fault of its own: {cause!r}",
             place=str(self.path),
-            mend="resume the run; what was journaled before is safe",
+            hint="resume the run; what was journaled before is safe",
         )
         fault.__cause__ = cause
         return fault

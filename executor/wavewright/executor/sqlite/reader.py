@@ -74,7 +74,7 @@ class JournalReader:
         """Open a journal to read it, be it on a read-only disk or in use by others.
 
         Raises:
-            JournalError: with the place and the mend.
+            JournalError: with the place and the fix.
         """
         path = Path(path)
         return cls(path, open_journal_file(path, patience=patience, is_read_only=True))

@@ -77,7 +77,7 @@ def append_entry(run: RunId, events: Sequence[Event], alongside: OutboxWrites | 
         raise EventUnwritable(
             str(error),
             place=f"run {run}",
-            mend="a tool returns JSON values only: see the output of that step",
+            hint="a tool returns JSON values only: see the output of that step",
         ) from error
     return AppendEntry(run, rows, marks, is_end, None if alongside is None else outbox_rows(alongside))
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a journal, each with the place and the mend.
+"""What can be wrong with a journal, each with the place and the fix.
 
 A *journal error* is shown to people as it stands: what happened, where, and what would mend it. Whatever was
 committed before it stays committed and readable.
@@ -6,21 +6,15 @@ committed before it stays committed and readable.
 
 from __future__ import annotations
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 
-class JournalError(Exception):
-    """The journal cannot do what was asked."""
 
-    def __init__(self, message: str, *, place: str = "", mend: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.place = place
-        """The file, and the run and event where there is one."""
-        self.hint = mend
+class JournalError(WavewrightError):
+    """The journal cannot do what was asked; `place` is the file, and the run and event where there is one."""
 
-    def __str__(self) -> str:
-        place = f"\n  --> {self.place}" if self.place else ""
-        mend = f"\n  = help: {self.hint}" if self.hint else ""
-        return f"{self.message}{place}{mend}"
+    exit_code = exit_codes.ENVIRONMENT
+    __str__ = WavewrightError.describe
 
 
 class JournalNotOpened(JournalError):
@@ -65,3 +59,5 @@ class RunLost(JournalError):
 
 class RunNotFound(JournalError):
     """No run, or more than one, has that id or prefix."""
+
+    exit_code = exit_codes.MISUSE

@@ -51,7 +51,7 @@ def to_json_text(value: object, *, place: str) -> str:
         return _TO_TEXT(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise JournalNotWritten(
-            f"{place} cannot be written as JSON: {error}", place=place, mend="only JSON values can be kept"
+            f"{place} cannot be written as JSON: {error}", place=place, hint="only JSON values can be kept"
         ) from error
 
 

@@ -242,7 +242,7 @@ def change_job(job: JobRow, change: JobChange, now: float) -> JobRow:
         raise JournalError(
             f"job {job.job} is {job.state}; it cannot become {change.state}",
             place=f"job {job.job}, run {job.run}",
-            mend="send the work again as a new job",
+            hint="send the work again as a new job",
         )
     is_same = job.state == change.state
     job = replace(

@@ -77,7 +77,7 @@ def match_run(prefix: str, runs: Iterable[RunId], *, place: str = "") -> RunId:
     """
     known = sorted(runs)
     if not known:
-        raise RunNotFound("this journal has no runs yet", place=place, mend="`wavewright run JOB` makes one")
+        raise RunNotFound("this journal has no runs yet", place=place, hint="`wavewright run JOB` makes one")
     if prefix in known:
         return RunId(prefix)
     found = [run for run in known if prefix and _starts(run, prefix)]
@@ -87,9 +87,9 @@ def match_run(prefix: str, runs: Iterable[RunId], *, place: str = "") -> RunId:
         raise RunNotFound(
             f"{len(found)} runs start with {prefix!r}: {_some_ids(found)}",
             place=place,
-            mend="type more of the id",
+            hint="type more of the id",
         )
-    raise RunNotFound(f"no run starts with {prefix!r}", place=place, mend=_suggestion(prefix, known))
+    raise RunNotFound(f"no run starts with {prefix!r}", place=place, hint=_suggestion(prefix, known))
 
 
 def _starts(run: RunId, prefix: str) -> bool:
@@ -220,7 +220,7 @@ class MemoryJournal:
     async def open_run(self, run: RunId) -> None:
         """Become the run's one owner."""
         if run in self._opened:
-            raise RunBusy(f"run {run!r} is open already in this process", mend="wait for it to end")
+            raise RunBusy(f"run {run!r} is open already in this process", hint="wait for it to end")
         self._opened.add(run)
         self._events.setdefault(run, [])
 

@@ -8,7 +8,7 @@ beating. The *fence*, a number that grows with each new owner, stops a replaced 
 
 What every journal says when a run cannot be opened, written or read, whichever database it lies in.
 
-A *run's fault* names the run, the place and the mend in the same words everywhere, so that whoever has read one
+A *run's fault* names the run, the place and the fix in the same words everywhere, so that whoever has read one
 message knows the other.
 
 Owners who may be dead, watched from one claim to the next, so that no claim waits.
@@ -188,17 +188,17 @@ def run_busy_error(run: RunId, hold: Lease, *, owner: Owner, place: str) -> RunB
     ):
         return run_busy_here_error(run, place=place)
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(hold.since))
-    mend = f"wait for it to end, or stop it (pid {hold.owner.pid} on {hold.owner.host}) and resume"
+    hint = f"wait for it to end, or stop it (pid {hold.owner.pid} on {hold.owner.host}) and resume"
     if hold.owner.pid_namespace != owner.pid_namespace:
-        mend += f"; if it died, the run is free {hold.seconds:.0f} s after its last sign of life"
+        hint += f"; if it died, the run is free {hold.seconds:.0f} s after its last sign of life"
     return RunBusy(
-        f"run {run} is open in another process: {hold.owner}, since {since}", place=place, mend=mend
+        f"run {run} is open in another process: {hold.owner}, since {since}", place=place, hint=hint
     )
 
 
 def run_busy_here_error(run: RunId, *, place: str) -> RunBusy:
     """Return the error for a run that this process has open itself."""
-    return RunBusy(f"run {run} is open already in this process", place=place, mend="wait for it to end")
+    return RunBusy(f"run {run} is open already in this process", place=place, hint="wait for it to end")
 
 
 def run_lost_error(run: RunId, *, pid: object, host: object, place: str) -> RunLost:
@@ -206,7 +206,7 @@ def run_lost_error(run: RunId, *, pid: object, host: object, place: str) -> RunL
     return RunLost(
         f"run {run} was taken over by pid {pid} on {host}; nothing more is written from here",
         place=place,
-        mend=f"follow it there, or `wavewright show {run}`",
+        hint=f"follow it there, or `wavewright show {run}`",
     )
 
 
@@ -215,7 +215,7 @@ def event_damaged_error(run: RunId, seq: int, reason: str, *, place: str) -> Eve
     return EventDamaged(
         f"event {seq} of run {run} cannot be read: {reason}",
         place=f"{place}, run {run}, event {seq}",
-        mend="all events before it and all other runs can be read; start this job anew",
+        hint="all events before it and all other runs can be read; start this job anew",
     )
 
 

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final, Literal, TypeAlias
 
+from wavewright.config.errors import WavewrightError
+
 ExpressionErrorKind: TypeAlias = Literal[
     "bad_expression",
     "expression_too_large",
@@ -39,7 +41,7 @@ _MAX_NAMES_COMPARED = 2000
 _MAX_LENGTH_COMPARED = 100
 
 
-class ExpressionError(Exception):
+class ExpressionError(WavewrightError):
     """Why an expression cannot be read, checked or evaluated."""
 
     def __init__(
@@ -49,17 +51,10 @@ class ExpressionError(Exception):
         offset: int | None = None,
         hint: str | Callable[[], str | None] | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, hint)
         self.kind: ExpressionErrorKind = kind
-        self.message = message
         self.offset = offset
         """Character of the expression that the fault speaks of, counted from 0."""
-        self._hint = hint
-
-    @property
-    def hint(self) -> str | None:
-        """What would mend it; made when it is asked for, as a loop may pass over many faults."""
-        return self._hint() if callable(self._hint) else self._hint
 
     def moved(self, by: int) -> ExpressionError:
         """Return the same fault for an expression that starts `by` characters later."""

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+from wavewright.config.errors import WavewrightError
 from wavewright.config.value_types import parse_duration
 from wavewright.planner.cel.errors import ExpressionError, closest_name_hint
 from wavewright.planner.cel.operators import Uint
@@ -93,7 +94,7 @@ _DATE = re.compile(
 _FRACTION = re.compile(r"(\.\d{1,9})")
 
 
-class FunctionArgumentError(ValueError):
+class FunctionArgumentError(WavewrightError, ValueError):
     """A function got a value that it cannot take; the text is for the author."""
 
 

@@ -18,7 +18,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from wavewright.config import exit_codes
 from wavewright.config.documents import Document, DocumentFault, Source, Span
+from wavewright.config.errors import WavewrightError
 from wavewright.planner.diagnostics.catalogue import CATALOGUE, CODE_OF, severity_of
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import Severity
@@ -49,8 +51,10 @@ class Diagnostic:
         return CATALOGUE[self.code].kind
 
 
-class PlanError(Exception):
+class PlanError(WavewrightError):
     """A document that cannot be used; `diagnostics` says why, `source` is the text they speak of."""
+
+    exit_code = exit_codes.NEGATIVE
 
     def __init__(
         self, diagnostics: Sequence[Diagnostic], source: Source, others: tuple[PlanError, ...] = ()

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from wavewright.config.errors import WavewrightError
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import Goal
@@ -52,7 +53,7 @@ __all__ = [
 ]
 
 
-class PatchRefused(Exception):
+class PatchRefused(WavewrightError):
     """A patch that cannot be applied; `diagnostics` says why, with places in the patch."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.model_port import ModelUse, Role
 from wavewright.planner.types import RunId, StepId
@@ -69,17 +71,18 @@ class Reservation:
     amount: Spend
 
 
-class BudgetExceeded(Exception):
+class BudgetExceeded(WavewrightError):
     """A reservation would go over a budget; the message names which, what is left and what was asked for."""
 
+    exit_code = exit_codes.NEGATIVE
+
     def __init__(self, message: str, *, scope: str, hint: str) -> None:
-        super().__init__(message)
+        super().__init__(message, hint)
         self.scope = scope
         """`run`, `job`, `day` or `step`."""
-        self.hint = hint
 
 
-class CallDeferred(Exception):
+class CallDeferred(WavewrightError):
     """A call is not refused but put off: the purse has had whoever asks stopped, and is asked again another day."""
 
 

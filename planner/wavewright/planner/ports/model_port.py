@@ -21,6 +21,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor
 from wavewright.planner.diagnostics.rendering import cut_middle
 from wavewright.planner.language.goals import ThinkingLevel
@@ -135,7 +137,11 @@ class ModelAnswer:
     """Whether it was cut off at its ceiling of tokens, so that a higher one may bring the rest."""
 
 
-class ModelError(Exception):
+_EXIT_CODES = {"denied": exit_codes.MISUSE, "over_budget": exit_codes.NEGATIVE}
+"""Exit codes of settings that cannot work and of a refusal; otherwise it is the environment that failed."""
+
+
+class ModelError(WavewrightError):
     """There is no answer; `hint` says what would mend that. Never holds a key or a prompt."""
 
     def __init__(
@@ -148,9 +154,8 @@ class ModelError(Exception):
         retry_after: float | None = None,
         is_of_provider: bool = False,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, hint, exit_code=_EXIT_CODES.get(kind, exit_codes.ENVIRONMENT))
         self.kind: ModelErrorKind = kind
-        self.hint = hint
         self.use = use
         self.retry_after = retry_after
         """Seconds that the provider asked to wait, where it did."""
@@ -174,7 +179,7 @@ class LoopTool:
     """Raises `LoopToolError` with a text for the model."""
 
 
-class LoopToolError(Exception):
+class LoopToolError(WavewrightError):
     """What an agent is told of a call that failed or was not allowed."""
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
+from wavewright.config.errors import WavewrightError
 from wavewright.planner.diagnostics.diagnostic import child_pointer
 from wavewright.planner.diagnostics.suggestions import value_text, with_article
 from wavewright.planner.language.hashing import canonical_json
@@ -97,7 +98,7 @@ def _property_schema(schema: JsonObject, name: str) -> JsonObject:
     return part if isinstance(part, dict) else {}
 
 
-class InvalidSchemaError(ValueError):
+class InvalidSchemaError(WavewrightError, ValueError):
     """A schema that is none, or that refers to something outside itself."""
 
 

@@ -16,6 +16,8 @@ from typing import Annotated, Final
 import anyio
 from pydantic import Field, JsonValue
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 from wavewright.executor.events.types import GateRecord
 from wavewright.planner.language.plan import DocumentModel, Gate
 from wavewright.planner.ports.model_port import ModelClient, ModelUse
@@ -66,8 +68,10 @@ class JudgeMeasurement:
         return entry
 
 
-class SeveralModelsAnswered(Exception):
+class SeveralModelsAnswered(WavewrightError):
     """More than one model judged, so what was measured is none of them; name a model without fallbacks."""
+
+    exit_code = exit_codes.MISUSE
 
 
 def read_cases(path: Path) -> tuple[JudgeCase, ...]:

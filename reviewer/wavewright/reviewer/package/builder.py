@@ -15,6 +15,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import Noted, PlanAccepted, StepFinished
 from wavewright.planner.language.goals import Goal
@@ -47,8 +49,10 @@ PACKAGE_NAME = "package.json"
 _MAX_LABELS = 1000
 
 
-class PackageError(Exception):
+class PackageError(WavewrightError):
     """A file that is no package of this version; the message names the place and the mend."""
+
+    exit_code = exit_codes.MISUSE
 
 
 def build_package(

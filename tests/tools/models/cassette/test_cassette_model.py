@@ -643,7 +643,7 @@ def test_a_damaged_or_foreign_file_is_refused_with_the_place(
 
 
 def test_a_cassette_that_is_not_there_says_how_to_record_one(path: Path) -> None:
-    with pytest.raises(CassetteError, match=r"there is no cassette .*run\.json\nhelp: record it"):
+    with pytest.raises(CassetteError, match=r"there is no cassette .*run\.json\n  = help: record it"):
         tape(path, "replay")
 
 

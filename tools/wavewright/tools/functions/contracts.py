@@ -18,6 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.schemas import SCHEMA_ERRORS, model_schema, portable_annotation, schema_of
 from wavewright.tools.functions.tool import ToolError
@@ -29,12 +31,10 @@ UserFunction = Callable[..., Any]
 """Any function of the user's; what it takes and gives is read from its signature."""
 
 
-class ToolDefinitionError(Exception):
-    """A function that cannot become a tool: names the function, the parameter and the mend."""
+class ToolDefinitionError(WavewrightError):
+    """A function that cannot become a tool: names the function, the parameter and the fix."""
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.hint = hint
+    exit_code = exit_codes.MISUSE
 
 
 @dataclass(frozen=True, slots=True)

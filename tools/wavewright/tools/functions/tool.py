@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from wavewright.config.errors import WavewrightError
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.ports.fallback_ladder import RungRecord
@@ -80,7 +81,7 @@ class Tool:
     """Hash of the function's own code, without what it calls; empty where it is no Python function."""
 
 
-class ToolError(Exception):
+class ToolError(WavewrightError):
     """A tool's answer that it failed; `transient` says whether another attempt may succeed.
 
     A user's function need not import this: any exception is a failure, and `OSError`, `TimeoutError` and
@@ -95,8 +96,7 @@ class ToolError(Exception):
         hint: str | None = None,
         retry_after: float | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, hint)
         self.transient = transient
-        self.hint = hint
         self.retry_after = retry_after
         """Seconds that the other side asks to wait before another attempt."""

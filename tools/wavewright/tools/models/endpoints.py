@@ -29,7 +29,7 @@ from wavewright.planner.ports.model_port import ModelChoice, ModelError, Role
 class ModelConfigError(ModelError):
     """A model cannot be asked as things are set up; the message names what is wrong, the hint the mend."""
 
-    def __init__(self, message: str, hint: str) -> None:
+    def __init__(self, message: str, hint: str | None) -> None:
         super().__init__("denied", message, hint=hint)
 
 
@@ -329,4 +329,4 @@ def check_names(settings: Settings) -> None:
         try:
             split_model(model)
         except ModelConfigError as error:
-            raise ModelConfigError(f"{place}: {error}", error.hint or "") from None
+            raise ModelConfigError(f"{place}: {error}", error.hint) from None

@@ -28,6 +28,7 @@ from pydantic_ai.exceptions import (
     UserError,
 )
 
+from wavewright.config.errors import WavewrightError
 from wavewright.planner.ports.model_port import ModelErrorKind, ModelOutcome
 from wavewright.tools.models.clients import ResponseTooLarge
 
@@ -69,7 +70,7 @@ class ModelFault:
     """Whether any other question to the model would fail for the same reason."""
 
 
-class RequestFailed(Exception):
+class RequestFailed(WavewrightError):
     """A request ended in a fault."""
 
     def __init__(self, fault: ModelFault) -> None:

@@ -19,6 +19,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, field_validator, model_validator
 
 from wavewright.config.documents import DocumentError, read_document_file
+from wavewright.config.errors import WavewrightError
 from wavewright.config.model_validation import read_as_model
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.goals import ThinkingLevel
@@ -189,7 +190,7 @@ class AnswerToFinish:
     """Whether this is the last answer there will be: what can be saved of it, should be."""
 
 
-class AnswerRefused(Exception):
+class AnswerRefused(WavewrightError):
     """An answer that fits its schema and still is wrong; `faults` are told to the model."""
 
     def __init__(self, faults: Sequence[str]) -> None:

@@ -16,10 +16,8 @@ from wavewright.config.sections import DaemonSection
 from wavewright.engine.bus.address import read_address
 from wavewright.engine.bus.bus import Bus, open_bus
 from wavewright.engine.bus.connection import BrokerConnection
-from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured
+from wavewright.engine.bus.errors import BusDown
 from wavewright.engine.bus.health import BrokerEvent, BrokerEventHandler, ignore_event
-from wavewright.engine.cli.common import exit_codes
-from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.daemon.daemon import bus_settings, daemon_bus_settings
 
 CONNECT_SECONDS: Final = 10.0
@@ -74,9 +72,3 @@ async def open_connection(url: str) -> AsyncGenerator[AbstractConnection]:
         yield await line.wait_connected()
     finally:
         await line.close()
-
-
-def command_error_of_bus(error: BusError) -> CommandError:
-    """Return an error of the bus as a command ends with it: with exit code 2 where waiting is no use, with 3 else."""
-    code = exit_codes.MISUSE if isinstance(error, BusMisconfigured) else exit_codes.ENVIRONMENT
-    return CommandError(error.message, hint=error.hint, place=error.place, code=code)

@@ -8,36 +8,14 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from wavewright.engine.cli.common import exit_codes
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError, describe
 
 
-class CommandError(Exception):
-    """A command cannot go on; the text says what is wrong, with its place, and `hint` what would mend it."""
+class CommandError(WavewrightError):
+    """A command cannot be carried out as it was given."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        hint: str | None = None,
-        place: str | None = None,
-        code: int = exit_codes.MISUSE,
-    ) -> None:
-        super().__init__(message)
-        self.hint = hint
-        self.place = place
-        self.code = code
-
-
-class SeveralErrors(Exception):
-    """Everything that was found wrong at once; it is misuse where any of it is."""
-
-    def __init__(self, faults: Sequence[Exception]) -> None:
-        super().__init__("; ".join(map(str, faults)))
-        self.faults = tuple(faults)
-
-
-_EXIT_CODES = {"denied": exit_codes.MISUSE, "over_budget": exit_codes.NEGATIVE}
-"""Exit codes by why a model gave no answer: settings that cannot work, a no, and else the surroundings."""
+    exit_code = exit_codes.MISUSE
 
 
 @dataclass(slots=True)
@@ -47,11 +25,9 @@ class CommandOutcome:
     code: int = exit_codes.OK
 
 
-def print_error(message: str, hint: str | None = None, *, place: str | None = None) -> None:
-    """Print an error, where it is and what would mend it, to standard error."""
-    where = f"  --> {place}\n" if place else ""
-    mend = f"  = help: {hint}\n" if hint else ""
-    sys.stderr.write(without_secrets(f"error: {message}\n{where}{mend}"))
+def print_error(message: str, hint: str | None = None) -> None:
+    """Print an error and what fixes it to standard error."""
+    sys.stderr.write(without_secrets(f"error: {describe(message, hint)}\n"))
 
 
 def without_secrets(text: str) -> str:
@@ -100,6 +76,8 @@ def _discard_output() -> None:
 def _report(error: Exception) -> int:
     from typer import Abort, Exit
 
+    from wavewright.config.installation import EXTRAS, extra_of, install_hint
+
     if isinstance(error, Exit):
         return error.exit_code
     if isinstance(error, Abort):  # what the command line library makes of Ctrl-C
@@ -111,54 +89,11 @@ def _report(error: Exception) -> int:
             vars(error)["message"] = message.removeprefix("Value error, ")
         show()
         return exit_codes.MISUSE
-    if isinstance(error, CommandError):
-        print_error(str(error), error.hint, place=error.place)
-        return error.code
-    if isinstance(error, SeveralErrors):
-        return _report_all(error.faults)
-    return _report_known(error)
-
-
-def _report_all(faults: Sequence[Exception]) -> int:
-    codes: list[int] = []
-    for fault in faults:
-        if codes:
-            sys.stderr.write("\n")
-        codes.append(_report(fault))
-    return exit_codes.MISUSE if exit_codes.MISUSE in codes else codes[0]
-
-
-def _report_known(error: Exception) -> int:
-    from wavewright.config.documents import DocumentError
-    from wavewright.config.installation import EXTRAS, extra_of, install_hint
-    from wavewright.engine.jobs.saved_plan import SavedPlanError
-    from wavewright.executor.store.errors import JournalError, RunNotFound
-    from wavewright.planner.diagnostics.diagnostic import PlanError, diagnostic_from_fault
-    from wavewright.planner.diagnostics.rendering import render_text
-    from wavewright.tools.functions.contracts import ToolDefinitionError
-    from wavewright.tools.packs import PackError
-
-    if isinstance(error, DocumentError):
-        for one in (error, *error.others):
-            found = tuple(diagnostic_from_fault(fault) for fault in one.faults)
-            sys.stderr.write(without_secrets(render_text(found, one.source)) + "\n")
-        return exit_codes.MISUSE
-    if isinstance(error, PlanError):
-        shown = [render_text(one.diagnostics, one.source) for one in (error, *error.others)]
-        sys.stderr.write(without_secrets("\n\n".join(shown)) + "\n")
-        return exit_codes.NEGATIVE
-    if isinstance(error, SavedPlanError):
-        print_error(str(error), error.hint, place=error.place)
-        return exit_codes.NEGATIVE
-    if isinstance(error, JournalError):
-        sys.stderr.write(without_secrets(f"error: {error}\n"))
-        return exit_codes.MISUSE if isinstance(error, RunNotFound) else exit_codes.ENVIRONMENT
-    if isinstance(error, ToolDefinitionError):
-        print_error(str(error), error.hint)
-        return exit_codes.MISUSE
-    if isinstance(error, PackError):
-        print_error(str(error), error.hint, place=error.place)
-        return exit_codes.MISUSE
+    if isinstance(error, ExceptionGroup):
+        return _report_all(error.exceptions)
+    if isinstance(error, WavewrightError) and error.exit_code != exit_codes.INTERNAL:
+        sys.stderr.write(without_secrets(_text_of(error)) + "\n")
+        return error.exit_code
     if isinstance(error, OSError):
         return _report_os_error(error)
     if isinstance(error, ModuleNotFoundError) and (extra := extra_of(error.name or "")) is not None:
@@ -166,32 +101,36 @@ def _report_known(error: Exception) -> int:
             f"the extra {extra!r} is not installed; it adds {EXTRAS[extra].purpose}", install_hint(extra)
         )
         return exit_codes.MISUSE
-    code = _report_model_error(error)
-    return code if code is not None else _report_internal_error(error)
+    return _report_internal_error(error)
 
 
-def _report_model_error(error: Exception) -> int | None:
-    """Report what keeps a language model from being asked; nothing where the error is of another kind."""
-    from wavewright.planner.ports.budgets import BudgetExceeded
-    from wavewright.planner.ports.model_port import ModelError
-    from wavewright.prompts import PromptError
-    from wavewright.tools.models.cassette.errors import CassetteError
+def _report_all(errors: Sequence[Exception]) -> int:
+    """Report everything that was found wrong at once; it is misuse where any of it is."""
+    codes: list[int] = []
+    for error in errors:
+        if codes:
+            sys.stderr.write("\n")
+        codes.append(_report(error))
+    return exit_codes.MISUSE if exit_codes.MISUSE in codes else codes[0]
 
-    if isinstance(error, CassetteError):
-        print_error(error.message, error.hint)
-        return exit_codes.MISUSE
-    if isinstance(error, PromptError):
-        where = None if error.file is None else str(error.file)
-        place = where if where is None or error.line is None else f"{where}:{error.line}"
-        print_error(error.message, error.hint, place=place)
-        return exit_codes.MISUSE
-    if isinstance(error, BudgetExceeded):
-        print_error(str(error), error.hint)
-        return exit_codes.NEGATIVE
-    if isinstance(error, ModelError):
-        print_error(str(error), error.hint)
-        return _EXIT_CODES.get(error.kind, exit_codes.ENVIRONMENT)
-    return None
+
+def _text_of(error: WavewrightError) -> str:
+    """Return an error as it is shown; the errors of documents quote the lines that they speak of."""
+    from wavewright.config.documents import DocumentError
+    from wavewright.planner.diagnostics.diagnostic import PlanError, diagnostic_from_fault
+    from wavewright.planner.diagnostics.rendering import render_text
+
+    match error:
+        case DocumentError():
+            found = (
+                (tuple(diagnostic_from_fault(fault) for fault in one.faults), one.source)
+                for one in (error, *error.others)
+            )
+            return "\n".join(render_text(diagnostics, source) for diagnostics, source in found)
+        case PlanError():
+            return "\n\n".join(render_text(one.diagnostics, one.source) for one in (error, *error.others))
+        case _:
+            return f"error: {error.describe()}"
 
 
 def _report_os_error(error: OSError) -> int:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from wavewright.config import exit_codes
 from wavewright.config.documents import Source
-from wavewright.engine.cli.common import exit_codes
 from wavewright.engine.cli.common.arguments import has_journal, no_journal, open_journal
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.dry_run.kept_results import BegunRunForecast, rerun_statuses
@@ -102,7 +102,7 @@ def _load_state(prefix: str, settings: Settings) -> RunState:
     state = fold(events)
     if state.started is None:
         message = f"run {run!r} has not begun"
-        raise CommandError(message, code=exit_codes.MISUSE)
+        raise CommandError(message, exit_code=exit_codes.MISUSE)
     return state
 
 

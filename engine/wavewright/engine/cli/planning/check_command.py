@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from wavewright.config import exit_codes
 from wavewright.config.documents import Source
-from wavewright.engine.cli.common import exit_codes
 from wavewright.engine.cli.common.arguments import warn_of_foreign_job
 from wavewright.engine.cli.planning.plan_check import CheckedDocument, CheckOptions, check_plan
 from wavewright.engine.jobs.document_kinds import is_template

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.planning.plan_check import CheckBasis, CheckedDocument, CheckOptions, check_plan
-from wavewright.engine.fixing.edits import FileChanged, replace_text
+from wavewright.engine.fixing.edits import replace_text
 from wavewright.engine.fixing.fixes import Fix
 from wavewright.engine.fixing.plan_fixer import (
     CheckedPlan,
@@ -64,7 +64,8 @@ def fix_document(options: CheckOptions, *, writes: bool) -> tuple[CheckedDocumen
     """Check a plan and mend it; return the document as it is checked afterwards, and what was done.
 
     Raises:
-        CommandError: the file cannot be mended: it is no file of JSON or YAML, or has changed meanwhile.
+        CommandError: the file cannot be fixed: it is no file of JSON or YAML.
+        FileChanged: the file has changed since it was read.
         OSError: the file cannot be written.
     """
     _refuse_unwritable(options)
@@ -78,7 +79,7 @@ def fix_document(options: CheckOptions, *, writes: bool) -> tuple[CheckedDocumen
         _refuse_elsewhere(basis, options)
     before, after = basis.document.source, fixed.origin.document.source
     if writes and fixed.fixes:
-        _write(Path(before.name), before.text, after.text)
+        replace_text(Path(before.name), before=before.text, after=after.text)
     name = printable(before.name)
     lines = difflib.unified_diff(
         before.text.splitlines(keepends=True), after.text.splitlines(keepends=True), name, f"{name} (mended)"
@@ -116,14 +117,6 @@ def _plan_checker(basis: CheckBasis) -> PlanChecker:
         return CheckedPlan(*basis.check(plan))
 
     return judge
-
-
-def _write(path: Path, before: str, after: str) -> None:
-    try:
-        replace_text(path, before=before, after=after)
-    except FileChanged as error:
-        msg = f"{str(path)!r} has changed since it was read, and was left as it is"
-        raise CommandError(msg, hint="run the command again", place=str(path)) from error
 
 
 def _checked_again(checked: CheckedDocument, basis: CheckBasis, fixed: FixedDocument) -> CheckedDocument:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavewright.config import exit_codes
 from wavewright.config.documents import DocumentError, read_document_file
-from wavewright.engine.cli.common import exit_codes
 from wavewright.engine.cli.common.arguments import project_settings, warn_of_foreign_job
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.dry_run.forecast import DryRun, forecast
@@ -33,7 +33,7 @@ from wavewright.reviewer.values import duration_text
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
-    from wavewright.engine.simulation import NoStubOutput, SimulationReport
+    from wavewright.engine.simulation import SimulationReport
     from wavewright.planner.language.signatures import ToolSignature
     from wavewright.planner.types import Schedule
 
@@ -194,7 +194,7 @@ def _write_dry_run(output: Path, text: str) -> None:
     except OSError as error:
         msg = f"{str(output)!r} cannot be written: {error.strerror}"
         hint = "name a file in a folder that can be written to"
-        raise CommandError(msg, hint=hint, code=exit_codes.ENVIRONMENT) from error
+        raise CommandError(msg, hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
 
 
 def _render_dry_run(looked: _DryRunResult, output_format: str) -> str:
@@ -264,7 +264,6 @@ class SimulationOptions:
 
 def simulate(options: SimulationOptions, *, output_format: str, output: Path | None) -> int:
     """Print what a rehearsal found, or write it to a file."""
-    from wavewright.engine.simulation import NoStubOutput
     from wavewright.engine.simulation import simulate as rehearse_order
 
     if output_format not in ("text", "json"):
@@ -277,10 +276,7 @@ def simulate(options: SimulationOptions, *, output_format: str, output: Path | N
         raise no_plan_error(order.goal, order.source)
     if (schedule := options.schedule or settings.schedule) is not None:
         order = order.with_schedule(schedule)
-    try:
-        report = rehearse_order(order, settings, seed=options.seed, fixtures=options.fixtures)
-    except NoStubOutput as error:
-        raise _no_stub_error(error) from error
+    report = rehearse_order(order, settings, seed=options.seed, fixtures=options.fixtures)
     text = _render_simulation(report, output_format)
     if output is None:
         sys.stdout.write(text)
@@ -319,16 +315,5 @@ def _write_simulation(text: str, output: Path) -> None:
     except OSError as error:
         msg = f"{str(output)!r} cannot be written: {error.strerror}"
         hint = "name a file in a folder that can be written to"
-        raise CommandError(msg, hint=hint, code=exit_codes.ENVIRONMENT) from error
+        raise CommandError(msg, hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
     sys.stdout.write(f"wrote {output}\n")
-
-
-def _no_stub_error(error: NoStubOutput) -> CommandError:
-    """Return the error of a tool whose output nobody can make up, to be raised."""
-    given = f"give its outputs with --fixtures FILE, where FILE says '{error.tool}: …'"
-    if error.pattern is None:
-        return CommandError(f"{error}: nothing that was tried fits its output schema", hint=given)
-    return CommandError(
-        f"{error}: only Hypothesis makes a text for the pattern {error.pattern!r}, and it is not installed",
-        hint=f"install the extra: pip install 'wavewright[testing]'; or {given}",
-    )

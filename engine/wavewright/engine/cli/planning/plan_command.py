@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Self
 
 import anyio
 
+from wavewright.config import exit_codes
 from wavewright.config.documents import DocumentError, read_document_file
-from wavewright.engine.cli.common import exit_codes
 from wavewright.engine.cli.common.arguments import parse_instant, project_settings, warn_of_foreign_job
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.run_text import amount_words, noteworthy_rungs, rung_line, use_line
@@ -35,7 +35,7 @@ from wavewright.engine.pipeline.context import RunRequest
 from wavewright.engine.pipeline.signals import signals_wake_loop
 from wavewright.engine.planning_session import make_plan_for_request
 from wavewright.planner.diagnostics.rendering import printable_json
-from wavewright.reviewer.atomic_files import FileNotWrittenError, write_atomically
+from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.package.call_reports import sum_costs
 
 if TYPE_CHECKING:
@@ -117,10 +117,7 @@ def _is_plan(file: Path) -> bool:
 
 def _write_plan(made: Plan, file: Path) -> None:
     text = plan_as_json(made) if file.suffix == ".json" else plan_as_yaml(made)
-    try:
-        write_atomically(file, text.encode())
-    except FileNotWrittenError as error:
-        raise CommandError(str(error), code=exit_codes.ENVIRONMENT) from error
+    write_atomically(file, text.encode())
 
 
 class PlanProgress:

@@ -10,10 +10,10 @@ from dataclasses import asdict, replace
 
 import anyio
 
+from wavewright.config import exit_codes
 from wavewright.config.documents import DocumentError
 from wavewright.config.installation import EXTRAS, install_hint, is_installed
 from wavewright.config.settings import Settings
-from wavewright.engine.cli.common import exit_codes
 from wavewright.engine.cli.common.arguments import has_journal, open_journal, project_settings
 from wavewright.engine.cli.common.errors import without_secrets
 from wavewright.engine.cli.project.doctor_models import model_findings
@@ -97,7 +97,7 @@ def _journal(settings: Settings) -> DoctorFinding:
         count = anyio.run(_count_runs, settings)
     except JournalError as error:
         place = error.place or place_of_journal(settings)
-        return DoctorFinding("journal", "fault", f"{place}: {error.message}", error.hint)
+        return DoctorFinding("journal", "fault", f"{place}: {error.message}", error.hint or "")
     runs = f"{count} run{'' if count == 1 else 's'}"
     return DoctorFinding("journal", "ok", f"{place_of_journal(settings)} ({runs})")
 

@@ -13,7 +13,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from wavewright.engine.cli.common import exit_codes
+from wavewright.config import exit_codes
 from wavewright.engine.cli.common.errors import CommandError
 
 AUTHORED_SCHEMAS = ("plan", "job", "goal", "settings", "worker")
@@ -33,7 +33,7 @@ def print_schema(name: str | None, folder: Path | None) -> int:
         except OSError as error:
             msg = f"{str(folder)!r} cannot be written: {error.strerror}"
             hint = "name a folder that can be written to"
-            raise CommandError(msg, hint=hint, code=exit_codes.ENVIRONMENT) from error
+            raise CommandError(msg, hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
         sys.stdout.write("".join(f"wrote {folder / each}.json\n" for each in names))
     elif name is not None:
         sys.stdout.write(schema_text(name))
@@ -140,7 +140,7 @@ def _write(folder: Path, kept: Sequence[str]) -> int:
     except OSError as error:
         msg = f"{str(folder)!r} cannot be written: {error.strerror}"
         hint = "name a folder in one that can be written to"
-        raise CommandError(msg, hint=hint, code=exit_codes.ENVIRONMENT) from error
+        raise CommandError(msg, hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
     lines = [f"wrote {written} files to {folder}", "next:"]
     lines += [f"    cd {shlex.quote(str(folder))}"] if folder.absolute() != Path.cwd() else []
     lines += ["    wavewright run plans/words.job.yaml"]

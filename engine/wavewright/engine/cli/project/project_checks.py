@@ -232,7 +232,7 @@ def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorF
         anyio.run(look)
     except BusError as error:
         where = f"{error.place}: " if error.place else ""
-        yield DoctorFinding("broker", "fault", f"{where}{error.message}", error.hint)
+        yield DoctorFinding("broker", "fault", f"{where}{error.message}", error.hint or "")
         return
     if address.is_encrypted or address.is_loopback:
         yield DoctorFinding("broker", "ok", f"{address.shown} lets the daemon in and lets it write")

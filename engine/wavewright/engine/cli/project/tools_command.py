@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.engine.cli.common import exit_codes
+from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.project.tools import all_tools, tools_of_goal
 from wavewright.planner.diagnostics.rendering import printable_json

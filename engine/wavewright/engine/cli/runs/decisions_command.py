@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from wavewright.engine.cli.common import exit_codes
+from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import has_journal, no_journal, project_settings
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.terminal import chosen_option
 from wavewright.engine.decisions.questions import (
-    AnswerRejected,
     OpenQuestion,
     answer_question,
     find_question,
@@ -80,10 +79,7 @@ async def _find_questions(settings: Settings, wanted: str | None) -> list[OpenQu
     async with open_stores(settings) as stores:
         if wanted is None:
             return await list_questions(stores.journal, stores.jobs, time.time())
-        try:
-            found = await find_question(stores.journal, stores.jobs, wanted, time.time())
-        except AnswerRejected as fault:
-            raise _command_error(fault) from fault
+        found = await find_question(stores.journal, stores.jobs, wanted, time.time())
     if isinstance(found, OpenQuestion):
         return [found]
     raise CommandError(f"decision {found.id} was answered by {found.by}: {found.choice}")
@@ -91,22 +87,13 @@ async def _find_questions(settings: Settings, wanted: str | None) -> list[OpenQu
 
 async def _answer(settings: Settings, wanted: str, choice: str) -> tuple[OpenQuestion, str]:
     async with open_stores(settings) as stores:
-        try:
-            found = await find_question(stores.journal, stores.jobs, wanted, time.time())
-            if not isinstance(found, OpenQuestion):
-                msg = f"decision {found.id} was answered before, by {found.by}: {found.choice}"
-                raise CommandError(msg, hint="that answer stands", code=exit_codes.NEGATIVE)
-            taken = chosen_option(UserQuestion(found.question, found.options), choice)
-            await answer_question(
-                stores.journal, stores.jobs, found, taken, by=_local_user(), now=time.time()
-            )
-        except AnswerRejected as fault:
-            raise _command_error(fault) from fault
+        found = await find_question(stores.journal, stores.jobs, wanted, time.time())
+        if not isinstance(found, OpenQuestion):
+            msg = f"decision {found.id} was answered before, by {found.by}: {found.choice}"
+            raise CommandError(msg, hint="that answer stands", exit_code=exit_codes.NEGATIVE)
+        taken = chosen_option(UserQuestion(found.question, found.options), choice)
+        await answer_question(stores.journal, stores.jobs, found, taken, by=_local_user(), now=time.time())
     return found, taken
-
-
-def _command_error(fault: AnswerRejected) -> CommandError:
-    return CommandError(fault.message, hint=fault.hint, code=exit_codes.NEGATIVE)
 
 
 def _local_user() -> str:

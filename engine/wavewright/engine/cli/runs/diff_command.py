@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import anyio
 from pydantic import ValidationError
 
+from wavewright.config import exit_codes
 from wavewright.config.documents import Document
 from wavewright.config.settings import Settings
-from wavewright.engine.cli.common import exit_codes
 from wavewright.engine.cli.common.arguments import has_journal, open_journal, project_settings
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.jobs.document_kinds import is_job, is_template

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from wavewright.engine.cli.common import exit_codes
+from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import from_root, project_settings
-from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.recordings.comparison import FORMAT, RoleCostChange, RunComparison
 from wavewright.engine.recordings.replay import ComparedRun, ReplayResult
@@ -167,19 +166,15 @@ def replay(run: str | None, wish: ReplayOptions, *, output_format: str) -> int:
     """Replay a run, print what is different, and return the exit code.
 
     Raises:
-        CommandError: the run cannot be replayed as wished.
+        ReplayRejected: the run cannot be replayed as asked.
         JournalError: there is no such run, or it cannot be read.
     """
     from wavewright.engine.recordings.comparison import compare
-    from wavewright.engine.recordings.replay_settings import ReplayRejected
 
     settings = project_settings()
-    try:
-        wish = replace(wish, prompt_dir=from_root(wish.prompt_dir, settings))
-        with contextlib.chdir(settings.root):  # where tools run
-            replayed = anyio.run(_replay, run, settings, wish)
-    except ReplayRejected as refused:
-        raise CommandError(str(refused), hint=refused.hint) from refused
+    wish = replace(wish, prompt_dir=from_root(wish.prompt_dir, settings))
+    with contextlib.chdir(settings.root):  # where tools run
+        replayed = anyio.run(_replay, run, settings, wish)
     found = compare(replayed)
     if output_format == "json":
         sys.stdout.write(printable_json(replay_json(replayed, found), indent=2) + "\n")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from wavewright.engine.cli.common import exit_codes
+from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import (
     from_root,
     has_journal,
@@ -137,7 +137,7 @@ def execute_request(
         hint = (
             f"every result is journaled; go on with: wavewright resume {error.path.parent.name} --output DIR"
         )
-        raise CommandError(str(error), hint=hint, code=exit_codes.ENVIRONMENT) from error
+        raise CommandError(str(error), hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
     return _exit_code(outcome)
 
 
@@ -191,7 +191,7 @@ async def _find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
         msg = f"run {run!r} belongs to a job of a daemon, {job.job}, which is {job.state}"
         is_parked = job.state == "parked"
         hint = "`wavewright decisions` lists what it waits for" if is_parked else "a daemon goes on with it"
-        raise CommandError(msg, hint=hint, code=exit_codes.NEGATIVE)
+        raise CommandError(msg, hint=hint, exit_code=exit_codes.NEGATIVE)
     return run
 
 
@@ -211,7 +211,7 @@ def _check_output_folder(folder: Path) -> None:
         msg = f"the package cannot be written to {str(folder)!r}: {str(existing)!r} is read-only"
     else:
         return
-    raise CommandError(msg, hint="name another folder with --output", code=exit_codes.ENVIRONMENT)
+    raise CommandError(msg, hint="name another folder with --output", exit_code=exit_codes.ENVIRONMENT)
 
 
 def _exit_code(outcome: PipelineRun[RunContext]) -> int:

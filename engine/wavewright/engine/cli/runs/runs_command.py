@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from wavewright.engine.cli.common import exit_codes
+from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import (
     has_journal,
     open_journal,
@@ -165,7 +165,7 @@ def _package(state: RunState) -> Package:
         raise CommandError(
             msg,
             hint=f"`wavewright show {state.run} --format events` prints what there is",
-            code=exit_codes.NEGATIVE,
+            exit_code=exit_codes.NEGATIVE,
         )
     reviews = [ReviewResult.model_validate(noted.body) for noted in state.notes if noted.topic == "review"]
     goal, plan = Goal.model_validate(state.started.goal), Plan.model_validate(state.accepted.plan)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from wavewright.config import exit_codes
 from wavewright.config.settings import Settings
-from wavewright.engine.cli.common import exit_codes
 from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.run_text import use_line

@@ -21,15 +21,16 @@ from typing import Final
 
 import anyio
 
+from wavewright.config import exit_codes
 from wavewright.config.documents import DocumentError
+from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import user_state_dir
 from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.config.sections import valid_host_port
 from wavewright.config.settings import Settings, load_valid_settings
 from wavewright.engine.bus.errors import BusError
-from wavewright.engine.cli.common import exit_codes
-from wavewright.engine.cli.common.broker import command_error_of_bus, open_connection, open_daemon_bus
-from wavewright.engine.cli.common.errors import CommandError, SeveralErrors
+from wavewright.engine.cli.common.broker import open_connection, open_daemon_bus
+from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.project.project_checks import prompt_findings
 from wavewright.engine.daemon.daemon import run_daemon
 from wavewright.engine.daemon.process import ShutdownRequest, handling_signals
@@ -49,7 +50,8 @@ from wavewright.tools.functions.user_tools import load_user_tools
 from wavewright.tools.packs import PackError, pack_names
 from wavewright.tools.workers.specs import load_workers
 
-_SETTINGS_ERRORS = (DocumentError, PlanError, ToolDefinitionError, PackError)
+_SETTINGS_ERRORS = (DocumentError, PlanError, ToolDefinitionError, PackError, TracingError)
+_NOT_STARTED = "the daemon cannot serve"
 _STORE_SETTINGS = ("journal", "state", "pg_url")
 START_ERRORS = (BusError, JournalError, PortTakenError)
 
@@ -60,16 +62,16 @@ class StartCheck:
 
     settings: Settings
     """What is sound of them."""
-    settings_errors: tuple[Exception, ...] = ()
+    settings_errors: tuple[WavewrightError, ...] = ()
     settings_error_text: str = ""
     """What was said of file and environment: of what is named there, `settings` holds the default."""
 
-    async def environment_errors(self) -> list[Exception]:
+    async def environment_errors(self) -> list[WavewrightError]:
         """Try everything that a daemon opens, and return what refused it.
 
         Nothing is made by a default that somebody meant to change: a queue, once made, stays as it is.
         """
-        section, found = self.settings.daemon, list[Exception]()
+        section, found = self.settings.daemon, list[WavewrightError]()
         if section.health is not None:
             found += _errors_of(partial(_check_port, section.health), START_ERRORS)
         if not any(name in self.settings_error_text for name in _STORE_SETTINGS):
@@ -79,7 +81,7 @@ class StartCheck:
             found += await _opening_errors(
                 open_daemon_bus(section) if is_named else open_connection(section.amqp_url)
             )
-        return [command_error_of(fault) for fault in found]
+        return [_with_start_code(error) for error in found]
 
 
 def check_start(
@@ -91,7 +93,7 @@ def check_start(
     """
     settings, unsound = load_valid_settings(Path.cwd(), default_state=user_state_dir())
     told = " ".join(fault.message for error in unsound for fault in error.faults).lower()
-    faults = [*unsound, *_settings_faults(settings, told)]
+    faults: list[WavewrightError] = [*unsound, *_settings_faults(settings, told)]
     given: dict[str, int | str | None] = {"slots": slots, "log_level": log_level}
     try:
         given["health"] = None if health is None else valid_host_port(health)
@@ -103,7 +105,7 @@ def check_start(
     )
 
 
-def _settings_faults(settings: Settings, unsound: str) -> Iterator[Exception]:
+def _settings_faults(settings: Settings, unsound: str) -> Iterator[WavewrightError]:
     is_address_told = "amqp_url" in unsound
     yield from _errors_of(partial(check_daemon_settings, settings, is_address_told=is_address_told))
     tools = [*_tool_errors(settings), *_pack_errors(settings)]
@@ -112,8 +114,7 @@ def _settings_faults(settings: Settings, unsound: str) -> Iterator[Exception]:
     yield from _errors_of(partial(read_ladders, settings.ladders, settings.document))
     if settings.calibration is not None:
         yield from _errors_of(partial(read_calibration, settings.calibration))
-    for fault in _errors_of(check_tracing, (TracingError,)):
-        yield CommandError(str(fault))
+    yield from _errors_of(check_tracing)
     for found in prompt_findings(settings):
         if found.state == "fault":
             yield CommandError(found.detail, hint=found.mend)
@@ -123,22 +124,14 @@ def _check_port(place: str) -> None:
     open_listener(place).close()
 
 
-def command_error_of(fault: Exception) -> Exception:
-    """Return the fault of a place as a command tells it: with exit code 2 where waiting is no use, with 3 else."""
-    match fault:
-        case BusError():
-            return command_error_of_bus(fault)
-        case JournalError():
-            is_wrong = isinstance(fault, JournalNotOpened) and not isinstance(fault, JournalLocked)
-            code = exit_codes.MISUSE if is_wrong else exit_codes.ENVIRONMENT
-            return CommandError(fault.message, hint=fault.hint, place=fault.place, code=code)
-        case PortTakenError():
-            return CommandError(str(fault))
-        case _:
-            return fault
+def _with_start_code(error: WavewrightError) -> WavewrightError:
+    """Return what refused to be opened, with exit code 2 where no later start can succeed by itself."""
+    if isinstance(error, JournalNotOpened) and not isinstance(error, JournalLocked):
+        error.exit_code = exit_codes.MISUSE
+    return error
 
 
-def _tool_errors(settings: Settings) -> Iterator[Exception]:
+def _tool_errors(settings: Settings) -> Iterator[WavewrightError]:
     for position, entry in enumerate(settings.tools):
         yield from _errors_of(partial(load_user_tools, (entry,), settings.root, first=position))
     for place in settings.workers:
@@ -146,7 +139,7 @@ def _tool_errors(settings: Settings) -> Iterator[Exception]:
             yield from _errors_of(partial(load_workers, (place,)))
 
 
-def _pack_errors(settings: Settings) -> Iterator[Exception]:
+def _pack_errors(settings: Settings) -> Iterator[WavewrightError]:
     for name in sorted({*settings.packs, *pack_names()}):
         given = settings.packs.get(name)
         only = replace(settings, packs={} if given is None else {name: given}, tools=(), workers=())
@@ -154,15 +147,15 @@ def _pack_errors(settings: Settings) -> Iterator[Exception]:
 
 
 def _errors_of(
-    look: Callable[[], object], kinds: tuple[type[Exception], ...] = _SETTINGS_ERRORS
-) -> Iterator[Exception]:
+    look: Callable[[], object], kinds: tuple[type[WavewrightError], ...] = _SETTINGS_ERRORS
+) -> Iterator[WavewrightError]:
     try:
         look()
     except kinds as fault:
         yield fault
 
 
-async def _opening_errors(opening: AbstractAsyncContextManager[object]) -> list[Exception]:
+async def _opening_errors(opening: AbstractAsyncContextManager[object]) -> list[WavewrightError]:
     try:
         async with opening:
             return []
@@ -180,11 +173,12 @@ def serve(*, slots: int | None = None, health: str | None = None, log_level: str
     What is given here goes before the environment and the file.
 
     Raises:
-        SeveralFaults: it cannot begin, with everything that keeps it from that; or it cannot go on.
+        ExceptionGroup: it cannot start, with everything that keeps it from that; or it cannot go on.
     """
     looked = check_start(slots=slots, health=health, log_level=log_level)
     if looked.settings_errors:
-        raise SeveralErrors([*looked.settings_errors, *anyio.run(looked.environment_errors)])
+        errors = [*looked.settings_errors, *anyio.run(looked.environment_errors)]
+        raise ExceptionGroup(_NOT_STARTED, errors)
     settings = looked.settings
     section = settings.daemon
     log = StructuredLog(
@@ -201,7 +195,7 @@ def serve(*, slots: int | None = None, health: str | None = None, log_level: str
     except START_ERRORS as fault:
         others = [] if begun else anyio.run(looked.environment_errors)
         # Where it is gone by now, the fault is still why the daemon has ended.
-        raise SeveralErrors(others or [command_error_of(fault)]) from fault
+        raise ExceptionGroup(_NOT_STARTED, others or [_with_start_code(fault)]) from fault
     return exit_codes.OK
 
 

@@ -16,16 +16,16 @@ from uuid import uuid4
 
 import anyio
 
+from wavewright.config import exit_codes
 from wavewright.config.documents import Document
 from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
 from wavewright.engine.bus.bus import Bus
-from wavewright.engine.bus.errors import BusError, BusMisconfigured
+from wavewright.engine.bus.errors import BusMisconfigured
 from wavewright.engine.bus.subscription import Subscription
 from wavewright.engine.bus.topology import REASON_HEADER
-from wavewright.engine.cli.common import exit_codes
 from wavewright.engine.cli.common.arguments import project_settings, warn_of_foreign_job
-from wavewright.engine.cli.common.broker import command_error_of_bus, open_command_bus
+from wavewright.engine.cli.common.broker import open_command_bus
 from wavewright.engine.cli.common.errors import CommandError, print_error
 from wavewright.engine.cli.planning.plan_check import CheckOptions, check_plan
 from wavewright.engine.cli.service.tail_command import envelope_in, print_envelope
@@ -83,7 +83,7 @@ def submit(
 
     Raises:
         DocumentError, PlanError: the job cannot be read, or the settings say of no broker.
-        CommandError: the broker does not take it.
+        BusError: the broker does not take it.
     """
     if most is not None and not waits:
         raise CommandError("--timeout says how long --wait waits", hint="give --wait, too")
@@ -105,8 +105,6 @@ def submit(
     submission = Submission(message, own, waits, inf if most is None else most, as_json)
     try:
         return anyio.run(_send, submission, settings)
-    except BusError as error:
-        raise command_error_of_bus(error) from error
     except KeyboardInterrupt:
         print_error("interrupted", f"the job goes on; look at it with: wavewright tail {submission.job}")
         return exit_codes.INTERRUPTED

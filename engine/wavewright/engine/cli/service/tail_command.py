@@ -7,11 +7,10 @@ import sys
 
 import anyio
 
+from wavewright.config import exit_codes
 from wavewright.config.settings import Settings
-from wavewright.engine.bus.errors import BusError
-from wavewright.engine.cli.common import exit_codes
 from wavewright.engine.cli.common.arguments import project_settings
-from wavewright.engine.cli.common.broker import command_error_of_bus, open_command_bus
+from wavewright.engine.cli.common.broker import open_command_bus
 from wavewright.engine.daemon.settings_check import check_broker_configured
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.planner.diagnostics.rendering import printable, printable_json
@@ -25,14 +24,12 @@ def tail(job: str | None, *, packages: bool, as_json: bool) -> int:
 
     Raises:
         DocumentError: the settings say of no broker.
-        CommandError: the broker is not there, or goes away.
+        BusError: the broker is not there, or goes away.
     """
     settings = project_settings()
     check_broker_configured(settings)
     try:
         anyio.run(_tail, settings, job, packages, as_json)
-    except BusError as error:
-        raise command_error_of_bus(error) from error
     except KeyboardInterrupt:
         return exit_codes.OK
     return exit_codes.OK

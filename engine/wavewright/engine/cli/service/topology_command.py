@@ -7,23 +7,20 @@ import os
 import sys
 from pathlib import Path
 
-from wavewright.engine.cli.common import exit_codes
+from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.cli.common.errors import CommandError
-from wavewright.engine.operations.broker_definitions import NoPasswordError, definitions
+from wavewright.engine.operations.broker_definitions import definitions
 
 
 def print_topology(out: Path | None, vhost: str) -> int:
     """Print the definitions, or write them into a file.
 
     Raises:
-        CommandError: a password is missing, or the file cannot be written.
+        NoPasswordError: a password is missing.
+        CommandError: the file cannot be written.
     """
-    try:
-        made = definitions(project_settings().daemon, os.environ, vhost=vhost)
-    except NoPasswordError as error:
-        hint = "set each to a password of its own; `openssl rand -hex 24` makes one"
-        raise CommandError(str(error), hint=hint) from error
+    made = definitions(project_settings().daemon, os.environ, vhost=vhost)
     text = json.dumps(made, indent=2) + "\n"
     if out is None:
         sys.stdout.write(text)
@@ -33,5 +30,5 @@ def print_topology(out: Path | None, vhost: str) -> int:
     except OSError as error:
         msg = f"{str(out)!r} cannot be written: {error.strerror}"
         hint = "name a file in a folder that can be written to"
-        raise CommandError(msg, hint=hint, code=exit_codes.ENVIRONMENT) from error
+        raise CommandError(msg, hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
     return exit_codes.OK

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 
-class CassetteError(Exception):
-    """A cassette cannot be read or written; the message names the file, the hint the mend."""
 
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(f"{message}\nhelp: {hint}")
-        self.message = message
-        self.hint = hint
+class CassetteError(WavewrightError):
+    """A cassette cannot be read or written; the message names the file."""
+
+    exit_code = exit_codes.MISUSE
+    __str__ = WavewrightError.describe
 
 
 class CassetteMiss(CassetteError):

@@ -1,7 +1,7 @@
 """Exit codes of every command; `docs/reference/exit-codes.md` explains them to people and scripts."""
 
 OK = 0
-"""Done; for `check`: sound; for `run`: the goal is achieved."""
+"""Done; for `check`: valid; for `run`: the goal is achieved."""
 NEGATIVE = 1
 """Done, and the answer is no: faults found, goal not achieved, a difference where none was expected."""
 MISUSE = 2
