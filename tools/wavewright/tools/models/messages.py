@@ -1,4 +1,4 @@
-"""Half characters, which JSON can hold and no wire can.
+r"""Half characters, which JSON can hold and no wire can.
 
 A *lone surrogate* is what a tool or a model writes as `\ud83d` without its other half. What is sent to a model has a
 question mark in its place, so that nobody's slip keeps a question from being asked.
