@@ -16,9 +16,10 @@ from benchmarks.daemon_site import Site
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology
 from wavewright.engine.messages.encoding import MessageAddress, encode
-from wavewright.engine.messages.models import JobRequest, RequestPayload, ValidationResult
+from wavewright.engine.messages.models import JobRequest, ValidationResult
 from wavewright.executor.store.job_records import MessageId, OutgoingMessage
 from wavewright.planner.types import JsonObject
+from wavewright.tools.message_contract import Payload
 
 STEPS: Final = 6
 MESSAGES_OUT: Final = 5 + STEPS
@@ -100,9 +101,9 @@ class Counterpart:
         verdict = ValidationResult(job_id=job, package_id="long ago", accepted=True, iteration=1, feedback=[])
         await self._send([verdict] * count, [job] * count)
 
-    async def _send(self, payloads: Sequence[RequestPayload], correlations: Sequence[str]) -> None:
+    async def _send(self, payloads: Sequence[Payload], correlations: Sequence[str]) -> None:
         own = self._site.own
-        address = MessageAddress("bench", "world_lore_researcher", f"{own}.topic", f"{own}.in")
+        address = MessageAddress("bench", "wavewright", f"{own}.topic", f"{own}.in")
         messages = [
             encode(payload, address, message=MessageId(str(uuid4())), correlation=job, at=time.time())
             for payload, job in zip(payloads, correlations, strict=True)

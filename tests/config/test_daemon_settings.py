@@ -29,8 +29,8 @@ def refused(folder: Path, text: str = "", **environment: str) -> list[str]:
 def test_names_are_those_that_the_services_around_know_unless_set(tmp_path: Path) -> None:
     daemon = read(tmp_path, "daemon: {queues: {status: lore.status}, slots: 8}").daemon
 
-    assert (daemon.exchange, daemon.agent, daemon.slots) == ("knowledge.topic", "world_lore_researcher", 8)
-    assert daemon.queues.intake == "agent.world_lore_researcher"
+    assert (daemon.exchange, daemon.agent, daemon.slots) == ("wavewright.topic", "wavewright", 8)
+    assert daemon.queues.intake == "wavewright.jobs"
     assert daemon.queues.status == "lore.status"
     assert daemon.validation.iterations == 0
 

@@ -44,6 +44,7 @@ from wavewright.executor.store.job_records import JobId, OutboxWrites, OutgoingM
 from wavewright.executor.store.journal import Journal
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
+from wavewright.tools.message_contract import MessageContract
 
 MOST_ROUNDS = 200
 """Turns after which a daemon that finds something to do each time is going round in circles."""
@@ -204,7 +205,7 @@ def assemble(
         wake_relay=lambda: None,
         clock=clock,
     )
-    rules = acceptance_rules(section, settings.hmac_key)
+    rules = acceptance_rules(section, settings.hmac_key, MessageContract())
     intake = MessageHandler(broker, workshop, rules, Dispatcher(workshop, 1))  # type: ignore[arg-type]
     relay = Relay(broker, "daemon", ignore_event, BrokerHealth(ignore_event))  # type: ignore[arg-type]
     return LittleDaemon(stores, broker, workshop, intake, relay)
@@ -248,7 +249,7 @@ class Agreeing:
     ) -> OutgoingMessage:
         return encode(
             payload,
-            MessageAddress(source, "world_lore_researcher", EXCHANGE, self.intake, KEY.encode()),
+            MessageAddress(source, "wavewright", EXCHANGE, self.intake, KEY.encode()),
             message=message_id(JobId(correlation), 0, "said", about),
             correlation=correlation,
             at=self.at,

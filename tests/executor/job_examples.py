@@ -115,7 +115,7 @@ def outgoing(
     return OutgoingMessage(
         message=MessageId(uuid(3_000 + number)),
         kind="job_status",
-        exchange="knowledge.topic",
+        exchange="wavewright.topic",
         routing_key="job.status",
         body=body,
         job=None if job is None else job_id(job),
@@ -132,7 +132,7 @@ def project_state(job: JobRow) -> Sequence[OutgoingMessage]:
         OutgoingMessage(
             message=MessageId(f"{number} {kind}"),
             kind=job.state,
-            exchange="knowledge.topic",
+            exchange="wavewright.topic",
             routing_key="job.status",
             body=kind.encode(),
             job=job.job,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.repository.tree import ROOT, module_name, shipped_modules
+from tests.repository.tree import ROOT, module_name, project_files, shipped_modules
 
 # A fault is a result there, not a crash: each entry says whose call or whose wait ends at that edge.
 BROAD_EXCEPT_ALLOWED = {
@@ -41,6 +42,11 @@ FORBIDDEN_CALLS = {
     "jinja2.Template": "compiles text as a template",
 }
 FORBIDDEN_METHODS = {"from_string": "compiles text as a template"}
+
+PACK_WORDS = re.compile(
+    r"(?<![a-z])(lore|npcs?|factions?|zones?|stocks?|tickers?|research|knowledge)(?![a-z])", re.IGNORECASE
+)
+"""Words of the domains of packs, also as parts of names with underscores."""
 
 MODULES = shipped_modules()
 
@@ -164,6 +170,18 @@ def test_every_error_that_leaves_a_module_derives_from_the_one_root() -> None:
     ]
 
     assert offenders == []
+
+
+@pytest.mark.parametrize("room", ["engine", "executor", "reviewer", "config"])
+def test_no_pack_is_in_the_words_of_the_engine(room: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in project_files()
+        if path.is_relative_to(ROOT / room)
+        for match in PACK_WORDS.finditer(f"{path.name}\n{path.read_text(encoding='utf-8')}")
+    ]
+
+    assert found == []
 
 
 @pytest.mark.parametrize("word", ["manager", "helper", "util", "utils", "misc", "common"])

@@ -17,7 +17,7 @@ from wavewright.engine.main import main
 SCHEMAS = ROOT / "docs" / "schemas"
 DOCUMENTS = [
     *sorted((ROOT / "plans").glob("*.yaml")),
-    *sorted((ROOT / "config" / "wavewright" / "config" / "goals").glob("*.yaml")),
+    *sorted((ROOT / "tools").rglob("goals/*.yaml")),
 ]
 _REFERENCE = re.compile(r"\A# yaml-language-server: \$schema=(\S+)\n")
 

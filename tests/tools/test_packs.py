@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wavewright.planner.types import JsonObject
-from wavewright.tools import PackError, find_packs, find_template, load_pack, load_packs, pack_names
+from wavewright.tools import PackError, load_pack, pack_names, pack_templates
 
 EQUITIES = {"fetch_stock_data", "fetch_index_data", "fetch_announcements", "search_web", "analyze_summary"}
 
@@ -18,8 +18,6 @@ def test_the_equities_pack_brings_its_five_tools_and_its_template() -> None:
     pack = load_pack("equities", {"prices": "prices"}, Path("/project"))
 
     assert {tool.signature.name for tool in pack.tools} == EQUITIES
-    assert set(pack.goal_templates) == {"stock_analysis"}
-    assert pack.goal_templates["stock_analysis"].is_file()
 
 
 def test_the_text_pack_brings_workers_and_takes_no_settings() -> None:
@@ -53,26 +51,11 @@ def test_the_pack_is_described_without_its_heavy_libraries() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_pack_is_found_by_the_tools_it_brings() -> None:
-    (found,) = find_packs({"fetch_stock_data"}, {})
-    (by_worker,) = find_packs({"summarize_content"}, {})
+def test_a_pack_brings_the_goal_templates_in_its_folder() -> None:
+    templates = pack_templates()
 
-    assert (found.name, by_worker.name) == ("equities", "text")
-    assert find_packs({"no_such_tool"}, {}) == ()
-    assert find_packs((), {}) == ()
-
-
-def test_a_template_is_found_by_name() -> None:
-    found = find_template("stock_analysis", {})
-
-    assert found is not None
-    assert found.name == "stock_analysis.yaml"
-    assert find_template("no_such_template", {}) is None
-
-
-def test_packs_are_loaded_in_the_order_of_their_names() -> None:
-    assert [pack.name for pack in load_packs({"equities": {}})] == ["equities"]
-    assert load_packs({}, names=()) == ()
+    assert templates["stock_analysis"].is_file()
+    assert "no_such_template" not in templates
 
 
 def test_an_unknown_pack_is_refused_with_those_there_are() -> None:

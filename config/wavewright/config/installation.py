@@ -27,7 +27,7 @@ EXTRAS: Mapping[str, Extra] = {
         ("aio_pika", "aiormq", "prometheus_client", "starlette", "structlog", "uvicorn"),
         "the daemon, and the commands that talk to its broker",
     ),
-    "equities": Extra(("vega_datasets",), "monthly prices of five stocks, for `prices: vega_datasets`"),
+    "equities": Extra(("vega_datasets",), "monthly example prices, for `prices: vega_datasets`"),
     "google": Extra(("google.genai",), "models of Google"),
     "otel": Extra(("opentelemetry.sdk", "opentelemetry.exporter"), "traces to a collector"),
     "parquet": Extra(("pyarrow",), "Parquet price files"),

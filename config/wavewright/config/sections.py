@@ -119,8 +119,6 @@ class BudgetsSection(_ModelSettingsModel):
 
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
-RequestType: TypeAlias = Literal["job_request", "validation_result", "user_decision_response"]
-"""What somebody may send to the daemon."""
 
 MIN_KEY_LENGTH: Final = 16
 """Characters that a key of signatures has at least."""
@@ -183,22 +181,22 @@ class _DaemonModel(BaseModel):
 class QueuesSection(_DaemonModel):
     """Queues by what they are for; each has a routing key of its own name."""
 
-    intake: _BrokerName = "agent.world_lore_researcher"
+    intake: _BrokerName = "wavewright.jobs"
     """What the daemon takes in: jobs, verdicts, answers."""
-    packages: _BrokerName = "agent.world_lore_validator"
+    packages: _BrokerName = "wavewright.packages"
     """Where packages go."""
     decisions: _BrokerName = "user.decisions"
     """Where questions to people go."""
     status: _BrokerName = "job.status"
     """Where it is told how jobs stand."""
-    dead: _BrokerName = "knowledge.dead"
+    dead: _BrokerName = "wavewright.dead"
     """Where messages end that could not be taken in, and jobs that could not be done."""
 
 
 class ValidationSection(_DaemonModel):
     """Who looks at packages, and how often a job may bring a better one."""
 
-    target_agent: str = Field(default="world_lore_validator", min_length=1, max_length=128)
+    target_agent: str = Field(default="validator", min_length=1, max_length=128)
     """To whom packages are addressed."""
     iterations: Annotated[int, Field(ge=0, le=10)] = 0
     """Packages of one job, at most; with 0 a job is done when its package is out, and no verdict is waited for."""
@@ -222,24 +220,26 @@ class IdentitySettings(_DaemonModel):
 
     user_id: str | None = Field(default=None, min_length=1, max_length=255)
     """The broker's user that it must be, as the broker vouches for it; any where absent."""
-    may_send: list[RequestType] = Field(min_length=1)
+    may_send: list[str] = Field(min_length=1)
     """Types of its messages."""
 
 
 class DaemonSection(_DaemonModel):
     """The section `daemon` of `wavewright.yaml`."""
 
+    pack: str | None = Field(default=None, min_length=1)
+    """Pack whose messages, log events and names of queues are used; the neutral ones where absent."""
     amqp_url: AmqpUrl | None = Field(default=None, repr=False)
     """Address of the broker."""
-    exchange: _BrokerName = "knowledge.topic"
+    exchange: _BrokerName = "wavewright.topic"
     """Topic exchange through which everything goes."""
-    dead_letter_exchange: _BrokerName = "knowledge.dlx"
+    dead_letter_exchange: _BrokerName = "wavewright.dlx"
     """Exchange of what ends in the queue `dead`."""
     queues: QueuesSection = QueuesSection.model_construct()
     """Names of the queues."""
     delivery_limit: Annotated[int, Field(ge=1, le=1_000)] = 5
     """Deliveries of one message after which the broker gives it up."""
-    agent: str = Field(default="world_lore_researcher", min_length=1, max_length=128)
+    agent: str = Field(default="wavewright", min_length=1, max_length=128)
     """Who the daemon is in its messages, and to whom messages for it are addressed."""
     slots: Slots = 4
     """Jobs that run at once."""

@@ -7,7 +7,7 @@ What does not fit a schema, told in a few words.
 
 Times as tools write them, and durations as people read them.
 
-A time in an output is an ISO 8601 date or date-time; what names no zone is UTC. A *date alone* stands for its whole
+A time in an output is an ISO 8601 date or date-time; one without an offset is UTC. A *date alone* stands for its whole
 day: data of that day is not younger than the day's begin and not older than its end.
 """
 
@@ -192,7 +192,7 @@ def read_time(value: Json) -> TimeSpan | None:
 
 
 def in_utc(instant: dt.datetime) -> dt.datetime:
-    """Return the instant in UTC; one without a zone is taken to be in it already."""
+    """Return the instant in UTC; one without an offset is taken to be in it already."""
     return instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant.astimezone(dt.UTC)
 
 

@@ -23,10 +23,11 @@ from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from tests.support.rabbitmq import own_topology
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.bus.topology import Topology
+from wavewright.engine.messages.contract import with_contract_defaults
 from wavewright.engine.messages.encoding import MessageAddress, encode
-from wavewright.engine.messages.models import RequestPayload
 from wavewright.executor.store.job_records import MessageId
 from wavewright.planner.types import JsonObject
+from wavewright.tools.message_contract import Payload
 
 PATIENCE = 40.0
 """Seconds after which a test has waited in vain."""
@@ -136,7 +137,7 @@ class Yard:
 
     @property
     def settings(self) -> Settings:
-        return load_settings(self.folder, self.environment)
+        return with_contract_defaults(load_settings(self.folder, self.environment))
 
     def whole_environment(self) -> dict[str, str]:
         """Return the environment of a process in this project."""
@@ -177,12 +178,14 @@ class Counterpart:
         self._bodies = dict[str | None, bytes]()
         """Of the messages that were read, by id."""
 
-    async def send(
-        self, payload: RequestPayload, *, message: str | None = None, key: bytes | None = None
-    ) -> None:
+    async def send(self, payload: Payload, *, message: str | None = None, key: bytes | None = None) -> None:
         """Send a request."""
         address = MessageAddress(
-            "tester", "world_lore_researcher", self._yard.topology.exchange, self._yard.topology.intake, key
+            "tester",
+            self._yard.settings.daemon.agent,
+            self._yard.topology.exchange,
+            self._yard.topology.intake,
+            key,
         )
         made = encode(
             payload,

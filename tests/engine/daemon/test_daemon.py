@@ -60,7 +60,7 @@ async def test_a_goal_in_words_is_a_job_of_the_template_that_the_settings_name(
     wanted = str(uuid4())
     (yard.folder / "zone.yaml").write_text(TEMPLATE)
     yard.write(daemon="goal_template: zone.yaml")
-    request = GoalRequest(job_id=wanted, goal="Research it", depth=1, budget_tokens=500, zone_name="Westfall")
+    request = GoalRequest(job_id=wanted, goal="Research it", depth=1, budget_tokens=500, target="Westfall")
     async with in_process():
         await counterpart.send(request)
         done = await counterpart.until_told(wanted, "JOB_COMPLETED")
@@ -68,7 +68,7 @@ async def test_a_goal_in_words_is_a_job_of_the_template_that_the_settings_name(
     package = json.loads(counterpart.packages[0].body)["payload"]["package"]
     assert package["result"] == "Westfall at 1"
     assert (package["job"], package["goal"]) == ("Westfall", "Research it")
-    assert done["zone_name"] == "Westfall"
+    assert done["target"] == "Westfall"
 
 
 async def test_a_job_that_cannot_be_run_fails_with_the_reason_and_is_not_tried_again(

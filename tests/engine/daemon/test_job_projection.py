@@ -160,8 +160,11 @@ def test_a_goal_that_is_not_achieved_is_said_to_be_so() -> None:
     assert (last["status"], last["reason"]) == ("JOB_PARTIALLY_COMPLETED", "gate fresh is red")
 
 
-def test_of_a_job_about_a_zone_its_zone_is_told_of_too() -> None:
-    zone = replace(JOB, request={"goal": "Research it", "zone_name": "Westfall"})
+ABOUT: JsonObject = {"goal": "Research it", "target": "Westfall", "depth": 1, "budget_tokens": 500}
+
+
+def test_of_a_job_with_a_goal_its_target_is_reported_too() -> None:
+    zone = replace(JOB, request={"goal": ABOUT})
 
     _, begun = project(JobProjection(zone), run_of(0)[:1], REPORTER, None)
     _, ended = project(JobProjection(zone), run_of(0)[-1:], REPORTER, PACKAGE)
@@ -169,17 +172,17 @@ def test_of_a_job_about_a_zone_its_zone_is_told_of_too() -> None:
 
     assert begun is not None
     assert ended is not None
-    assert [(one["status"], one.get("zones_completed")) for one in statuses(begun.messages)] == [
+    assert [(one["status"], one.get("targets_completed")) for one in statuses(begun.messages)] == [
         ("JOB_STARTED", None),
-        ("ZONE_STARTED", 0),
+        ("TARGET_STARTED", 0),
     ]
     assert [one["status"] for one in statuses(ended.messages)] == [
         "PACKAGE_SENT",
-        "ZONE_COMPLETED",
+        "TARGET_COMPLETED",
         "JOB_COMPLETED",
     ]
-    assert [one["status"] for one in statuses(failed)] == ["ZONE_FAILED", "JOB_FAILED"]
-    assert statuses(failed)[-1]["zones_failed"] == [{"zone_name": "Westfall", "error": "no tool"}]
+    assert [one["status"] for one in statuses(failed)] == ["TARGET_FAILED", "JOB_FAILED"]
+    assert statuses(failed)[-1]["targets_failed"] == [{"target": "Westfall", "error": "no tool"}]
 
 
 def test_a_run_that_was_interrupted_says_nothing_of_its_job() -> None:
@@ -251,7 +254,7 @@ def test_a_job_that_comes_into_a_state_is_told_of(job: JobRow, expected: list[st
 
     assert [one["status"] for one in statuses(messages)] == expected
     assert [one.exchange for one in messages if one.kind == "dead_letter"] == (
-        ["knowledge.dlx"] if job.state == "dead" else []
+        ["wavewright.dlx"] if job.state == "dead" else []
     )
 
 

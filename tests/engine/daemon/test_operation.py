@@ -173,9 +173,9 @@ async def test_the_log_follows_a_job_from_its_message_to_its_package(
         await counterpart.until_told(wanted, "JOB_COMPLETED")
 
     [received], [sent] = running.said("job_received"), running.said("package_sent")
-    assert (received["job_id"], received["zone_name"]) == (wanted, "Westfall")
+    assert (received["job_id"], received["target"]) == (wanted, "Westfall")
     assert received["source_agent"] == "tester"
-    assert (sent["job_id"], sent["zone_name"]) == (wanted, "Westfall")
+    assert (sent["job_id"], sent["target"]) == (wanted, "Westfall")
     assert (sent["data_point_count"], sent["total_sources"]) == (1, 0)
     [ended] = running.said("daemon_shutdown")
     assert ended["reason"] == "the test is over"

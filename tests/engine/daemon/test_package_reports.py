@@ -9,8 +9,9 @@ import pytest
 
 from tests.engine.daemon.conftest import InProcess
 from tests.engine.daemon.daemon_project import Counterpart, Yard
-from wavewright.engine.messages.models import GoalRequest, JobRequest
+from wavewright.engine.messages.models import JobRequest
 from wavewright.planner.types import JsonObject
+from wavewright.tools.lore.messages import ZoneRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -47,12 +48,12 @@ def studied(yard: Yard) -> Yard:
         file.write(TOOLS)
     for name, given in (("zone", "${inputs.place[0]}"), ("place", "${inputs.target}")):
         (yard.folder / f"{name}.yaml").write_text(TEMPLATE.replace("PLACE", given))
-    yard.write(functions="study: {}", daemon="goal_template: zone.yaml")
+    yard.write(functions="study: {}", daemon="goal_template: zone.yaml\n  pack: lore")
     return yard
 
 
-def goal(zone: str) -> GoalRequest:
-    return GoalRequest(job_id=str(uuid4()), goal="Look at it", depth=0, budget_tokens=500, zone_name=zone)
+def goal(zone: str) -> ZoneRequest:
+    return ZoneRequest(job_id=str(uuid4()), goal="Look at it", depth=0, budget_tokens=500, zone_name=zone)
 
 
 def packages(counterpart: Counterpart) -> list[JsonObject]:

@@ -32,7 +32,7 @@ def test_a_job_that_was_given_up_is_laid_aside_with_the_reason_and_its_request()
     failed, letter = Reporter(DaemonSection()).state_reports(DEAD)
 
     assert json.loads(failed.body)["payload"]["status"] == "JOB_FAILED"
-    assert (letter.exchange, letter.routing_key) == ("knowledge.dlx", "agent.world_lore_researcher")
+    assert (letter.exchange, letter.routing_key) == ("wavewright.dlx", "wavewright.jobs")
     assert letter.headers["x-wavewright-kind"] == "max_deliveries"
     assert str(letter.headers["x-wavewright-reason"]).startswith("max_deliveries: begun 5 times")
     assert letter.headers["x-wavewright-attempts"] == 5
@@ -40,12 +40,18 @@ def test_a_job_that_was_given_up_is_laid_aside_with_the_reason_and_its_request()
 
 
 def test_what_was_given_up_can_be_sent_again_as_it_lies_among_the_dead_letters() -> None:
-    goal: JsonObject = {"goal": "Tell", "depth": 1, "budget_tokens": 500, "zone_name": "Westfall"}
-    sent: JsonObject = {**goal, "source_agent": "ui_backend", "correlation_id": CORRELATION}
-    *_, letter = Reporter(DaemonSection(), b"0123456789abcdef").state_reports(replace(DEAD, request=sent))
+    goal: JsonObject = {"goal": "Tell", "depth": 1, "budget_tokens": 500, "target": "Westfall"}
+    sent: JsonObject = {
+        "message_type": "job_request",
+        "payload": goal,
+        "goal": goal,
+        "source_agent": "ui_backend",
+        "correlation_id": CORRELATION,
+    }
+    *_, letter = Reporter(DaemonSection(), key=b"0123456789abcdef").state_reports(replace(DEAD, request=sent))
     delivery = Delivery(body=letter.body, routing_key=letter.routing_key, content_type="application/json")
 
-    received = decode(delivery, AcceptanceRules("world_lore_researcher"), DEAD.state_since)
+    received = decode(delivery, AcceptanceRules("wavewright"), DEAD.state_since)
 
     assert received.source == "ui_backend"
     assert isinstance(received.request, JobRequested)
@@ -84,6 +90,6 @@ def test_what_a_job_hands_over_under_a_secrets_name_is_in_nothing_that_is_told_o
 
 
 def test_what_is_told_again_is_told_in_the_same_bytes() -> None:
-    reporter = Reporter(DaemonSection(), b"0123456789abcdef")
+    reporter = Reporter(DaemonSection(), key=b"0123456789abcdef")
 
     assert reporter.state_reports(DEAD) == reporter.state_reports(DEAD)

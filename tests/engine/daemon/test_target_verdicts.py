@@ -129,11 +129,11 @@ async def test_a_target_ends_with_its_verdict_and_the_next_wave_waits_for_all_of
     ]  # fmt: skip
 
 
-async def test_verdicts_on_zones_may_come_early_twice_and_while_nobody_is_there(
+async def test_verdicts_on_targets_may_come_early_twice_and_while_nobody_is_there(
     judged: Yard, counterpart: Counterpart, in_process: InProcess
 ) -> None:
     wanted = str(uuid4())
-    request = GoalRequest(job_id=wanted, goal="Look", depth=1, budget_tokens=500, zone_name="Westfall")
+    request = GoalRequest(job_id=wanted, goal="Look", depth=1, budget_tokens=500, target="Westfall")
     # It is there before the job is.
     await counterpart.send(verdict(wanted, "Westfall", accepted=True))
     await counterpart.send(request)
@@ -152,7 +152,7 @@ async def test_verdicts_on_zones_may_come_early_twice_and_while_nobody_is_there(
 
     assert row is not None
     assert (row.state, row.sent) == ("completed", ())
-    assert (done["zones_completed"], done["zones_total"]) == (3, 3)
+    assert (done["targets_completed"], done["targets_total"]) == (3, 3)
     assert judged.calls() == Counter(f"survey {place} []" for place in ("Westfall", "Duskwood", "Elwynn"))
     assert len(sent(counterpart)) == 3
 

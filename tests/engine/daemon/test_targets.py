@@ -101,8 +101,8 @@ async def test_each_target_is_told_of_and_has_a_package_and_a_failed_one_ends_no
     ]
     assert [one["target"] for one in failures(done)] == ["Far far away"]
     # The log says of each what it says of any run.
-    for event in ("research_cycle_started", "pipeline_step_completed", "zone_tokens"):
-        said = [one["zone_name"] for one in running.said(event) if one["zone_name"] != "places"]
+    for event in ("run_started", "pipeline_step_completed", "run_tokens"):
+        said = [one["target"] for one in running.said(event) if one["target"] != "places"]
         assert said == ["Westfall", "Duskwood", "Elwynn"]
 
 
@@ -112,27 +112,27 @@ def failures(done: JsonObject) -> list[JsonObject]:
     return [one for one in found if isinstance(one, dict)]
 
 
-async def test_a_goal_about_a_zone_goes_on_to_the_zones_near_it_as_deep_as_it_says(
+async def test_a_goal_about_a_target_goes_on_to_its_neighbours_as_deep_as_it_says(
     places: Yard, counterpart: Counterpart, in_process: InProcess
 ) -> None:
     wanted = str(uuid4())
     request = GoalRequest(
-        job_id=wanted, goal="Look at ${inputs.target}", depth=1, budget_tokens=500, zone_name="Westfall"
+        job_id=wanted, goal="Look at ${inputs.target}", depth=1, budget_tokens=500, target="Westfall"
     )
     async with in_process():
         await counterpart.send(request)
         done = await counterpart.until_told(wanted, "JOB_COMPLETED")
         await counterpart.read()
 
-    assert [pair for pair in told(counterpart, wanted, "zone_name") if str(pair[0]).startswith("ZONE")] == [
-        ("ZONE_STARTED", "Westfall"),
-        ("ZONE_COMPLETED", "Westfall"),
-        ("ZONE_STARTED", "Duskwood"),
-        ("ZONE_COMPLETED", "Duskwood"),
-        ("ZONE_STARTED", "Elwynn"),
-        ("ZONE_COMPLETED", "Elwynn"),
+    assert [pair for pair in told(counterpart, wanted, "target") if str(pair[0]).startswith("TARGET")] == [
+        ("TARGET_STARTED", "Westfall"),
+        ("TARGET_COMPLETED", "Westfall"),
+        ("TARGET_STARTED", "Duskwood"),
+        ("TARGET_COMPLETED", "Duskwood"),
+        ("TARGET_STARTED", "Elwynn"),
+        ("TARGET_COMPLETED", "Elwynn"),
     ]
-    assert (done["zones_completed"], done["zones_total"]) == (3, 3)
+    assert (done["targets_completed"], done["targets_total"]) == (3, 3)
     assert len(counterpart.packages) == 3
 
 

@@ -16,9 +16,14 @@ from typing import NotRequired, TypedDict, cast
 
 from wavewright.engine.messages.decoding import decode
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.engine.messages.models import RequestType
 from wavewright.engine.messages.refusals import MessageRejected
-from wavewright.engine.messages.rules import SIGNATURE_HEADER, AcceptanceRules, SenderIdentity, sign
+from wavewright.engine.messages.rules import (
+    SIGNATURE_HEADER,
+    AcceptanceRules,
+    SenderIdentity,
+    request_forms,
+    sign,
+)
 from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
 from wavewright.executor.sqlite.job_store import SqliteJobStore
 from wavewright.executor.sqlite.journal import SqliteJournal
@@ -39,6 +44,7 @@ from wavewright.executor.store.job_records import (
 from wavewright.executor.store.job_store import ProjectJob
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import JsonObject
+from wavewright.tools.lore.messages import CONTRACT
 
 CASES = Path(__file__).parents[4] / "shared" / "cases"
 KEY, OTHER_KEY = b"the key of the corpus", b"the key of somebody else"
@@ -70,7 +76,7 @@ class Row(TypedDict):
 
 class _Identity(TypedDict):
     user_id: str
-    may_send: list[RequestType]
+    may_send: list[str]
 
 
 class _Job(TypedDict):
@@ -194,6 +200,7 @@ def rules_of(agreed: Contract) -> AcceptanceRules:
         skew=agreed["skew_s"],
         identities=identities,
         key=KEY,
+        forms=request_forms(CONTRACT),
     )
 
 

@@ -19,10 +19,10 @@ NOW = 1_776_159_000.0
 """2026-04-14T09:30:00Z."""
 JOB = "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0e01"
 RULES = AcceptanceRules(
-    agent="world_lore_researcher",
+    agent="wavewright",
     identities={
         "ui_backend": SenderIdentity("svc_ui", frozenset({"job_request", "user_decision_response"})),
-        "world_lore_validator": SenderIdentity("svc_validator", frozenset({"validation_result"})),
+        "validator": SenderIdentity("svc_validator", frozenset({"validation_result"})),
     },
 )
 GOAL: Loose = {
@@ -30,7 +30,7 @@ GOAL: Loose = {
     "goal": "Tell what the fishers of Sedge Hollow believe",
     "depth": 2,
     "budget_tokens": 32_000,
-    "zone_name": "Sedge Hollow",
+    "target": "Sedge Hollow",
 }
 VERDICT: Loose = {
     "job_id": JOB,
@@ -47,8 +47,8 @@ def envelope(payload: object, kind: str = "job_request", **changes: object) -> L
     is_verdict = kind == "validation_result"
     return {
         "message_id": "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0eaa",
-        "source_agent": "world_lore_validator" if is_verdict else "ui_backend",
-        "target_agent": "world_lore_researcher",
+        "source_agent": "validator" if is_verdict else "ui_backend",
+        "target_agent": "wavewright",
         "message_type": kind,
         "timestamp": "2026-04-14T09:29:15+00:00",
         "correlation_id": "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0ecc",
@@ -63,7 +63,7 @@ def without(value: Loose, *names: str) -> Loose:
 def delivered(document: object, **properties: Any) -> Delivery:
     """Return a sound delivery of a document, by the user whose agent it says it is from."""
     source = cast("Loose", document).get("source_agent") if isinstance(document, dict) else None
-    user = "svc_validator" if source == "world_lore_validator" else "svc_ui"
+    user = "svc_validator" if source == "validator" else "svc_ui"
     body = document if isinstance(document, bytes) else json.dumps(document).encode()
     sound = Delivery(body=body, routing_key=RULES.agent, content_type="application/json", user_id=user)
     return replace(sound, **properties)

@@ -16,7 +16,7 @@ import pytest
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, HeadersType
 
 from tests.engine.messages.message_corpus import KEY, Desk, Row, contract, delivery_of, open_desk, rows
-from tests.engine.messages.sample_messages import GOAL, JOB, envelope
+from tests.engine.messages.sample_messages import JOB, envelope
 from tests.support.rabbitmq import Broker, RunningBroker, clear, contents
 from wavewright.config.sections import DaemonSection, QueuesSection
 from wavewright.config.settings import load_settings
@@ -117,7 +117,11 @@ async def open_workshop(desk: Desk, street: Street, folder: Path) -> AsyncGenera
 
 def good_message(queue: str) -> Delivery:
     """Return an ordinary job request, signed for a queue."""
-    document = envelope(GOAL, timestamp=contract()["now"])
+    document = envelope(
+        {"job_id": JOB, "job": {"name": "words"}},
+        timestamp=contract()["now"],
+        target_agent="world_lore_researcher",
+    )
     body = json.dumps(document).encode()
     named = {name: str(document[name]) for name in ("message_id", "timestamp")}
     signature = sign(KEY, body=body, routing_key=queue, **named)

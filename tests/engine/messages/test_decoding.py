@@ -22,7 +22,7 @@ from tests.engine.messages.sample_messages import (
     without,
 )
 from wavewright.engine.daemon.dispatcher import SMALL_JOB_WEIGHT
-from wavewright.engine.messages.decoding import decode
+from wavewright.engine.messages.decoding import decode, goal_of
 from wavewright.engine.messages.refusals import MessageRejected
 from wavewright.executor.store.job_records import DecisionMade, JobId, JobRequested, VerdictGiven
 
@@ -39,7 +39,10 @@ def test_a_goal_is_read_with_what_its_sender_goes_by() -> None:
     assert (received.kind, received.source, received.at) == ("job_request", "ui_backend", NOW - 45)
     assert isinstance(received.request, JobRequested)
     assert received.request.job == JOB
-    assert received.request.request == without(GOAL, "job_id") | {
+    assert received.request.request == {
+        "message_type": "job_request",
+        "payload": without(GOAL, "job_id"),
+        "goal": without(GOAL, "job_id"),
         "correlation_id": "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0ecc",
         "source_agent": "ui_backend",
     }
@@ -131,9 +134,9 @@ def wrong(*changes: tuple[str, object]) -> Loose:
         pytest.param(wrong(("depth", 6)), "bad_payload", id="too deep a job"),
         pytest.param(wrong(("budget_tokens", 10_000_001)), "bad_payload", id="too many tokens"),
         pytest.param(wrong(("goal", "x" * 4_001)), "bad_payload", id="too long a goal"),
-        pytest.param(wrong(("zone_name", "West\u2028fall")), "bad_payload", id="line separator in a name"),
+        pytest.param(wrong(("target", "West\u2028fall")), "bad_payload", id="line separator in a name"),
         pytest.param(
-            wrong(("zone_name", "\u202eSedge Hollow")), "bad_payload", id="name that turns its direction"
+            wrong(("target", "\u202eSedge Hollow")), "bad_payload", id="name that turns its direction"
         ),
         pytest.param(envelope({"job_id": JOB, "job": {}}), "bad_payload", id="empty job"),
         pytest.param(envelope({"job_id": JOB, "job": "words"}), "wrong_type", id="job by name"),
@@ -161,11 +164,11 @@ def wrong(*changes: tuple[str, object]) -> Loose:
         ),
         pytest.param(envelope(GOAL, "job_status"), "unknown_type", id="a type that is only sent"),
         pytest.param(envelope(GOAL, "JOB_REQUEST"), "unknown_type", id="a type in capitals"),
-        pytest.param(envelope(GOAL, target_agent="world_lore_validator"), "wrong_target", id="for another"),
+        pytest.param(envelope(GOAL, target_agent="validator"), "wrong_target", id="for another"),
         pytest.param(envelope(GOAL, target_agent=""), "wrong_target", id="for nobody"),
         pytest.param(envelope(GOAL, source_agent="nobody"), "wrong_identity", id="from nobody known"),
         pytest.param(
-            envelope(GOAL, source_agent="world_lore_validator"),
+            envelope(GOAL, source_agent="validator"),
             "wrong_identity",
             id="from one who may not send it",
         ),
@@ -261,7 +264,8 @@ def test_text_of_every_kind_is_taken_as_it_is(goal: str) -> None:
     request = decoded(delivered(body)).request
 
     assert isinstance(request, JobRequested)
-    assert request.request["goal"] == json.loads(f'"{goal}"')
+    assert (stated := goal_of(request.request)) is not None
+    assert stated.goal == json.loads(f'"{goal}"')
 
 
 @pytest.mark.parametrize(
@@ -322,7 +326,7 @@ def test_a_goal_is_refused_where_no_goal_template_is_for_it() -> None:
 
 
 def test_a_refusal_names_the_place_and_what_would_be_right() -> None:
-    broken = envelope(GOAL | {"depth": 9, "zone_name": "a\nb", "budget_tokens": "many"})
+    broken = envelope(GOAL | {"depth": 9, "target": "a\nb", "budget_tokens": "many"})
 
     with pytest.raises(MessageRejected) as caught:
         decode(delivered(broken), RULES, NOW)
@@ -330,7 +334,7 @@ def test_a_refusal_names_the_place_and_what_would_be_right() -> None:
     assert caught.value.reason == (
         "payload.depth must be less than or equal to 5; "
         "payload.budget_tokens must be a whole number; "
-        "payload.zone_name must hold no control characters"
+        "payload.target must hold no control characters"
     )
 
 
@@ -347,7 +351,7 @@ def test_a_refusal_repeats_no_word_of_the_message() -> None:
         envelope({canary: canary}),
         envelope(GOAL | {canary: 1}),
         envelope(GOAL | {"depth": canary}),
-        envelope(GOAL | {"zone_name": f"{canary}\n"}),
+        envelope(GOAL | {"target": f"{canary}\n"}),
         envelope(VERDICT | {"feedback": [{canary: canary}]}, "validation_result"),
     ]
     bodies = [

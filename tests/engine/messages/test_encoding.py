@@ -24,13 +24,10 @@ from wavewright.engine.messages.models import (
     JobRequest,
     JobStatusUpdate,
     PackageReport,
-    ReportPayload,
-    RequestPayload,
-    ResearchPackage,
+    TargetFailure,
     UserDecisionRequired,
     UserDecisionResponse,
     ValidationResult,
-    ZoneFailure,
 )
 from wavewright.engine.messages.refusals import MessageRejected
 from wavewright.engine.messages.strict_json import read_strict_json
@@ -43,11 +40,13 @@ from wavewright.executor.store.job_records import (
     VerdictGiven,
 )
 from wavewright.planner.types import JsonObject, RunId
+from wavewright.tools.lore.messages import CONTRACT, ResearchPackage
+from wavewright.tools.message_contract import Payload
 
 KEY = b"a key that nobody else has"
 JOB_ID = JobId(JOB)
 MESSAGE = message_id(JOB_ID, 1, "job_status", "ACCEPTED")
-TO_US = MessageAddress("ui_backend", RULES.agent, "knowledge.topic", "agent.world_lore_researcher")
+TO_US = MessageAddress("ui_backend", RULES.agent, "wavewright.topic", "wavewright.jobs")
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=30)
 names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=30)
@@ -62,7 +61,7 @@ values = st.recursive(
     max_leaves=8,
 )
 objects = st.dictionaries(texts, values, max_size=4)
-requests: st.SearchStrategy[RequestPayload] = st.one_of(
+requests: st.SearchStrategy[Payload] = st.one_of(
     st.builds(JobRequest, job_id=uuids, job=st.dictionaries(texts, values, min_size=1, max_size=4)),
     st.builds(
         GoalRequest,
@@ -70,7 +69,7 @@ requests: st.SearchStrategy[RequestPayload] = st.one_of(
         goal=texts,
         depth=st.integers(0, 5),
         budget_tokens=st.integers(1, 10_000_000),
-        zone_name=names,
+        target=names,
     ),
     st.builds(
         ValidationResult,
@@ -82,13 +81,13 @@ requests: st.SearchStrategy[RequestPayload] = st.one_of(
     ),
     st.builds(UserDecisionResponse, decision_id=uuids, choice=texts),
 )
-reports: st.SearchStrategy[ReportPayload] = st.one_of(
+reports: st.SearchStrategy[Payload] = st.one_of(
     st.builds(PackageReport, job_id=uuids, package_id=texts, iteration=st.integers(1, 10), package=objects),
     st.builds(
         JobStatusUpdate,
         job_id=uuids,
         status=st.sampled_from(["ACCEPTED", "JOB_FAILED"]),
-        zone_name=st.none() | names,
+        target=st.none() | names,
         steps_completed=st.none() | st.integers(0, 9),
         reason=st.none() | texts,
     ),
@@ -103,9 +102,7 @@ reports: st.SearchStrategy[ReportPayload] = st.one_of(
 instants = st.floats(1_500_000_000, 2_500_000_000)
 
 
-def sent(
-    payload: RequestPayload | ReportPayload, *, key: bytes | None = None, at: float = NOW
-) -> OutgoingMessage:
+def sent(payload: Payload, *, key: bytes | None = None, at: float = NOW) -> OutgoingMessage:
     return encode(payload, replace(TO_US, key=key), message=MESSAGE, correlation=JOB, at=at, job=JOB_ID)
 
 
@@ -126,7 +123,7 @@ def read(outgoing: OutgoingMessage) -> JsonObject:
 
 
 @given(requests, instants, st.sampled_from([None, KEY]))
-def test_what_is_sent_is_what_is_taken_in(payload: RequestPayload, at: float, key: bytes | None) -> None:
+def test_what_is_sent_is_what_is_taken_in(payload: Payload, at: float, key: bytes | None) -> None:
     rules = replace(RULES, identities={}, key=key)
 
     received = decode(arrived(sent(payload, key=key, at=at)), rules, at)
@@ -135,11 +132,8 @@ def test_what_is_sent_is_what_is_taken_in(payload: RequestPayload, at: float, ke
     assert received.at == pytest.approx(at, abs=1e-6)
     match received.request:
         case JobRequested(job=job, request=request):
-            assert payload.model_dump() == {"job_id": job} | {
-                name: value
-                for name, value in request.items()
-                if name not in {"correlation_id", "source_agent"}
-            }
+            stored = request["payload"] if isinstance(payload, GoalRequest) else {"job": request["job"]}
+            assert payload.model_dump() == {"job_id": job, **cast("JsonObject", stored)}
         case VerdictGiven() as verdict:
             assert isinstance(payload, ValidationResult)
             assert (
@@ -161,14 +155,12 @@ def test_what_is_sent_is_what_is_taken_in(payload: RequestPayload, at: float, ke
 
 
 @given(reports)
-def test_a_report_can_be_read_by_its_own_model(payload: ReportPayload) -> None:
+def test_a_report_can_be_read_by_its_own_model(payload: Payload) -> None:
     outgoing = sent(payload)
     envelope = Envelope.model_validate(read(outgoing))
 
     assert envelope.message_type == outgoing.kind
-    assert {name: model for name, model in REPORTS.items() if name == outgoing.kind} == {
-        outgoing.kind: type(payload)
-    }
+    assert [model for model in REPORTS if model.message_type == outgoing.kind] == [type(payload)]
     assert type(payload).model_validate(envelope.payload) == payload
 
 
@@ -189,7 +181,7 @@ def fit(text: str) -> str:
 
 @given(reports, st.randoms(use_true_random=False))
 def test_a_repeat_has_the_same_bytes_however_its_objects_are_ordered(
-    payload: ReportPayload, random: Random
+    payload: Payload, random: Random
 ) -> None:
     def shuffled(value: object) -> object:
         if isinstance(value, dict):
@@ -207,20 +199,20 @@ def test_a_repeat_has_the_same_bytes_however_its_objects_are_ordered(
 
 def test_an_envelope_says_who_sends_what_to_whom_and_when() -> None:
     outgoing = sent(
-        JobStatusUpdate(job_id=JOB, status="ZONE_STARTED", zone_name="Westfall", zones_completed=0)
+        JobStatusUpdate(job_id=JOB, status="TARGET_STARTED", target="Westfall", targets_completed=0)
     )
 
     assert read(outgoing) == {
         "message_id": MESSAGE,
         "source_agent": "ui_backend",
-        "target_agent": "world_lore_researcher",
+        "target_agent": "wavewright",
         "message_type": "job_status",
         "timestamp": "2026-04-14T09:30:00+00:00",
         "correlation_id": JOB,
-        "payload": {"job_id": JOB, "status": "ZONE_STARTED", "zone_name": "Westfall", "zones_completed": 0},
+        "payload": {"job_id": JOB, "status": "TARGET_STARTED", "target": "Westfall", "targets_completed": 0},
     }
     assert (outgoing.message, outgoing.kind, outgoing.job, outgoing.at) == (MESSAGE, "job_status", JOB, NOW)
-    assert (outgoing.exchange, outgoing.routing_key) == ("knowledge.topic", "agent.world_lore_researcher")
+    assert (outgoing.exchange, outgoing.routing_key) == ("wavewright.topic", "wavewright.jobs")
     assert outgoing.headers == {"x-wavewright-version": 1}
 
 
@@ -247,15 +239,35 @@ def test_a_target_is_told_of_by_its_name_whatever_characters_it_has() -> None:
     assert [cast("JsonObject", read(one)["payload"])["target"] for one in told] == names
 
 
-def test_failed_zones_are_told_with_why() -> None:
+def test_a_status_has_the_names_of_the_contract() -> None:
+    status = JobStatusUpdate(
+        job_id=JOB,
+        status="TARGET_FAILED",
+        target="Moonbrook",
+        targets_total=2,
+        targets_failed=[TargetFailure(target="Moonbrook", error="empty")],
+    )
+
+    named = encode(status, TO_US, message=MESSAGE, correlation=JOB, at=NOW, contract=CONTRACT)
+
+    assert read(named)["payload"] == {
+        "job_id": JOB,
+        "status": "ZONE_FAILED",
+        "zone_name": "Moonbrook",
+        "zones_total": 2,
+        "zones_failed": [{"zone_name": "Moonbrook", "error": "empty"}],
+    }
+
+
+def test_failed_targets_are_reported_with_the_reason() -> None:
     status = JobStatusUpdate(
         job_id=JOB,
         status="JOB_PARTIALLY_COMPLETED",
-        zones_failed=[ZoneFailure(zone_name="Moonbrook", error="empty")],
+        targets_failed=[TargetFailure(target="Moonbrook", error="empty")],
     )
 
-    assert cast("JsonObject", read(sent(status))["payload"])["zones_failed"] == [
-        {"zone_name": "Moonbrook", "error": "empty"}
+    assert cast("JsonObject", read(sent(status))["payload"])["targets_failed"] == [
+        {"target": "Moonbrook", "error": "empty"}
     ]
 
 
@@ -309,7 +321,7 @@ def test_a_signed_message_is_taken_in_by_whoever_has_the_key() -> None:
         pytest.param(replace(ANSWER, headers={"x-wavewright-signature": 7}), id="signed by a number"),
         pytest.param(replace(ANSWER, headers={"x-wavewright-signature": "é" * 64}), id="signed by letters"),
         pytest.param(replace(ANSWER, headers={"x-wavewright-signature": "0" * 64}), id="signed by noughts"),
-        pytest.param(replace(ANSWER, routing_key="agent.world_lore_validator"), id="moved to another queue"),
+        pytest.param(replace(ANSWER, routing_key="wavewright.packages"), id="moved to another queue"),
         pytest.param(replace(ANSWER, body=ANSWER.body.replace(b'"yes"', b'"no"')), id="another choice"),
         pytest.param(replace(ANSWER, body=ANSWER.body + b" "), id="a blank behind it"),
         pytest.param(replace(ANSWER, body=ANSWER.body.replace(b"09:30:00", b"09:30:01")), id="another time"),
@@ -339,7 +351,7 @@ CANARY = "correct-horse-battery"
     [
         JobStatusUpdate(job_id=JOB, status="JOB_FAILED", reason=f"401 for {CANARY}"),
         JobStatusUpdate(
-            job_id=JOB, status="JOB_FAILED", zones_failed=[ZoneFailure(zone_name="Moonbrook", error=CANARY)]
+            job_id=JOB, status="JOB_FAILED", targets_failed=[TargetFailure(target="Moonbrook", error=CANARY)]
         ),
         UserDecisionRequired(
             question="Which?", options=[CANARY], context=f'{{"key": "{CANARY}"}}', decision_id=JOB
@@ -357,7 +369,7 @@ CANARY = "correct-horse-battery"
     ],
     ids=lambda payload: type(payload).__name__,
 )
-def test_a_secret_that_is_known_never_goes_out(payload: ReportPayload) -> None:
+def test_a_secret_that_is_known_never_goes_out(payload: Payload) -> None:
     address = replace(TO_US, redactor=Redactor([CANARY]))
 
     outgoing = encode(payload, address, message=MESSAGE, correlation=JOB, at=NOW)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import runpy
-from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -13,15 +12,15 @@ import pytest
 from tests.docs.blocks import blocks
 from tests.engine.messages.sample_messages import delivered, refusal
 from tests.repository.tree import ROOT
-from wavewright.engine.messages.models import REPORTS, REQUESTS, Envelope, JobStatus, WireModel
+from wavewright.engine.messages.models import Envelope
 from wavewright.engine.messages.refusals import RejectionKind
 from wavewright.engine.messages.rules import sign
+from wavewright.engine.messages.schemas import payloads_of
+from wavewright.tools.lore.messages import CONTRACT
+from wavewright.tools.message_contract import JobStatus, MessageContract, Payload
 
 PAGE = (ROOT / "docs" / "reference" / "messages.md").read_text(encoding="utf-8")
-MODELS: list[tuple[str, Sequence[type[WireModel]]]] = [
-    *REQUESTS.items(),
-    *((kind, (model,)) for kind, model in REPORTS.items()),
-]
+MODELS = list(dict.fromkeys((*payloads_of(MessageContract()), *payloads_of(CONTRACT))))
 
 
 def section(title: str) -> str:
@@ -30,11 +29,11 @@ def section(title: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize(("kind", "models"), MODELS, ids=[kind for kind, _ in MODELS])
-def test_every_field_of_a_message_stands_in_its_section(kind: str, models: Sequence[type[WireModel]]) -> None:
-    text = section(kind)
+@pytest.mark.parametrize("model", MODELS)
+def test_every_field_of_a_message_stands_in_its_section(model: type[Payload]) -> None:
+    text = section(model.message_type)
 
-    assert [name for model in models for name in model.model_fields if f"`{name}`" not in text] == []
+    assert [name for name in model.model_fields if f"`{name}`" not in text] == []
 
 
 def test_every_field_of_the_envelope_is_described() -> None:
@@ -42,7 +41,10 @@ def test_every_field_of_the_envelope_is_described() -> None:
 
 
 def test_every_status_is_described() -> None:
-    assert [status for status in get_args(JobStatus) if f"`{status}`" not in section("job_status")] == []
+    text = section("job_status")
+    names = (*get_args(JobStatus), *CONTRACT.statuses.values(), *CONTRACT.fields.values())
+
+    assert [name for name in names if f"`{name}`" not in text] == []
 
 
 def test_every_kind_of_refusal_is_described_and_no_other() -> None:

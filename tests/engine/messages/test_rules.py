@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from wavewright.config.sections import DaemonSection, IdentitySettings
-from wavewright.engine.messages.models import RequestType
 from wavewright.engine.messages.rules import AcceptanceRules, SenderIdentity, acceptance_rules
+from wavewright.tools.message_contract import MessageContract
 
-ALL: frozenset[RequestType] = frozenset({"job_request", "user_decision_response"})
+ALL: frozenset[str] = frozenset({"job_request", "user_decision_response"})
 
 
 def test_the_settings_say_what_a_message_must_be_like() -> None:
@@ -21,7 +21,7 @@ def test_the_settings_say_what_a_message_must_be_like() -> None:
         goal_template="lore",
         identities={"ui": IdentitySettings(user_id="svc_ui", may_send=["job_request"])},
     )
-    rules = acceptance_rules(section, "0123456789abcdef")
+    rules = acceptance_rules(section, "0123456789abcdef", MessageContract())
 
     assert (rules.agent, rules.max_body, rules.max_depth, rules.max_age, rules.skew) == (
         "librarian",
@@ -36,7 +36,7 @@ def test_the_settings_say_what_a_message_must_be_like() -> None:
 
 
 def test_without_settings_everybody_is_believed_and_only_job_documents_are_taken() -> None:
-    rules = acceptance_rules(DaemonSection(), None)
+    rules = acceptance_rules(DaemonSection(), None, MessageContract())
 
     assert (dict(rules.identities), rules.key, rules.takes_goals) == ({}, None, False)
     assert (rules.max_body, rules.max_depth, rules.max_age, rules.skew) == (1_048_576, 32, 604_800, 300)

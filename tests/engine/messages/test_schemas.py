@@ -20,19 +20,19 @@ from tests.engine.messages.sample_messages import (
     without,
 )
 from tests.engine.messages.test_encoding import reports, requests, sent
-from wavewright.engine.messages.models import ReportPayload, RequestPayload
 from wavewright.engine.messages.schemas import message_schema
+from wavewright.tools.message_contract import MessageContract, Payload
 
-VALIDATOR = jsonschema_rs.validator_for(message_schema())
+VALIDATOR = jsonschema_rs.validator_for(message_schema(MessageContract()))
 
 
 @given(reports)
-def test_what_the_daemon_sends_fits(payload: ReportPayload) -> None:
+def test_what_the_daemon_sends_fits(payload: Payload) -> None:
     VALIDATOR.validate(json.loads(sent(payload).body))
 
 
 @given(requests)
-def test_what_the_daemon_takes_in_fits(payload: RequestPayload) -> None:
+def test_what_the_daemon_takes_in_fits(payload: Payload) -> None:
     VALIDATOR.validate(json.loads(sent(payload).body))
 
 
@@ -60,7 +60,7 @@ def test_what_the_daemon_refuses_does_not_fit(document: Loose) -> None:
 
 
 def test_each_payload_is_described_by_its_own_fields() -> None:
-    schema = json.dumps(message_schema())
+    schema = json.dumps(message_schema(MessageContract()))
 
-    assert "The sender's own id of the job" in schema
+    assert "The sender's id of the job" in schema
     assert "What the answer must name." in schema

@@ -25,7 +25,7 @@ daemon:
   amqp_url: amqp://svc_daemon@127.0.0.1/
   identities:
     ui_backend: {user_id: svc_ui, may_send: [job_request, user_decision_response]}
-    world_lore_validator: {user_id: svc_validator, may_send: [validation_result]}
+    validator: {user_id: svc_validator, may_send: [validation_result]}
 """
 PASSWORDS = {user: f"{user}-password" for user in ("svc_daemon", "svc_ui", "svc_validator")}
 

@@ -76,7 +76,7 @@ def test_a_known_secret_is_in_no_line(stream: io.StringIO, said: dict[str, JsonO
 
 
 def test_counts_of_tokens_are_no_secrets(stream: io.StringIO) -> None:
-    log_to(stream).write("zone_tokens", total_tokens=1_234_567, worker_tokens=1_200_000)
+    log_to(stream).write("run_tokens", total_tokens=1_234_567, worker_tokens=1_200_000)
 
     (line,) = lines(stream)
     assert (line["total_tokens"], line["worker_tokens"]) == (1_234_567, 1_200_000)

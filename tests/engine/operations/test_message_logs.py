@@ -38,10 +38,10 @@ def test_a_verdict_is_received_and_a_rejection_warns_with_what_is_missing() -> N
 
     received, rejected = told_of(bad, "validation_result")
 
-    assert fields(received, "zone_name", "accepted", "iteration") == [
+    assert fields(received, "target", "accepted", "iteration") == [
         "validation_received", "info", "Westfall", False, 2,
     ]  # fmt: skip
-    assert fields(rejected, "zone_name", "iteration", "feedback_summary") == [
+    assert fields(rejected, "target", "iteration", "feedback_summary") == [
         "validation_rejected", "warning", "Westfall", 2, "no level range; two sources",
     ]  # fmt: skip
 

@@ -59,9 +59,9 @@ def test_the_log_follows_the_run_from_its_cycle_to_its_tokens(events: list[Event
     lines = logged(events)
 
     names = [line["event"] for line in lines]
-    assert names[0] == "research_cycle_started"
-    assert names[-2:] == ["zone_tokens", "research_cycle_finished"]
-    assert all(line["zone_name"] == "Westfall" for line in lines)
+    assert names[0] == "run_started"
+    assert names[-2:] == ["run_tokens", "run_finished"]
+    assert all(line["target"] == "Westfall" for line in lines)
     started = [line for line in lines if line["event"] == "pipeline_step_started"]
     completed = [line for line in lines if line["event"] == "pipeline_step_completed"]
     assert {str(line["step_name"]) for line in started} == {str(line["step_name"]) for line in completed}

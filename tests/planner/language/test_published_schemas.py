@@ -242,11 +242,7 @@ STARTER = ROOT / "engine" / "wavewright" / "engine" / "starter"
 SHIPPED = {
     **{path: "plan" for folder in (ROOT, STARTER) for path in sorted(folder.glob("plans/*.plan.yaml"))},
     **{path: "job" for folder in (ROOT, STARTER) for path in sorted(folder.glob("plans/*.job.yaml"))},
-    **{
-        path: "goal"
-        for folder in (ROOT / "config" / "wavewright", STARTER)
-        for path in sorted(folder.glob("config/goals/*.yaml"))
-    },
+    **{path: "goal" for folder in (ROOT / "tools", STARTER) for path in sorted(folder.rglob("goals/*.yaml"))},
 }
 
 

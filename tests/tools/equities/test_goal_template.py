@@ -18,13 +18,11 @@ from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.plans.goal_resolution import resolve_goal
 from wavewright.planner.reading.reader import read_model
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools import Registry, load_pack
+from wavewright.tools import Registry, load_pack, pack_templates
 
 PLANS = Path(__file__).parents[3] / "plans"
 JOBS = ("stocks.job.yaml", "stocks_stale.job.yaml", "synthetic.job.yaml")
-TEMPLATE = read_model(
-    read_document_file(load_pack("equities").goal_templates["stock_analysis"]), GoalTemplate
-)
+TEMPLATE = read_model(read_document_file(pack_templates()["stock_analysis"]), GoalTemplate)
 
 
 def read_job(name: str) -> tuple[Job, Goal, Registry]:

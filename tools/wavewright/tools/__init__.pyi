@@ -38,17 +38,11 @@ from .packs import (
     PackError as PackError,
 )
 from .packs import (
-    find_packs as find_packs,
-)
-from .packs import (
-    find_template as find_template,
-)
-from .packs import (
     load_pack as load_pack,
 )
 from .packs import (
-    load_packs as load_packs,
+    pack_names as pack_names,
 )
 from .packs import (
-    pack_names as pack_names,
+    pack_templates as pack_templates,
 )

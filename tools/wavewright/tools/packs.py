@@ -1,15 +1,16 @@
 """Packs: tools and goal templates that come together under one name.
 
 A *pack* is found by its entry point in the group `wavewright.packs`; the engine knows no pack by name. A pack is
-imported only when a job, a goal template or a plan needs it.
+imported only when a job or a plan needs it. Its goal templates lie in the folder `goals` beside its module.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -22,6 +23,7 @@ from wavewright.tools.functions.tool import Tool
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from wavewright.tools.message_contract import MessageContract
     from wavewright.tools.workers.specs import Worker
 
 PACK_GROUP = "wavewright.packs"
@@ -33,10 +35,11 @@ class Pack:
 
     name: str
     tools: tuple[Tool, ...] = ()
-    goal_templates: Mapping[str, Path] = field(default_factory=dict[str, Path])
     description: str = ""
     workers: tuple[Worker, ...] = ()
     """Model workers; one that has the name of a tool takes its place where a model is configured."""
+    messages: MessageContract | None = None
+    """Messages of a daemon whose setting `daemon.pack` names this pack; the neutral ones where absent."""
 
     @property
     def tool_names(self) -> frozenset[str]:
@@ -86,37 +89,23 @@ def load_pack(name: str, settings: JsonObject | None = None, root: Path | None =
     return make(dict(settings or {}), root or Path.cwd())
 
 
-def load_packs(
-    settings: Mapping[str, JsonObject], root: Path | None = None, *, names: Iterable[str] | None = None
-) -> tuple[Pack, ...]:
-    """Return the named packs, or those that the settings name, in the order of their names."""
-    wanted = sorted(set(settings if names is None else names))
-    return tuple(load_pack(name, settings.get(name), root) for name in wanted)
+def pack_templates() -> Mapping[str, Path]:
+    """Return the goal templates of the installed packs by name, without importing one.
+
+    They are the files `goals/*.yaml` in the folder of a pack's module.
+    """
+    folders = (_folder_of(entry.module) for _, entry in sorted(_entry_points().items()))
+    return {path.stem: path for folder in folders if folder for path in sorted(folder.glob("goals/*.yaml"))}
 
 
-def find_packs(
-    tool_names: Iterable[str], settings: Mapping[str, JsonObject], root: Path | None = None
-) -> tuple[Pack, ...]:
-    """Return the packs that bring these tools: those with settings first, others only while a tool is missing."""
-    missing = set(tool_names)
-    found: list[Pack] = []
-    for name in [*sorted(settings), *(name for name in pack_names() if name not in settings)]:
-        if not missing:
-            break
-        pack = load_pack(name, settings.get(name), root)
-        if pack.tool_names & missing:
-            found.append(pack)
-            missing -= pack.tool_names
-    return tuple(found)
-
-
-def find_template(name: str, settings: Mapping[str, JsonObject], root: Path | None = None) -> Path | None:
-    """Return the file of a goal template that a pack brings, or nothing."""
-    for pack_name in pack_names():
-        path = load_pack(pack_name, settings.get(pack_name), root).goal_templates.get(name)
-        if path is not None:
-            return path
-    return None
+@lru_cache(maxsize=32)
+def _folder_of(module: str) -> Path | None:
+    """Return the folder of a module without importing it; none where it cannot be found."""
+    try:
+        found = find_spec(module)
+    except ImportError:
+        found = None
+    return None if found is None or found.origin is None else Path(found.origin).parent
 
 
 def _entry_points() -> Mapping[str, EntryPoint]:

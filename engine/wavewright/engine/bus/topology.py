@@ -44,13 +44,13 @@ class QueueDeclaration:
 class Topology:
     """The names of everything at the broker."""
 
-    exchange: str = "knowledge.topic"
-    intake: str = "agent.world_lore_researcher"
+    exchange: str = "wavewright.topic"
+    intake: str = "wavewright.jobs"
     """The queue that is taken from."""
-    outlets: tuple[str, ...] = ("agent.world_lore_validator", "user.decisions", "job.status")
+    outlets: tuple[str, ...] = ("wavewright.packages", "user.decisions", "job.status")
     """The queues that are written to: declared, so that what is sent waits for whoever reads it."""
-    dead_exchange: str = "knowledge.dlx"
-    dead_queue: str = "knowledge.dead"
+    dead_exchange: str = "wavewright.dlx"
+    dead_queue: str = "wavewright.dead"
     delivery_limit: int = MOST_DELIVERIES
     """After so many deliveries the broker itself lays a message aside, should nobody have come so far as to do it."""
 

@@ -37,6 +37,7 @@ from wavewright.engine.daemon.model_circuit import CircuitListener, CircuitState
 from wavewright.engine.daemon.outbox import MeteredOutbox
 from wavewright.engine.daemon.process import LoopWatchdog, ShutdownRequest
 from wavewright.engine.daemon.reports import Reporter
+from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.rules import acceptance_rules
 from wavewright.engine.operations.health import serve_health
 from wavewright.engine.operations.monitoring import Telemetry, WarningBudgetStore
@@ -156,6 +157,7 @@ async def _serve(
             open_services=opened,
             reporter=Reporter(
                 section,
+                message_contract(settings),
                 None if settings.hmac_key is None else settings.hmac_key.encode(),
                 Redactor(known_secrets(settings, os.environ)),
             ),
@@ -201,7 +203,10 @@ class DaemonTasks:
         section = self.runner.settings.daemon
         dispatcher = Dispatcher(self.runner, section.slots)
         intake = MessageHandler(
-            self.bus, self.runner, acceptance_rules(section, self.runner.settings.hmac_key), dispatcher
+            self.bus,
+            self.runner,
+            acceptance_rules(section, self.runner.settings.hmac_key, self.runner.reporter.contract),
+            dispatcher,
         )
         outbox = MeteredOutbox(self.stores.jobs, self.runner.watch)
         renewal = ApprovalRenewal(

@@ -22,9 +22,8 @@ from wavewright.engine.daemon.note_projection import (
     project_start,
     project_target,
     requested_decision,
-    target_field,
 )
-from wavewright.engine.daemon.reports import Reporter, shorten_reason, zone_of
+from wavewright.engine.daemon.reports import Reporter, goal_target, shorten_reason
 from wavewright.engine.messages.ids import package_id
 from wavewright.engine.targets.waves import TARGETS_WANTED, TargetWaves, initial_waves, waves_after
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, RunFinished, RunStarted, StepFinished
@@ -229,11 +228,12 @@ def _project_end(
 def _failure_reason(account: JobProjection, event: RunFinished, package: Package | None) -> str | None:
     """Return why nothing goes out at a run's end; none where something does, or where the run has not ended yet.
 
-    A zone's message cannot say that its goal is not achieved, so a run of one without a valid result has failed.
+    A pack's package may have no field for a goal that is not achieved, so a run by a request form without a valid
+    result has failed.
     """
     if event.status == "failed":
         return "; ".join(part for part in (event.reason, account.invalid_because) if part)
-    if zone_of(account.job) is None or package is None or package.review is None:
+    if goal_target(account.job) is None or package is None or package.review is None:
         return None
     return "; ".join(package.review.invalid_because) or None
 
@@ -288,7 +288,7 @@ def _progress(account: JobProjection, last: StepFinished, reporter: Reporter) ->
 
 
 def _target_field(account: JobProjection) -> dict[str, Json]:
-    return {} if account.target is None else target_field(account.job, account.target)
+    return {} if account.target is None else {"target": account.target}
 
 
 def _max_iterations(goal: JsonObject) -> int | None:

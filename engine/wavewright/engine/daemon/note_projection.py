@@ -5,8 +5,6 @@ limit. The decision's id is made of the job and of all that the answer would be 
 decision however often it is asked, and an answer fits no other.
 
 What is told of a job with several targets: how each begins and ends, its package, and how many there are by then.
-
-In a job that came as a goal about a zone its targets are told of as zones.
 """
 
 from __future__ import annotations
@@ -15,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from wavewright.engine.daemon.reports import Reporter, shorten_reason, zone_of
+from wavewright.engine.daemon.reports import Reporter, shorten_reason
 from wavewright.engine.decisions.approvals import APPROVAL_SECONDS, APPROVE, REFUSE, approval_question
 from wavewright.engine.messages.ids import decision_id, package_id
-from wavewright.engine.messages.models import JobStatus
 from wavewright.engine.targets.waves import (
     TARGET_COMPLETED,
     TARGET_FAILED,
@@ -32,6 +29,7 @@ from wavewright.executor.store.job_records import Decision, DecisionId, JobRow, 
 from wavewright.planner.language.hashing import content_hash
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.records import Package
+from wavewright.tools.message_contract import JobStatus
 
 MAX_QUESTION_LENGTH: Final = 4_000
 
@@ -92,14 +90,14 @@ def _approval_decision(job: JobRow, asked: Noted) -> Decision:
 TARGET_TOPICS: Final = frozenset(
     {TARGET_STARTED, TARGET_PACKAGE_SENT, TARGET_PACKAGE_JUDGED, TARGET_COMPLETED, TARGET_FAILED}
 )
-_STATUSES: Final[dict[str, tuple[JobStatus, JobStatus]]] = {
-    TARGET_PACKAGE_SENT: ("PACKAGE_SENT", "PACKAGE_SENT"),
-    TARGET_PACKAGE_JUDGED: ("VALIDATION_RECEIVED", "VALIDATION_RECEIVED"),
-    TARGET_STARTED: ("TARGET_STARTED", "ZONE_STARTED"),
-    TARGET_COMPLETED: ("TARGET_COMPLETED", "ZONE_COMPLETED"),
-    TARGET_FAILED: ("TARGET_FAILED", "ZONE_FAILED"),
+_STATUSES: Final[dict[str, JobStatus]] = {
+    TARGET_PACKAGE_SENT: "PACKAGE_SENT",
+    TARGET_PACKAGE_JUDGED: "VALIDATION_RECEIVED",
+    TARGET_STARTED: "TARGET_STARTED",
+    TARGET_COMPLETED: "TARGET_COMPLETED",
+    TARGET_FAILED: "TARGET_FAILED",
 }
-"""By topic of the note: of a target, and of a zone."""
+"""By topic of the note."""
 _ENDS: Final[dict[str, JobStatus]] = {
     "achieved": "JOB_COMPLETED",
     "not_achieved": "JOB_PARTIALLY_COMPLETED",
@@ -119,8 +117,8 @@ def project_target(
         reporter: Makes the messages.
         packages: What came out, by run.
     """
-    target, is_zone = str(noted.body["target"]), zone_of(job) is not None
-    fields: JsonObject = {**target_field(job, target), **_target_counts(waves, is_zone=is_zone)}
+    target = str(noted.body["target"])
+    fields: JsonObject = {"target": target, **_target_counts(waves)}
     if isinstance(reason := noted.body.get("reason"), str) and reason:
         fields["reason"] = reason
     sent = waves.packages.get(target)
@@ -132,14 +130,8 @@ def project_target(
         told.append(reporter.target_package(job, target, package, noted.at, iteration))
     if sent is not None:
         fields |= {"iteration": iteration, "package_id": package_id(job.job, iteration, target)}
-    status = _STATUSES[noted.topic][is_zone]
-    told.append(reporter.status(job, status, noted.at, target, iteration, **fields))
+    told.append(reporter.status(job, _STATUSES[noted.topic], noted.at, target, iteration, **fields))
     return told
-
-
-def target_field(job: JobRow, target: str) -> dict[str, Json]:
-    """Return the field of a status that names a target."""
-    return {"zone_name" if zone_of(job) is not None else "target": target}
 
 
 def packages_sent_by(job: JobRow, waves: TargetWaves, noted: Noted) -> tuple[SentPackage, ...]:
@@ -175,17 +167,14 @@ def project_completion(
     job: JobRow, waves: TargetWaves, ended: RunFinished, reporter: Reporter
 ) -> OutgoingMessage:
     """Return what is told of a job all of whose targets have ended."""
-    is_zone = zone_of(job) is not None
-    fields = _target_counts(waves, is_zone=is_zone)
-    name = "zone_name" if is_zone else "target"
+    fields = _target_counts(waves)
     failed: list[Json] = [
-        {name: target, "error": shorten_reason(waves.ends[target].reason)} for target in waves.failed
+        {"target": target, "error": shorten_reason(waves.ends[target].reason)} for target in waves.failed
     ]
     if failed:
-        fields["zones_failed" if is_zone else "targets_failed"] = failed
+        fields["targets_failed"] = failed
     return reporter.status(job, _ENDS[ended.status], ended.at, reason=ended.reason, **fields)
 
 
-def _target_counts(waves: TargetWaves, *, is_zone: bool) -> JsonObject:
-    what = "zones" if is_zone else "targets"
-    return {f"{what}_completed": waves.completed, f"{what}_total": len(waves.known())}
+def _target_counts(waves: TargetWaves) -> JsonObject:
+    return {"targets_completed": waves.completed, "targets_total": len(waves.known())}

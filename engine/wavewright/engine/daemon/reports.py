@@ -13,20 +13,22 @@ from typing import Final
 from wavewright.config.redaction import Redactor, named_secrets
 from wavewright.config.sections import DaemonSection
 from wavewright.engine.bus.topology import ATTEMPTS_HEADER, KIND_HEADER, QUEUE_HEADER, REASON_HEADER
-from wavewright.engine.messages.encoding import MessageAddress, correlation_of, encode, request_of, sender_of
-from wavewright.engine.messages.ids import message_id
-from wavewright.engine.messages.models import (
-    JobStatus,
-    JobStatusUpdate,
-    ReportPayload,
-    ReportType,
-    UserDecisionRequired,
+from wavewright.engine.messages.decoding import goal_of
+from wavewright.engine.messages.encoding import (
+    MessageAddress,
+    correlation_of,
+    encode,
+    encode_request,
+    sender_of,
 )
+from wavewright.engine.messages.ids import message_id
+from wavewright.engine.messages.models import JobStatusUpdate, UserDecisionRequired
 from wavewright.engine.messages.packaging import InvalidResult, package_report
 from wavewright.engine.pipeline.context import PackageNotPublished
 from wavewright.executor.store.job_records import Decision, JobId, JobRow, OutgoingMessage
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.records import Package
+from wavewright.tools.message_contract import JobStatus, MessageContract, PackagePayload, Payload
 
 POISON: Final = "max_deliveries"
 """The kind of a dead letter whose message was sound and whose work never came to an end."""
@@ -37,6 +39,7 @@ ENVELOPE_BYTES: Final = 4_096
 MAX_REASON_LENGTH: Final = 500
 """Characters of a reason; what is longer is in the journal."""
 _MAX_CACHED_REDACTORS: Final = 256
+_NEUTRAL: Final = MessageContract()
 _ANY_AGENT: Final = "anybody"
 """To whom a message is addressed where nobody in particular has asked for it."""
 
@@ -46,6 +49,7 @@ class Reporter:
     """Makes reports under the daemon's names and key."""
 
     section: DaemonSection
+    contract: MessageContract = field(default_factory=MessageContract)
     key: bytes | None = field(default=None, repr=False)
     redactor: Redactor = field(default_factory=Redactor, repr=False)
     """Knows the secrets that must not go out."""
@@ -66,9 +70,8 @@ class Reporter:
             what: What tells it from the same having happened before.
             fields: What else `JobStatusUpdate` holds.
         """
-        zone = zone_of(job)
         update = JobStatusUpdate.model_validate(
-            {"job_id": job.job, "status": status, "zone_name": zone, **_status_fields(fields)}
+            {"job_id": job.job, "status": status, "target": goal_target(job), **_status_fields(fields)}
         )
         return self._message(
             job, update, at, self.section.queues.status, _requesting_agent(job), "job_status", status, *what
@@ -76,7 +79,7 @@ class Reporter:
 
     def package(self, job: JobRow, package: Package, at: float) -> OutgoingMessage:
         """Return the message that carries what came out; the next one after those that have gone out."""
-        report = package_report(job.job, job.iteration + 1, package, zone=zone_of(job))
+        report = self._package_report(job, job.iteration + 1, package)
         section = self.section
         return self._message(
             job, report, at, section.queues.packages, section.validation.target_agent, "package"
@@ -88,9 +91,9 @@ class Reporter:
         Raises:
             Unpublishable: its message would be larger than the settings let out, or its result does not fit it.
         """
-        if (zone := zone_of(job)) is not None:
+        if self.contract.packages and goal_target(job) is not None:
             try:
-                package_report(job.job, job.iteration + 1, package, zone=zone)
+                self._package_report(job, job.iteration + 1, package)
             except InvalidResult as error:
                 raise PackageNotPublished(
                     f"{error}; change the `result` of the plan or its template"
@@ -110,8 +113,7 @@ class Reporter:
         self, job: JobRow, target: str, package: Package, at: float, iteration: int
     ) -> OutgoingMessage:
         """Return the message that carries what came out for one of a job's targets."""
-        zone = None if zone_of(job) is None else target
-        report = package_report(job.job, iteration, package, zone=zone, target=target)
+        report = self._package_report(job, iteration, package, target)
         queue, validator = self.section.queues.packages, self.section.validation.target_agent
         return self._message(job, report, at, queue, validator, "package", target, iteration)
 
@@ -141,13 +143,10 @@ class Reporter:
         """
         reason = self._redactor_of(job, "job_status").redact(job.reason)
         section, queue = self.section, self.section.queues.intake
-        letter = encode(
-            request_of(job),
+        letter = encode_request(
+            job,
             MessageAddress(_requesting_agent(job), section.agent, section.dead_letter_exchange, queue),
             message=message_id(job.job, job.iteration, "dead_letter"),
-            correlation=correlation_of(job),
-            at=job.received,
-            job=job.job,
         )
         why: JsonObject = {
             KIND_HEADER: POISON,
@@ -177,26 +176,33 @@ class Reporter:
                 return ()
 
     def started(self, job: JobRow, at: float) -> tuple[OutgoingMessage, ...]:
-        """Return the messages that the work on a job, and on its zone where it has one, has begun."""
-        return (self.status(job, "JOB_STARTED", at), *self._zone(job, "ZONE_STARTED", at, 0))
+        """Return the messages that the work on a job, and on the target of its goal, has begun."""
+        return (self.status(job, "JOB_STARTED", at), *self._target(job, "TARGET_STARTED", at, 0))
 
     def completed(self, job: JobRow, at: float, *, is_whole: bool = True) -> tuple[OutgoingMessage, ...]:
         """Return the messages that a job is done; not wholly where its package says that the goal is not achieved."""
         status: JobStatus = "JOB_COMPLETED" if is_whole else "JOB_PARTIALLY_COMPLETED"
         told = self.status(job, status, at, package_id=job.package, iteration=job.iteration, **_reason(job))
-        return (*self._zone(job, "ZONE_COMPLETED", at, 1), told)
+        return (*self._target(job, "TARGET_COMPLETED", at, 1), told)
 
     def failed(self, job: JobRow, at: float) -> tuple[OutgoingMessage, ...]:
         """Return the messages that nothing more will come of a job."""
-        zone = zone_of(job)
-        failures: Json = None if zone is None else [{"zone_name": zone, "error": shorten_reason(job.reason)}]
-        told = self.status(job, "JOB_FAILED", at, zones_failed=failures, **_reason(job))
-        return (*self._zone(job, "ZONE_FAILED", at, 0), told)
+        target = goal_target(job)
+        failures: Json = None if target is None else [{"target": target, "error": shorten_reason(job.reason)}]
+        told = self.status(job, "JOB_FAILED", at, targets_failed=failures, **_reason(job))
+        return (*self._target(job, "TARGET_FAILED", at, 0), told)
 
-    def _zone(self, job: JobRow, status: JobStatus, at: float, done: int) -> tuple[OutgoingMessage, ...]:
-        if zone_of(job) is None:
+    def _target(self, job: JobRow, status: JobStatus, at: float, done: int) -> tuple[OutgoingMessage, ...]:
+        if goal_target(job) is None:
             return ()
-        return (self.status(job, status, at, zones_completed=done, zones_total=1),)
+        return (self.status(job, status, at, targets_completed=done, targets_total=1),)
+
+    def _package_report(
+        self, job: JobRow, iteration: int, package: Package, target: str | None = None
+    ) -> PackagePayload:
+        about = None if (first := goal_target(job)) is None else target or first
+        forms = self.contract.packages
+        return package_report(job.job, iteration, package, target=target, forms=forms, goal_target=about)
 
     def _accepted_verdict(self, job: JobRow) -> OutgoingMessage:
         verdict = job.feedback[-1] if job.feedback else None
@@ -210,7 +216,7 @@ class Reporter:
             package_id=job.package,
         )
 
-    def _redactor_of(self, job: JobRow, kind: ReportType) -> Redactor:
+    def _redactor_of(self, job: JobRow, kind: str) -> Redactor:
         """Return who takes secrets out of what is told of a job; in its package its own document stays as it was."""
         if kind == "package":
             return self.redactor
@@ -226,11 +232,11 @@ class Reporter:
     def _message(
         self,
         job: JobRow,
-        payload: ReportPayload,
+        payload: Payload,
         at: float,
         queue: str,
         target: str,
-        kind: ReportType,
+        kind: str,
         *what: str | int,
     ) -> OutgoingMessage:
         section = self.section
@@ -238,13 +244,21 @@ class Reporter:
             section.agent, target, section.exchange, queue, self.key, self._redactor_of(job, kind)
         )
         message = message_id(job.job, job.iteration, kind, *what)
-        return encode(payload, address, message=message, correlation=correlation_of(job), at=at, job=job.job)
+        return encode(
+            payload,
+            address,
+            message=message,
+            correlation=correlation_of(job),
+            at=at,
+            job=job.job,
+            contract=_NEUTRAL if goal_target(job) is None else self.contract,
+        )
 
 
-def zone_of(job: JobRow) -> str | None:
-    """Return the zone that a job is about, where it came as a goal with a zone."""
-    zone = job.request.get("zone_name")
-    return zone if isinstance(zone, str) else None
+def goal_target(job: JobRow) -> str | None:
+    """Return the target of a job's goal; none where the job came as a job document."""
+    goal = goal_of(job.request)
+    return None if goal is None else goal.target
 
 
 def shorten_reason(reason: str) -> str:

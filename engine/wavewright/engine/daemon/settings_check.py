@@ -14,6 +14,8 @@ from wavewright.config.sources import combine_errors
 from wavewright.engine.bus.address import read_address
 from wavewright.engine.bus.errors import BusMisconfigured
 from wavewright.engine.jobs.resolving import read_file
+from wavewright.engine.messages.contract import message_contract
+from wavewright.engine.messages.rules import message_types, request_forms
 from wavewright.engine.project.templates import named_template
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.goals import GoalTemplate
@@ -31,9 +33,15 @@ def check_daemon_settings(settings: Settings, *, is_address_told: bool = False) 
 
     Raises:
         DocumentError: with everything that is wrong.
+        PackError: `daemon.pack` names no pack that defines messages.
     """
     of_section = () if is_address_told else _section_errors(settings)
-    if found := [*of_section, *_template_errors(settings), *_model_errors(settings)]:
+    if found := [
+        *of_section,
+        *_identity_errors(settings),
+        *_template_errors(settings),
+        *_model_errors(settings),
+    ]:
         raise combine_errors(found)
 
 
@@ -57,6 +65,15 @@ def _section_errors(settings: Settings) -> Iterator[DocumentError]:
         read_address(url)
     except BusMisconfigured as error:
         yield _settings_error(settings, f"{error.message} ({error.place})", error.hint, "/daemon/amqp_url")
+
+
+def _identity_errors(settings: Settings) -> Iterator[DocumentError]:
+    known = message_types(request_forms(message_contract(settings)))
+    for name, identity in settings.daemon.identities.items():
+        if unknown := set(identity.may_send).difference(known):
+            message = f"{', '.join(map(repr, sorted(unknown)))} is no message type that the daemon reads"
+            hint = f"message types are {', '.join(known)}"
+            yield _settings_error(settings, message, hint, f"/daemon/identities/{name}/may_send")
 
 
 def _template_errors(settings: Settings) -> Iterator[DocumentError]:

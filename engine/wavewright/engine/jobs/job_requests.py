@@ -1,8 +1,8 @@
 """The job document of a job that came as a message.
 
-A request holds the document itself, or a goal in words; a goal becomes a job of the goal template that the settings
-name, about its zone, with its depth as an input and its tokens as the budget of the run. Where that template says how
-further zones are found (`targets.expand`), the zone is the first of several targets.
+A request holds a job document, or a goal about a target. Such a goal becomes a job of the goal template that the
+settings name: its depth is an input, its tokens are the budget of the run. Where that template finds further targets
+(`targets.expand`), the target is the first of several.
 """
 
 from __future__ import annotations
@@ -11,50 +11,54 @@ import json
 
 from wavewright.config.documents import Document, read_document
 from wavewright.config.settings import Settings
+from wavewright.engine.messages.decoding import goal_of
 from wavewright.engine.project.templates import read_template
 from wavewright.executor.store.job_records import JobId, JobRow
 from wavewright.planner.types import JsonObject
+from wavewright.tools.message_contract import RequestedGoal
 
 
 def job_document(job: JobRow, settings: Settings) -> Document:
-    """Return what the run of a job is made of.
+    """Return the job document of a job.
 
     Raises:
-        DocumentError, PlanError: the goal template that the settings name is faulty.
+        DocumentError, PlanError: the goal template that the settings name is invalid.
     """
-    given = job.request.get("job")
-    content = given if isinstance(given, dict) else _document_from_goal(job.request, settings)
+    goal = goal_of(job.request)
+    content = job.request["job"] if goal is None else _document_of_goal(goal, settings)
     return read_document(json.dumps(content, indent=2, ensure_ascii=False), f"job {job.job}")
 
 
 def job_name(job: JobRow) -> str:
-    """Return what a job is about, in a word or two: its zone, or else its own name."""
+    """Return the target of a job's goal, or the job's name."""
     return request_name(job.request, job.job)
 
 
 def request_name(request: JsonObject, job: JobId) -> str:
-    """Return what a request is about; the job's id where it does not say."""
+    """Return the target of a request's goal, or its job's name; the job's id where there is neither."""
+    if (goal := goal_of(request)) is not None:
+        return goal.target
     given = request.get("job")
-    name = given.get("name") if isinstance(given, dict) else request.get("zone_name")
+    name = given.get("name") if isinstance(given, dict) else None
     return name if isinstance(name, str) and name else job
 
 
-def _document_from_goal(request: JsonObject, settings: Settings) -> JsonObject:
+def _document_of_goal(goal: RequestedGoal, settings: Settings) -> JsonObject:
     template = settings.daemon.goal_template
     document: JsonObject = {
-        "name": request["zone_name"],
+        "name": goal.target,
         "goal_template": template,
-        "goal": request["goal"],
-        "inputs": {"depth": request["depth"]},
-        "overrides": {"limits": {"budget": {"tokens": request["budget_tokens"]}}},
+        "goal": goal.goal,
+        "inputs": {"depth": goal.depth},
+        "overrides": {"limits": {"budget": {"tokens": goal.budget_tokens}}},
     }
     if template is not None and _expands_targets(template, settings):
-        return {**document, "targets": {"first": [request["zone_name"]], "depth": request["depth"]}}
-    return {**document, "variables": [request["zone_name"]]}
+        return {**document, "targets": {"first": [goal.target], "depth": goal.depth}}
+    return {**document, "variables": [goal.target]}
 
 
 def _expands_targets(name: str, settings: Settings) -> bool:
-    """Whether a goal template says how further zones are found: a job is then one of several targets."""
+    """Return whether a goal template finds further targets."""
     nowhere = read_document("{}", "the settings")
     template = read_template(name, settings.root, nowhere, settings)
     return template.targets.expand is not None

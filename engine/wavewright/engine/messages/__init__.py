@@ -1,5 +1,5 @@
-"""What crosses the broker: deliveries as they come in, messages as they are understood and made.
+"""Messages of the broker: deliveries, payloads, decoding and encoding.
 
-`decoding` turns a delivery into what the job store receives, or refuses it; `encoding` makes what goes out; `requests`
-and `reports` are the payloads field by field.
+`decoding` turns a delivery into what the job store receives, or refuses it; `encoding` builds outgoing messages;
+`models` holds the neutral payloads, and `contract` finds the ones of the pack that the settings name.
 """

@@ -7,23 +7,19 @@ for whom the broker vouches: counters, reply addresses and the like are a sender
 
 from __future__ import annotations
 
-from typing import Final, TypeVar, assert_never
+from dataclasses import asdict
+from typing import Any, Final, TypeVar, cast
 
 from pydantic import ValidationError
 
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.engine.messages.models import (
-    REQUESTS,
     VERSION,
     VERSION_HEADER,
     Envelope,
-    GoalRequest,
     JobRequest,
-    RequestPayload,
-    RequestType,
     UserDecisionResponse,
     ValidationResult,
-    WireModel,
 )
 from wavewright.engine.messages.refusals import MessageRejected, rejection_for, rejection_of_unknown_fields
 from wavewright.engine.messages.rules import (
@@ -44,13 +40,20 @@ from wavewright.executor.store.job_records import (
     VerdictGiven,
 )
 from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.message_contract import RequestedGoal, WireModel
 
 _Model = TypeVar("_Model", bound=WireModel)
 
 CORRELATION_KEY: Final = "correlation_id"
-"""Where a job's request keeps what its sender correlates by."""
+"""Key of a stored request: the correlation id of its message."""
 SOURCE_KEY: Final = "source_agent"
-"""Where a job's request keeps who sent it."""
+"""Key of a stored request: its sender."""
+TYPE_KEY: Final = "message_type"
+"""Key of a stored request that came by a request form: the type of its message."""
+PAYLOAD_KEY: Final = "payload"
+"""Key of a stored request that came by a request form: the payload as it was sent, without the job's id."""
+GOAL_KEY: Final = "goal"
+"""Key of a stored request that came by a request form: the fields of its `RequestedGoal`."""
 
 _TOKENS_PER_STEP: Final = 5_000
 _TARGETS_PER_WAVE: Final = 10
@@ -74,16 +77,15 @@ def decode(delivery: Delivery, rules: AcceptanceRules, now: float) -> ReceivedMe
     document = read_strict_json(delivery.body, max_depth=rules.max_depth)
     envelope = _read(Envelope, document, "envelope")
     _check_signature(delivery, document, rules)
-    kind = _request_type(envelope)
+    kind = _request_type(envelope, rules)
     _check_sender(delivery, envelope, kind, rules)
     _check_time(envelope, rules, now)
-    payload = _read(_payload_model(kind, envelope.payload, rules), envelope.payload, "payload")
     return ReceivedMessage(
         message=MessageId(envelope.message_id),
         kind=kind,
         source=envelope.source_agent,
         at=envelope.timestamp.timestamp(),
-        request=_request(payload, envelope, rules),
+        request=_request(kind, envelope, rules),
     )
 
 
@@ -128,14 +130,13 @@ def _check_signature(delivery: Delivery, document: JsonObject, rules: Acceptance
         raise MessageRejected("bad_signature", reason)
 
 
-def _request_type(envelope: Envelope) -> RequestType:
-    for kind in REQUESTS:
-        if envelope.message_type == kind:
-            return kind
-    raise MessageRejected("unknown_type", f"message_type must be one of {', '.join(REQUESTS)}")
+def _request_type(envelope: Envelope, rules: AcceptanceRules) -> str:
+    if envelope.message_type in rules.message_types:
+        return envelope.message_type
+    raise MessageRejected("unknown_type", f"message_type must be one of {', '.join(rules.message_types)}")
 
 
-def _check_sender(delivery: Delivery, envelope: Envelope, kind: RequestType, rules: AcceptanceRules) -> None:
+def _check_sender(delivery: Delivery, envelope: Envelope, kind: str, rules: AcceptanceRules) -> None:
     if envelope.target_agent != rules.agent:
         raise MessageRejected("wrong_target", f"target_agent must be {rules.agent!r}, who reads this queue")
     if not rules.identities:
@@ -161,25 +162,6 @@ def _check_time(envelope: Envelope, rules: AcceptanceRules, now: float) -> None:
         raise MessageRejected("stale", f"the message is older than {rules.max_age:g} seconds")
 
 
-def _payload_model(kind: RequestType, payload: JsonObject, rules: AcceptanceRules) -> type[RequestPayload]:
-    match kind:
-        case "validation_result":
-            return ValidationResult
-        case "user_decision_response":
-            return UserDecisionResponse
-        case "job_request":
-            if "job" in payload:
-                return JobRequest
-            if not rules.takes_goals:
-                reason = (
-                    "jobs are taken as job documents only, in the field job: no goal template is configured"
-                )
-                raise MessageRejected("bad_payload", reason)
-            return GoalRequest
-        case _:
-            assert_never(kind)
-
-
 def _read(model: type[_Model], value: JsonObject, where: str) -> _Model:
     if len(value) > _MAX_MEMBERS:
         raise rejection_of_unknown_fields(model, where)
@@ -189,39 +171,68 @@ def _read(model: type[_Model], value: JsonObject, where: str) -> _Model:
         raise rejection_for(error, model, where) from None
 
 
-def _request(payload: RequestPayload, envelope: Envelope, rules: AcceptanceRules) -> Request:
-    match payload:
-        case JobRequest() | GoalRequest():
-            request = {name: value for name, value in envelope.payload.items() if name != "job_id"}
-            request |= {CORRELATION_KEY: envelope.correlation_id, SOURCE_KEY: envelope.source_agent}
-            return JobRequested(job=JobId(payload.job_id), request=request, weight=_estimated_steps(payload))
-        case ValidationResult():
+def _request(kind: str, envelope: Envelope, rules: AcceptanceRules) -> Request:
+    match kind:
+        case "validation_result":
+            verdict = _read(ValidationResult, envelope.payload, "payload")
             return VerdictGiven(
-                job=JobId(payload.job_id),
-                package=payload.package_id,
-                iteration=payload.iteration,
-                accepted=payload.accepted,
-                feedback=tuple(payload.feedback),
+                job=JobId(verdict.job_id),
+                package=verdict.package_id,
+                iteration=verdict.iteration,
+                accepted=verdict.accepted,
+                feedback=tuple(verdict.feedback),
             )
-        case UserDecisionResponse():
+        case "user_decision_response":
+            answer = _read(UserDecisionResponse, envelope.payload, "payload")
             return DecisionMade(
-                decision=DecisionId(payload.decision_id),
-                choice=payload.choice,
+                decision=DecisionId(answer.decision_id),
+                choice=answer.choice,
                 by=envelope.source_agent,
                 is_vouched_for=rules.authenticates(envelope.source_agent),
             )
+        case "job_request" if "job" in envelope.payload:
+            asked = _read(JobRequest, envelope.payload, "payload")
+            return JobRequested(
+                job=JobId(asked.job_id),
+                request={"job": asked.job, **_origin(envelope)},
+                weight=_estimated_steps(asked.job),
+            )
         case _:
-            assert_never(payload)
+            return _requested_goal(kind, envelope, rules)
 
 
-def _estimated_steps(payload: JobRequest | GoalRequest) -> float:
-    """Return how much work a job is likely to be, in steps: those it brings, or what its tokens would pay for."""
-    if isinstance(payload, GoalRequest):
-        return max(1.0, payload.budget_tokens / _TOKENS_PER_STEP)
-    plan = payload.job.get("plan")
+def _requested_goal(kind: str, envelope: Envelope, rules: AcceptanceRules) -> JobRequested:
+    if not rules.takes_goals:
+        reason = "jobs are taken as job documents only, in the field job: no goal template is configured"
+        raise MessageRejected("bad_payload", reason)
+    form = rules.forms[kind]
+    payload = _read(form.payload, envelope.payload, "payload")
+    goal = form.goal(envelope.payload)
+    sent: JsonObject = {name: value for name, value in envelope.payload.items() if name != "job_id"}
+    stored: JsonObject = {TYPE_KEY: kind, PAYLOAD_KEY: sent, GOAL_KEY: asdict(goal)}
+    return JobRequested(
+        job=JobId(payload.job_id),
+        request={**stored, **_origin(envelope)},
+        weight=max(1.0, goal.budget_tokens / _TOKENS_PER_STEP),
+    )
+
+
+def _origin(envelope: Envelope) -> JsonObject:
+    return {CORRELATION_KEY: envelope.correlation_id, SOURCE_KEY: envelope.source_agent}
+
+
+def goal_of(request: JsonObject) -> RequestedGoal | None:
+    """Return the goal of a stored request that came by a request form; none for a job document."""
+    goal = request.get(GOAL_KEY)
+    return RequestedGoal(**cast("dict[str, Any]", goal)) if isinstance(goal, dict) else None
+
+
+def _estimated_steps(job: JsonObject) -> float:
+    """Return the estimated number of steps of a job document, over all its targets."""
+    plan = job.get("plan")
     steps = plan.get("steps") if isinstance(plan, dict) else None
     one = float(max(1, len(steps))) if isinstance(steps, list) else 1.0
-    return one * _estimated_runs(payload.job.get("targets"))
+    return one * _estimated_runs(job.get("targets"))
 
 
 def _estimated_runs(targets: Json) -> int:

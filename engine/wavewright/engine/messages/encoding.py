@@ -14,27 +14,19 @@ from datetime import UTC, datetime
 from typing import Final
 
 from wavewright.config.redaction import Redactor
-from wavewright.engine.messages.decoding import CORRELATION_KEY, SOURCE_KEY
+from wavewright.engine.messages.decoding import CORRELATION_KEY, PAYLOAD_KEY, SOURCE_KEY, TYPE_KEY
 from wavewright.engine.messages.models import (
-    REPORTS,
-    REQUESTS,
     VERSION,
     VERSION_HEADER,
-    GoalRequest,
-    JobRequest,
     JobStatusUpdate,
     PackageReport,
-    ReportPayload,
-    ReportType,
-    RequestPayload,
-    RequestType,
-    ResearchPackage,
     UserDecisionRequired,
 )
 from wavewright.engine.messages.rules import SIGNATURE_HEADER, sign
 from wavewright.executor.events.json_values import make_encoder, valid_text
 from wavewright.executor.store.job_records import JobId, JobRow, MessageId, OutgoingMessage
 from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.message_contract import MessageContract, PackagePayload, Payload
 
 _encode: Final = make_encoder(sort_keys=True)
 _NO_SECRETS: Final = Redactor()
@@ -43,10 +35,7 @@ _UNSTORABLE_ESCAPE: Final = re.compile(r"\\u(?:0000|d[89a-f])")
 _UNREDACTED_FIELDS: Final = frozenset({"job_id", "status", "package_id", "decision_id"})
 """Fields of statuses and questions that hold ids and words from a fixed list: there is nothing to be taken out."""
 
-_TYPES: Final[dict[type[ReportPayload | RequestPayload], ReportType | RequestType]] = {
-    **{model: kind for kind, model in REPORTS.items()},
-    **{model: kind for kind, models in REQUESTS.items() for model in models},
-}
+_NEUTRAL: Final = MessageContract()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +55,56 @@ class MessageAddress:
 
 
 def encode(
-    payload: ReportPayload | RequestPayload,
+    payload: Payload,
     address: MessageAddress,
     *,
     message: MessageId,
     correlation: str,
     at: float,
     job: JobId | None = None,
+    contract: MessageContract = _NEUTRAL,
 ) -> OutgoingMessage:
-    """Return a message that is ready to go out.
+    """Return a message that is ready to be published.
 
     Args:
-        payload: What it says.
-        address: From whom to whom.
+        payload: Its content.
+        address: Sender, recipient and route.
         message: Its id; see `ids`.
-        correlation: A UUID that it has in common with what it belongs to.
-        at: When what it tells of happened, in seconds since the epoch.
-        job: The job that it is about, for the outbox.
+        correlation: UUID shared by the messages that belong together.
+        at: When the reported event happened, in seconds since the epoch.
+        job: The job concerned, for the outbox.
+        contract: Names of statuses and fields.
     """
-    kind = _TYPES[type(payload)]
-    # An envelope, made without `Envelope`: what it would check are our own names, ids and words.
+    content = _redacted_payload(payload, address.redactor)
+    if isinstance(payload, JobStatusUpdate):
+        content = _renamed(content, contract)
+    redacts_known = isinstance(payload, PackagePayload)
+    return _outgoing(
+        payload.message_type, content, address, message, correlation, at, job, redacts_known=redacts_known
+    )
+
+
+def encode_request(job: JobRow, address: MessageAddress, *, message: MessageId) -> OutgoingMessage:
+    """Return the request of a job as a new message, with the payload as it was sent."""
+    sent = job.request.get(PAYLOAD_KEY)
+    content = sent if isinstance(sent, dict) else {"job": job.request["job"]}
+    payload: JsonObject = {"job_id": job.job, **content}
+    kind = _text(job, TYPE_KEY) or "job_request"
+    return _outgoing(kind, payload, address, message, correlation_of(job), job.received, job.job)
+
+
+def _outgoing(
+    kind: str,
+    payload: JsonObject,
+    address: MessageAddress,
+    message: MessageId,
+    correlation: str,
+    at: float,
+    job: JobId | None,
+    *,
+    redacts_known: bool = False,
+) -> OutgoingMessage:
+    # An envelope, made without `Envelope`: all that it would check is made by this module.
     document: JsonObject = {
         "message_id": message.lower(),
         "source_agent": address.source,
@@ -93,9 +112,9 @@ def encode(
         "message_type": kind,
         "timestamp": datetime.fromtimestamp(at, UTC).isoformat(),
         "correlation_id": correlation.lower(),
-        "payload": _redacted_payload(payload, address.redactor),
+        "payload": payload,
     }
-    body = _body(document, payload, address.redactor)
+    body = _body(document, address.redactor if redacts_known else None)
     return OutgoingMessage(
         message=message,
         kind=kind,
@@ -118,20 +137,25 @@ def sender_of(job: JobRow) -> str | None:
     return _text(job, SOURCE_KEY)
 
 
-def request_of(job: JobRow) -> JobRequest | GoalRequest:
-    """Return what a job was asked for by, as it came."""
-    asked = {name: value for name, value in job.request.items() if name not in {CORRELATION_KEY, SOURCE_KEY}}
-    model = JobRequest if "job" in asked else GoalRequest
-    # It was judged when it came, and is told as it is.
-    return model.model_construct(None, job_id=job.job, **asked)
-
-
 def _text(job: JobRow, field_name: str) -> str | None:
     value = job.request.get(field_name)
     return value if isinstance(value, str) else None
 
 
-def _redacted_payload(payload: ReportPayload | RequestPayload, redactor: Redactor) -> JsonObject:
+def _renamed(content: JsonObject, contract: MessageContract) -> JsonObject:
+    """Return a status, or a failed target of one, with the contract's names."""
+    fields = dict[str, str](contract.fields.items())
+    statuses = dict[str, str](contract.statuses.items())
+    renamed = {fields.get(name, name): member for name, member in content.items()}
+    if "status" in content:
+        renamed["status"] = statuses.get(str(content["status"]), content["status"])
+    if isinstance(failed := content.get("targets_failed"), list):
+        failures: list[Json] = [_renamed(one, contract) for one in failed if isinstance(one, dict)]
+        renamed[fields.get("targets_failed", "targets_failed")] = failures
+    return renamed
+
+
+def _redacted_payload(payload: Payload, redactor: Redactor) -> JsonObject:
     match payload:
         case PackageReport():
             # Its package is JSON as it stands, and large.
@@ -145,14 +169,13 @@ def _redacted_payload(payload: ReportPayload | RequestPayload, redactor: Redacto
             return payload.model_dump(mode="json", exclude_none=True)
 
 
-def _body(document: JsonObject, payload: ReportPayload | RequestPayload, redactor: Redactor) -> bytes:
-    """Return a document's bytes, without known secrets where it carries what came out of a job.
+def _body(document: JsonObject, redactor: Redactor | None) -> bytes:
+    """Return a document's bytes, without the secrets that the redactor knows.
 
-    A text that a strict reader refuses, whatever tool has found it, is made fit. What a request holds, its sender
-    wants to be read.
+    Text that a strict reader refuses is replaced.
     """
     text = _encode(document)
-    if isinstance(payload, PackageReport | ResearchPackage) and redactor.may_contain_secret(text):
+    if redactor is not None and redactor.may_contain_secret(text):
         document["payload"] = _with_text(document["payload"], redactor.redact_known)
         text = _encode(document)
     if _UNSTORABLE_ESCAPE.search(text):

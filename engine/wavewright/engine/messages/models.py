@@ -1,166 +1,143 @@
-"""Kinds of fields that messages are made of.
+"""The envelope of messages, and the neutral payloads that the daemon reads and sends.
 
-Every field is read as it is or not at all: a text is no number, nothing is stripped, and what would read differently
-from what it is (a control character, a mark that turns the direction of writing) is refused in names.
+An *envelope* names sender, recipient and time; its *payload* is one of the models here or one that a pack defines, as
+the message type says. A message with an id that was read before is a repeat, and has no effect.
 
-What every message is wrapped in.
-
-An *envelope* says who sends what to whom, and when; its *payload* is one of the models of `requests` and `reports`,
-as its message type says. A *repeat* is the same message with the same id: whoever reads takes it in once.
-
-What the daemon is asked for and told: jobs, verdicts on packages, answers to questions.
-
-A *job request* has two forms. The generic one holds a whole job document; the short one holds a goal in words, and the
-daemon's settings name the goal template that it is for.
-
-What the daemon tells: how jobs stand, what came out, and what a person must decide.
-
-A *report* is made of what is journaled, never of what the clock says when it is sent. Fields that do not apply are left
-out of a status, so that a reader sees what it is about; and no text is refused here, for what tools have found must be
-told whatever it looks like.
+A *job request* has two forms: one holds a whole job document; the short one holds a goal in words, for the goal
+template of the settings. Reports are made of journaled events, so a repeated report has the same bytes. Fields that do
+not apply are left out of a status.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from datetime import datetime
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, ClassVar, Final, TypeAlias
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    PlainSerializer,
-    SkipValidation,
-)
+from pydantic import BeforeValidator, Field, PlainSerializer
 
 from wavewright.planner.types import JsonObject
+from wavewright.tools.message_contract import (
+    Depth,
+    JobStatus,
+    Name,
+    PackagePayload,
+    Payload,
+    RequestedGoal,
+    RequestForm,
+    RequestPayload,
+    Text,
+    TokenBudget,
+    UncheckedObject,
+    Uuid,
+    WireModel,
+)
 
-UUID_PATTERN: Final = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 INSTANT_PATTERN: Final = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$"
 )
-"""RFC 3339, with the zone that makes it an instant."""
-
-_CONTROL_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode's categories of what is not seen and changes what is: controls, marks of direction, line separators."""
-
-
-class WireModel(BaseModel):
-    """Part of a message: what it does not know, it refuses."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
-
-
-def _check_printable(text: str) -> str:
-    if any(unicodedata.category(char) in _CONTROL_CATEGORIES for char in text):
-        msg = "must hold no control characters"
-        raise ValueError(msg)
-    return text
+"""RFC 3339, with a UTC offset."""
 
 
 def read_instant(value: object) -> object:
-    """Return the instant that a text names; what is an instant already passes through.
+    """Return the instant that a text names; a datetime is returned as it is.
 
     Raises:
-        ValueError: it is no instant in RFC 3339, or names no zone.
+        ValueError: the text is not an RFC 3339 instant with a UTC offset.
     """
     if isinstance(value, datetime):
         return value
     if not isinstance(value, str) or not re.fullmatch(INSTANT_PATTERN, value, re.ASCII):
-        msg = "must be an instant with its zone, as 2026-06-01T12:00:00Z"
+        msg = "must be an instant with a UTC offset, as 2026-06-01T12:00:00Z"
         raise ValueError(msg)
     return datetime.fromisoformat(value)
 
 
-Uuid: TypeAlias = Annotated[str, Field(pattern=UUID_PATTERN), AfterValidator(str.lower)]
-"""A UUID in its usual form; whichever case it is written in, it is the same id."""
-Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_check_printable)]
-"""What somebody or something is called, on one line."""
-Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=4_000)]
 Instant: TypeAlias = Annotated[
     datetime,
     BeforeValidator(read_instant, json_schema_input_type=Annotated[str, Field(pattern=INSTANT_PATTERN)]),
     PlainSerializer(datetime.isoformat, return_type=str),
 ]
-UncheckedObject: TypeAlias = dict[str, SkipValidation[JsonValue]]
-"""An object whose members are not looked at here; they are JSON, for they were read from it."""
-
 
 VERSION: Final = 1
 """Of the envelope and of all payloads together."""
 VERSION_HEADER: Final = "x-wavewright-version"
 
-RequestType: TypeAlias = Literal["job_request", "validation_result", "user_decision_response"]
-"""What the daemon takes in."""
-ReportType: TypeAlias = Literal["job_status", "package", "research_package", "user_decision_required"]
-"""What the daemon sends."""
-
 
 class Envelope(WireModel):
-    """Who sends what to whom, and when."""
+    """Sender, recipient, time and payload of a message."""
 
     message_id: Uuid
-    """What a repeat is known by."""
+    """Two messages with one id are the same message."""
     source_agent: Name
-    """Who sends it."""
+    """Sender."""
     target_agent: str
-    """Whom it is for; one that is not the reader's own name, empty or not, is for somebody else."""
+    """Recipient; a message for another agent is refused."""
     message_type: str
-    """What the payload is."""
+    """Which payload it is."""
     timestamp: Instant
-    """When what it tells of happened."""
+    """When the reported event happened."""
     correlation_id: Uuid
-    """What messages have in common that belong together: a request, what is told of it, and its answers."""
+    """Shared by messages that belong together: a request, its reports and their answers."""
     payload: UncheckedObject
-    """What is said, by the message type."""
+    """Content, by the message type."""
 
 
-class JobRequest(WireModel):
-    """`job_request`: a job document is to be run."""
+class JobRequest(RequestPayload):
+    """`job_request`: run a job document."""
 
-    job_id: Uuid
-    """The sender's own id of the job: another request with it is the same job."""
+    message_type: ClassVar = "job_request"
+
     job: Annotated[UncheckedObject, Field(min_length=1)]
     """A job document, as a job file holds it."""
 
 
-class GoalRequest(WireModel):
-    """`job_request`, the short form: a goal is to be reached by the daemon's own goal template."""
+class GoalRequest(RequestPayload):
+    """`job_request`, the short form: a goal for the goal template of the settings."""
 
-    job_id: Uuid
-    """The sender's own id of the job: another request with it is the same job."""
+    message_type: ClassVar = "job_request"
+
     goal: Text
     """What is wanted, in words."""
-    depth: Annotated[int, Field(ge=0, le=5)]
+    depth: Depth
     """Waves of targets after the first."""
-    budget_tokens: Annotated[int, Field(ge=1, le=10_000_000)]
+    budget_tokens: TokenBudget
     """Tokens that the job may spend on models."""
-    zone_name: Name
-    """The first target."""
+    target: Name
+    """First target."""
 
 
-class ValidationResult(WireModel):
+def _goal(request: JsonObject) -> RequestedGoal:
+    named = GoalRequest.model_validate(request)
+    return RequestedGoal(
+        goal=named.goal, target=named.target, depth=named.depth, budget_tokens=named.budget_tokens
+    )
+
+
+GOAL_FORM: Final = RequestForm(GoalRequest, _goal)
+
+
+class ValidationResult(Payload):
     """`validation_result`: the verdict on a package."""
+
+    message_type: ClassVar = "validation_result"
 
     job_id: Uuid
     """The job whose package it was."""
     package_id: Annotated[str, Field(min_length=1, max_length=200)]
     """The package, by the id that it came with."""
     accepted: bool
-    """Whether it will do."""
+    """Whether the package is accepted."""
     iteration: Annotated[int, Field(ge=1, le=10)]
-    """Which package of the job it was: 1 is the first."""
+    """Number of the package within the job, from 1."""
     feedback: Annotated[list[Annotated[str, Field(max_length=2_000)]], Field(max_length=50)]
     """What is wrong or missing; may be empty."""
 
 
-class UserDecisionResponse(WireModel):
+class UserDecisionResponse(Payload):
     """`user_decision_response`: a person's answer."""
+
+    message_type: ClassVar = "user_decision_response"
 
     decision_id: Uuid
     """The question, by its id."""
@@ -168,146 +145,78 @@ class UserDecisionResponse(WireModel):
     """One of the options; any text where there were none."""
 
 
-RequestPayload: TypeAlias = JobRequest | GoalRequest | ValidationResult | UserDecisionResponse
-
-REQUESTS: Final[dict[RequestType, tuple[type[RequestPayload], ...]]] = {
-    "job_request": (JobRequest, GoalRequest),
-    "validation_result": (ValidationResult,),
-    "user_decision_response": (UserDecisionResponse,),
-}
-"""Payloads by message type."""
-
-
-JobStatus: TypeAlias = Literal[
-    "ACCEPTED",
-    "JOB_STARTED",
-    "ZONE_STARTED",
-    "ZONE_COMPLETED",
-    "ZONE_FAILED",
-    "TARGET_STARTED",
-    "TARGET_COMPLETED",
-    "TARGET_FAILED",
-    "STEP_PROGRESS",
-    "DECISION_REQUIRED",
-    "PACKAGE_SENT",
-    "VALIDATION_RECEIVED",
-    "JOB_PAUSED",
-    "JOB_RESUMED",
-    "JOB_COMPLETED",
-    "JOB_PARTIALLY_COMPLETED",
-    "JOB_FAILED",
-]
-"""What has happened to a job. Zones are what targets are called where the job came as a goal with a zone."""
-
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
 
 
-class ZoneFailure(WireModel):
-    """A zone of which nothing came."""
-
-    zone_name: str
-    error: str
-    """Why, without what a tool or a page said."""
-
-
 class TargetFailure(WireModel):
-    """A target of which nothing came."""
+    """A target without a result."""
 
     target: str
     error: str
-    """Why, without what a tool or a page said."""
+    """Why, without text from a tool or a page."""
 
 
-class JobStatusUpdate(WireModel):
-    """`job_status`: something has happened to a job."""
+class JobStatusUpdate(Payload):
+    """`job_status`: something happened to a job."""
+
+    message_type: ClassVar = "job_status"
 
     job_id: Uuid
     """The job, by its sender's id."""
     status: JobStatus
-    """What has happened."""
-    zone_name: str | None = None
-    """The zone that it happened to."""
-    zones_completed: _Count | None = None
-    zones_total: _Count | None = None
-    """Zones that are known so far; each wave may add some."""
-    zones_failed: list[ZoneFailure] | None = None
+    """What happened."""
     target: str | None = None
-    """The target that it happened to."""
+    """The target concerned."""
     targets_completed: _Count | None = None
     targets_total: _Count | None = None
-    """Targets that are known so far; each wave may add some."""
+    """Targets known so far; each wave may add some."""
     targets_failed: list[TargetFailure] | None = None
     step: str | None = None
-    """The step that has ended last."""
+    """The step that ended last."""
     steps_completed: _Count | None = None
     steps_total: _Count | None = None
-    """Steps of the plan as it stands; a recovery may add some."""
+    """Steps of the current plan; a recovery may add some."""
     iteration: _Count | None = None
-    """Which package of the job it is about."""
+    """Number of the package concerned."""
     package_id: str | None = None
-    """The package that it is about."""
+    """The package concerned."""
     decision_id: Uuid | None = None
-    """The question that it is about."""
+    """The question concerned."""
     reason: str | None = None
     """Why, in a sentence, where the status alone does not say."""
 
 
-class PackageReport(WireModel):
-    """`package`: what came out of a job, as the run's package holds it."""
+class PackageReport(PackagePayload):
+    """`package`: the package of a job's run."""
 
-    job_id: Uuid
-    package_id: str
-    """Made of job and iteration: a repeat has the same one, and the same bytes."""
-    iteration: Annotated[int, Field(ge=1)]
-    """Which package of the job it is: 1 is the first."""
+    message_type: ClassVar = "package"
+
     target: str | None = None
-    """The target that it is about, where the job has several; each has a package of its own."""
+    """The target concerned, where the job has several; each has packages of its own."""
     package: UncheckedObject
     """See `wavewright schema package`."""
 
 
-class ResearchPackage(WireModel):
-    """`research_package`: what was found out about one zone. What each record holds is its goal template's affair."""
+class UserDecisionRequired(Payload):
+    """`user_decision_required`: the job waits until a person has answered."""
 
-    job_id: Uuid
-    package_id: str
-    """Made of job and iteration: a repeat has the same one, and the same bytes."""
-    iteration: Annotated[int, Field(ge=1)]
-    """Which package of the job it is: 1 is the first."""
-    zone_name: str
-    zone_data: JsonObject
-    npcs: list[JsonObject] = []
-    factions: list[JsonObject] = []
-    lore: list[JsonObject] = []
-    narrative_items: list[JsonObject] = []
-    sources: list[JsonObject] = []
-    """Address, domain, tier and time of access of each."""
-    confidence: dict[str, Annotated[float, Field(ge=0, le=1)]] = {}
-    """From 0 to 1 for each kind of finding."""
-    conflicts: list[JsonObject] = []
-    """Where two sources say what cannot both be right."""
-    quality_warnings: list[str] = []
-    """What a reader should know before relying on it."""
-
-
-class UserDecisionRequired(WireModel):
-    """`user_decision_required`: the job is parked until a person has answered."""
+    message_type: ClassVar = "user_decision_required"
 
     question: str
     options: list[str]
-    """What can be answered; empty where any text will do."""
+    """Possible answers; empty where any text is accepted."""
     context: str
     """Why it is asked; for an approval, all that would be done."""
     decision_id: Uuid
     """What the answer must name."""
 
 
-ReportPayload: TypeAlias = JobStatusUpdate | PackageReport | ResearchPackage | UserDecisionRequired
-
-REPORTS: Final[dict[ReportType, type[ReportPayload]]] = {
-    "job_status": JobStatusUpdate,
-    "package": PackageReport,
-    "research_package": ResearchPackage,
-    "user_decision_required": UserDecisionRequired,
-}
-"""Payloads by message type."""
+REQUESTS: Final[tuple[type[Payload], ...]] = (
+    JobRequest,
+    GoalRequest,
+    ValidationResult,
+    UserDecisionResponse,
+)
+"""Neutral payloads that the daemon reads."""
+REPORTS: Final[tuple[type[Payload], ...]] = (JobStatusUpdate, PackageReport, UserDecisionRequired)
+"""Neutral payloads that the daemon sends."""

@@ -1,8 +1,7 @@
-"""As which message a package goes out.
+"""The message that carries a package.
 
-A job that was asked about a zone is answered with a `research_package` where its result is an object with `zone_data`;
-what the result leaves out of sources, confidence, conflicts and warnings is the run's. Any other result goes out as a
-`package`, whole. A result that claims to be of a zone and does not fit the message goes out as neither.
+A job that came by a request form is answered by the first package form of the contract that builds a payload from its
+package. Any other package goes out whole, as the neutral `package`.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from pydantic import ValidationError
 
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.messages.ids import package_id
-from wavewright.engine.messages.models import PackageReport, ResearchPackage
+from wavewright.engine.messages.models import PackageReport
 from wavewright.executor.store.job_records import JobId
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import JsonObject
 from wavewright.reviewer import records
-from wavewright.reviewer.review.caps import OVERALL
 from wavewright.reviewer.values import shorten
+from wavewright.tools.message_contract import PackageForm, PackagePayload
 
 _MAX_FAULTS: Final = 3
 
 
 class InvalidResult(WavewrightError):
-    """A result of a zone that does not fit `research_package`; the message names the fields."""
+    """A result does not fit the package form of its contract; the message names the fields."""
 
 
 def package_report(
@@ -32,63 +31,44 @@ def package_report(
     iteration: int,
     package: records.Package,
     *,
-    zone: str | None = None,
     target: str | None = None,
-) -> PackageReport | ResearchPackage:
-    """Return what is sent of a package.
+    forms: tuple[PackageForm, ...] = (),
+    goal_target: str | None = None,
+) -> PackagePayload:
+    """Return the payload for a package.
 
     Args:
         job: The job.
-        iteration: Which package of the job it is, from 1.
-        package: What came out of the run.
-        zone: The zone that the job was asked about.
+        iteration: Number of the package within the job, from 1.
+        package: Package of the run.
         target: The target that the package is about, where the job has several.
+        forms: Package forms of the contract.
+        goal_target: The target for the package forms, where the job came by a request form.
 
     Raises:
-        InvalidResult: the result has `zone_data`, and its other fields do not fit the message.
+        InvalidResult: a form built a payload that does not fit its model.
     """
-    name = package_id(job, iteration, target)
-    if zone is not None and isinstance(package.result, dict) and "zone_data" in package.result:
-        ids: JsonObject = {"job_id": job, "package_id": name, "iteration": iteration}
-        return _research(package, package.result, zone, ids)
-    return PackageReport(
-        job_id=job,
-        package_id=name,
-        iteration=iteration,
-        target=target,
-        # What tools print is for whoever runs them.
-        package=package.model_dump(mode="json", exclude={"failed_attempts"}),
-    )
-
-
-def _research(package: records.Package, result: JsonObject, zone: str, ids: JsonObject) -> ResearchPackage:
-    of_the_run: JsonObject = {
-        "zone_name": zone,
-        "sources": [source.model_dump(mode="json") for source in package.sources],
-        "confidence": _confidence(package, result.get("confidence")),
-        "conflicts": [conflict.model_dump(mode="json") for conflict in package.conflicts],
-        "quality_warnings": [*package.warnings],
+    ids: JsonObject = {
+        "job_id": job,
+        "package_id": package_id(job, iteration, target),
+        "iteration": iteration,
     }
-    found: JsonObject = {**of_the_run, **result, **ids, "confidence": of_the_run["confidence"]}
-    warnings = found["quality_warnings"]
-    if package.status != "achieved" and isinstance(warnings, list):
-        # The message has no status of its own.
-        verdict = package.review.summary if package.review is not None else f"the run ended {package.status}"
-        found["quality_warnings"] = [verdict, *warnings]
+    # What tools print stays on the machine that ran them.
+    content: JsonObject = package.model_dump(mode="json", exclude={"failed_attempts"})
+    for form in forms if goal_target is not None else ():
+        built = form.build(content, goal_target or "")
+        if built is not None:
+            return _read(form, {**built, **ids})
+    return PackageReport.model_validate({**ids, "target": target, "package": content})
+
+
+def _read(form: PackageForm, payload: JsonObject) -> PackagePayload:
     try:
-        return ResearchPackage.model_validate(found)
+        return form.payload.model_validate(payload)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_context=False, include_input=False)
-        told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in faults[:_MAX_FAULTS]]
+        shown = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in faults[:_MAX_FAULTS]]
         more = [f"and {len(faults) - _MAX_FAULTS} more"] * (len(faults) > _MAX_FAULTS)
-        listed = shorten("; ".join([*told, *more]), 400)
-        raise InvalidResult(f"its result does not fit the message `research_package`: {listed}") from error
-
-
-def _confidence(package: records.Package, stated: Json) -> Json:
-    """Return the settled figure of each field that the review has one for, besides what the result states."""
-    if stated is not None and not isinstance(stated, dict):
-        return stated
-    review = package.review
-    settled: JsonObject = {} if review is None else {one.field: one.capped for one in review.confidences}
-    return {**{field: figure for field, figure in settled.items() if field != OVERALL}, **(stated or {})}
+        listed = shorten("; ".join([*shown, *more]), 400)
+        kind = form.payload.message_type
+        raise InvalidResult(f"its result does not fit the message `{kind}`: {listed}") from error

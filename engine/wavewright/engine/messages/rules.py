@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from wavewright.config.sections import DaemonSection
-from wavewright.engine.messages.models import RequestType
+from wavewright.engine.messages.models import GOAL_FORM
+from wavewright.tools.message_contract import MessageContract, RequestForm
 
 SIGNATURE_HEADER: Final = "x-wavewright-signature"
 
@@ -54,7 +55,8 @@ class SenderIdentity:
 
     user_id: str | None
     """The broker's user that it must be; any where it is none."""
-    may_send: frozenset[RequestType]
+    may_send: frozenset[str]
+    """Message types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,15 @@ class AcceptanceRules:
     """Senders by name; where there are none, everybody may send everything."""
     key: bytes | None = field(default=None, repr=False)
     """Of signatures; where there is none, none is asked for."""
+    forms: Mapping[str, RequestForm] = field(default_factory=lambda: request_forms(MessageContract()))
+    """Request forms by message type."""
     takes_goals: bool = True
     """Whether a job may come as a goal in words, for which the settings name a goal template."""
+
+    @property
+    def message_types(self) -> tuple[str, ...]:
+        """Types of messages that are read."""
+        return message_types(self.forms)
 
     def authenticates(self, source: str) -> bool:
         """Return whether a message that was let in is known to be its sender's: by its signature or its user."""
@@ -84,8 +93,20 @@ class AcceptanceRules:
         return self.key is not None or (identity is not None and identity.user_id is not None)
 
 
-def acceptance_rules(section: DaemonSection, hmac_key: str | None) -> AcceptanceRules:
-    """Return the rules that the settings make."""
+def request_forms(contract: MessageContract) -> Mapping[str, RequestForm]:
+    """Return the request forms of a contract by message type, with the neutral short form of `job_request`."""
+    return {form.payload.message_type: form for form in (GOAL_FORM, *contract.requests)}
+
+
+def message_types(forms: Mapping[str, RequestForm]) -> tuple[str, ...]:
+    """Return the types of messages that a daemon with these request forms reads."""
+    return (*forms, "validation_result", "user_decision_response")
+
+
+def acceptance_rules(
+    section: DaemonSection, hmac_key: str | None, contract: MessageContract
+) -> AcceptanceRules:
+    """Return the rules that the settings and the contract define."""
     identities = {
         name: SenderIdentity(settings.user_id, frozenset(settings.may_send))
         for name, settings in section.identities.items()
@@ -98,5 +119,6 @@ def acceptance_rules(section: DaemonSection, hmac_key: str | None) -> Acceptance
         skew=section.skew,
         identities=identities,
         key=None if hmac_key is None else hmac_key.encode(),
+        forms=request_forms(contract),
         takes_goals=section.goal_template is not None,
     )

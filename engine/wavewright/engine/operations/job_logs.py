@@ -5,8 +5,7 @@ the broker has confirmed it. So a message that is not in the log may come again,
 
 The log lines of one run, from its events.
 
-The names of the events and of their fields are those that users of zone researchers know; `zone_name` is what a run
-is about: a zone, or else the job's name. Steps are numbered as the plan lists them.
+`target` is what a run is about: the target of its goal, or the job's name. Steps are numbered as the plan lists them.
 """
 
 from __future__ import annotations
@@ -34,13 +33,12 @@ from wavewright.executor.store.job_records import DecisionMade, OutgoingMessage,
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, StepId
 
-PACKAGE_KINDS: Final = frozenset({"package", "research_package"})
 MAX_SUMMARY_LENGTH: Final = 500
 """Characters of what a validator says, in a line."""
 
 
 def log_received(
-    log: StructuredLog, received: ReceivedMessage, job: str | None, zone: str | None = None
+    log: StructuredLog, received: ReceivedMessage, job: str | None, target: str | None = None
 ) -> None:
     """Tell of a message that had its effect.
 
@@ -48,11 +46,11 @@ def log_received(
         log: Where the line goes.
         received: The message.
         job: The id of its job.
-        zone: What that job is about, where that is known.
+        target: What that job is about, where that is known.
     """
     match received.request:
         case VerdictGiven() as verdict:
-            about: JsonObject = {"job_id": job, "zone_name": zone, "iteration": verdict.iteration}
+            about: JsonObject = {"job_id": job, "target": target, "iteration": verdict.iteration}
             log.write("validation_received", "info", **about, accepted=verdict.accepted)
             if not verdict.accepted:
                 summary = "; ".join(verdict.feedback)[:MAX_SUMMARY_LENGTH]
@@ -69,34 +67,37 @@ def log_received(
             log.write(
                 "job_received",
                 job_id=job,
-                zone_name=zone,
+                target=target,
                 message_id=received.message,
                 source_agent=received.source,
             )
 
 
 def log_sent(log: StructuredLog, sent: OutgoingMessage) -> None:
-    """Tell of a message that is out, where it is one that somebody waits for: a package, a question."""
-    if sent.kind in PACKAGE_KINDS:
-        package = _inner(_payload(sent), "package")
-        log.write(
-            "package_sent",
-            job_id=sent.job,
-            zone_name=package.get("job"),
-            message_id=sent.message,
-            data_point_count=_count(_inner(package, "review").get("confidences")),
-            total_sources=_count(package.get("sources")),
-            bytes=len(sent.body),
-        )
-    elif sent.kind == "user_decision_required":
-        question = _payload(sent)
-        log.write(
-            "user_decision_requested",
-            job_id=sent.job,
-            decision_id=question.get("decision_id"),
-            options=question.get("options"),
-            question=question.get("question"),
-        )
+    """Log a confirmed message that somebody waits for: a package or a question."""
+    match sent.kind:
+        case "job_status" | "dead_letter":
+            return
+        case "user_decision_required":
+            question = _payload(sent)
+            log.write(
+                "user_decision_requested",
+                job_id=sent.job,
+                decision_id=question.get("decision_id"),
+                options=question.get("options"),
+                question=question.get("question"),
+            )
+        case _:  # a package, neutral or in a form of the pack
+            package = _inner(_payload(sent), "package")
+            log.write(
+                "package_sent",
+                job_id=sent.job,
+                target=package.get("job"),
+                message_id=sent.message,
+                data_point_count=_count(_inner(package, "review").get("confidences")),
+                total_sources=_count(package.get("sources")),
+                bytes=len(sent.body),
+            )
 
 
 def _payload(sent: OutgoingMessage) -> JsonObject:
@@ -123,7 +124,7 @@ class RunLog:
     log: StructuredLog
     job: str
     """The job's id."""
-    zone: str
+    target: str
     """What the run is about."""
     tools: dict[StepId, str] = field(default_factory=dict[StepId, str])
     """Tool by step, of the plan that the run follows."""
@@ -139,7 +140,7 @@ class RunLog:
         """Write what the event means; most events mean nothing here."""
         match event:
             case RunStarted():
-                self._write_line("research_cycle_started", run=event.run)
+                self._write_line("run_started", run=event.run)
             case PlanAccepted():
                 self._take_plan(event)
             case WaveStarted():
@@ -166,7 +167,7 @@ class RunLog:
                 name: self._named.redact_known(value) if isinstance(value, str) else value
                 for name, value in fields.items()
             }
-        self.log.write(event, level, job_id=self.job, zone_name=self.zone, **fields)
+        self.log.write(event, level, job_id=self.job, target=self.target, **fields)
 
     def _take_plan(self, event: PlanAccepted) -> None:
         if named := [*named_secrets(event.plan)]:
@@ -264,10 +265,10 @@ class RunLog:
     def _end(self, event: RunFinished) -> None:
         if not self._has_targets:
             self._write_line(
-                "zone_tokens",
+                "run_tokens",
                 total_tokens=self._tokens.total(),
                 orchestrator_tokens=self._tokens["orchestrator"],
                 worker_tokens=self._tokens["worker"],
             )
         level: Level = "warning" if event.status == "failed" else "info"
-        self._write_line("research_cycle_finished", level, status=event.status, reason=event.reason)
+        self._write_line("run_finished", level, status=event.status, reason=event.reason)

@@ -17,7 +17,7 @@ import logging
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -29,6 +29,7 @@ from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 from wavewright.config.redaction import PrivateKeyLines, Redactor
 from wavewright.planner.diagnostics.rendering import escape_json
 from wavewright.planner.types import Json
+from wavewright.tools.message_contract import MessageContract
 
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 
@@ -68,6 +69,7 @@ class StructuredLog:
         level: Level = "info",
         redactor: Redactor | None = None,
         stream: TextIO | None = None,
+        contract: MessageContract | None = None,
     ) -> None:
         """Write to a stream, standard error where none is given.
 
@@ -77,7 +79,10 @@ class StructuredLog:
             level: The lowest level that is written.
             redactor: Takes secrets out; one that knows shapes only where absent.
             stream: Where lines go.
+            contract: Names of events and fields; the neutral ones where absent.
         """
+        self._events: Mapping[str, str] = {} if contract is None else contract.log_events
+        self._fields: Mapping[str, str] = dict[str, str](() if contract is None else contract.fields.items())
         line = _LineProcessor(redactor or Redactor())
         self._bound: FilteringBoundLogger = structlog.wrap_logger(
             structlog.WriteLogger(stream or sys.stderr),
@@ -95,7 +100,8 @@ class StructuredLog:
             level: How much it matters.
             fields: What else is to be known; an exception under `error` becomes its type and its message.
         """
-        getattr(self._bound, level)(event, **fields)
+        named = {self._fields.get(name, name): value for name, value in fields.items()}
+        getattr(self._bound, level)(self._events.get(event, event), **named)
 
     def capture_logging(self) -> None:
         """Let what libraries log go the same way, warnings and worse only."""
@@ -154,7 +160,7 @@ class _LineProcessor:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        # The lines of a run say the same job, zone and tools again and again.
+        # The lines of a run say the same job, target and tools again and again.
         self._known = lru_cache(_REMEMBERED)(self._redacted)
 
     def __call__(self, _: WrappedLogger, level: str, fields: EventDict) -> EventDict:

@@ -220,9 +220,9 @@ class Telemetry:
         object.__setattr__(self, "store", StoreMonitor(self.log, self.metrics, self.health))
 
     @contextmanager
-    def observe_run(self, job: str, zone: str) -> Generator[Callable[[Event], None]]:
+    def observe_run(self, job: str, target: str) -> Generator[Callable[[Event], None]]:
         """Give whatever is to be told of each event of a run, while this process works on it."""
-        log, traces = RunLog(self.log, job, zone), RunTrace(job)
+        log, traces = RunLog(self.log, job, target), RunTrace(job)
 
         def watch(event: Event) -> None:
             log(event)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +20,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, loc
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.types import JsonObject
-from wavewright.tools.packs import find_template
+from wavewright.tools.packs import pack_templates
 
 DEFAULT_LIMITS: Final = ReadLimits()
 
@@ -75,28 +73,23 @@ def read_template(name: str, folder: Path, document: Document, settings: Setting
 
 
 def template_names(settings: Settings) -> list[str]:
-    """Return the names of the project's and of the shipped goal templates."""
-    folders = [*settings.templates, _shipped_templates()]
-    return sorted({path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.yaml")})
+    """Return the names of the goal templates of the project and of the packs."""
+    own = {path.stem for folder in settings.templates for path in folder.glob("*.yaml")}
+    return sorted(own | pack_templates().keys())
 
 
 def _template_path(name: str, folder: Path, settings: Settings) -> Path | None:
     if _is_template_path(name):
         return folder / name
-    for home in (*settings.templates, _shipped_templates()):
+    for home in settings.templates:
         for suffix in (".yaml", ".yml", ".json", ".toml"):
             if (home / f"{name}{suffix}").is_file():
                 return home / f"{name}{suffix}"
-    return find_template(name, _pack_settings(settings), settings.root)
+    return pack_templates().get(name)
 
 
 def _is_template_path(name: str) -> bool:
     return "/" in name or name.endswith((".yaml", ".yml", ".json", ".toml"))
-
-
-def _shipped_templates() -> Path:
-    with as_file(files("wavewright.config.goals")) as folder:
-        return folder
 
 
 def read_named_document(path: Path, pointer: str, document: Document) -> Document:
@@ -109,7 +102,3 @@ def read_named_document(path: Path, pointer: str, document: Document) -> Documen
         )
         raise DocumentError(document.source, faults) from error
     return read_document(content, str(path))
-
-
-def _pack_settings(settings: Settings) -> dict[str, JsonObject]:
-    return {name: given for name, given in settings.packs.items() if isinstance(given, dict)}

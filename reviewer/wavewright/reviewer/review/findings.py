@@ -1,12 +1,12 @@
 """Items of a `for_each` step by the names that people know them by.
 
-A *label* is the field that the goal says identifies a target (a stock's `code`), else a usual one, else the item
+A *label* is the field that the goal says identifies a target (a product's `code`), else a usual one, else the item
 itself where it is short, else its position.
 
 What keeps a run from being good, in the plan's own names.
 
 A *finding* gathers all that one gate, or one step's end, has against a run: the step, the items by their key (a
-stock's code, say), and the reason. Findings become missing data, recovery actions and the review's summary. A red
+product's code, say), and the reason. Findings become missing data, recovery actions and the review's summary. A red
 gate counts until the very same gate is green on the step that superseded its own.
 
 Recovery actions: what would mend a finding, in a fixed vocabulary.

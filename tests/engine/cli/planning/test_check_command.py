@@ -14,6 +14,7 @@ from tests.engine.conftest import REPOSITORY, CommandLine
 from tests.engine.normalized_output import worded
 from tests.support.note_worker import NOTE_WORKER
 from wavewright.planner.types import JsonObject
+from wavewright.tools.packs import pack_templates
 
 SOUND = '{"steps": [{"id": "a", "tool": "look", "params": {"at": "sky"}}]}'
 UNSOUND = '{"steps": [{"id": "a", "tool": "look", "params": {"att": "sky"}}]}'
@@ -348,7 +349,7 @@ def test_a_goal_template_is_checked_before_there_is_a_job(wavewright: CommandLin
 
 
 def test_the_shipped_template_and_its_own_plan_are_sound(wavewright: CommandLine) -> None:
-    shipped = REPOSITORY / "config" / "wavewright" / "config" / "goals" / "stock_analysis.yaml"
+    shipped = pack_templates()["stock_analysis"]
 
     checked = wavewright("check", shipped)
 

@@ -10,9 +10,10 @@ import jsonschema_rs
 import pytest
 import yaml
 
-from tests.engine.conftest import REPOSITORY, CommandLine
+from tests.engine.conftest import CommandLine
 from wavewright.engine.cli.commands.options import SchemaName
 from wavewright.planner.types import JsonObject
+from wavewright.tools.packs import pack_templates
 
 
 def schema(wavewright: CommandLine, name: str) -> JsonObject:
@@ -68,7 +69,7 @@ def test_the_package_of_a_run_fits_its_schema(wavewright: CommandLine, project: 
 
 
 def test_the_shipped_goal_template_fits_its_schema(wavewright: CommandLine) -> None:
-    shipped = REPOSITORY / "config" / "wavewright" / "config" / "goals" / "stock_analysis.yaml"
+    shipped = pack_templates()["stock_analysis"]
 
     jsonschema_rs.validator_for(schema(wavewright, "goal")).validate(yaml.safe_load(shipped.read_text()))
 

@@ -18,7 +18,6 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     Raises:
         PackError: a setting is unknown or has a wrong value.
     """
-    from wavewright.config import goals
     from wavewright.tools.equities.conclusions import summary_worker
     from wavewright.tools.equities.settings import read_settings
     from wavewright.tools.equities.tools import equity_tools
@@ -29,6 +28,5 @@ def pack(settings: JsonObject, root: Path) -> Pack:
         name="equities",
         tools=tools,
         workers=(summary_worker(tools),),
-        goal_templates={"stock_analysis": Path(goals.__file__).parent / "stock_analysis.yaml"},
         description="Stock prices, benchmarks and announcements, and an analysis that code computes.",
     )

@@ -53,12 +53,9 @@ def _template_names() -> Iterator[str]:
     project = (_project() or Path.cwd()) / "config" / "goals"
     if project.is_dir():
         yield from (path.stem for path in project.glob("*.yaml"))
-    from importlib.resources import files
+    from wavewright.tools.packs import pack_templates
 
-    shipped = files("wavewright.config.goals")
-    yield from (
-        entry.name.removesuffix(".yaml") for entry in shipped.iterdir() if entry.name.endswith(".yaml")
-    )
+    yield from pack_templates()
 
 
 def _journal() -> Path:

@@ -4,7 +4,7 @@ It is the project around the working directory; where that lies in none, the pro
 names. Tools run in the project's root. Without any project they run in the working directory, and runs are kept in the
 user's state folder, so that no command leaves anything in a folder that is no project.
 
-Instants as the command line takes them: ISO 8601, in UTC where no zone is named, or how long ago they were.
+Instants as the command line takes them: ISO 8601, in UTC where no offset is given, or how long ago they were.
 
 Inputs that the command line gives: `--set NAME=VALUE` and `--inputs FILE`.
 """
@@ -33,9 +33,15 @@ def project_settings(job: Path | None = None) -> Settings:
 
     Raises:
         DocumentError: the settings file or the environment is wrong.
+        PackError: `daemon.pack` names no pack that defines messages.
     """
     near = None if job is None else job.parent.resolve()
-    return load_settings(Path.cwd(), near=near, default_state=user_state_dir())
+    settings = load_settings(Path.cwd(), near=near, default_state=user_state_dir())
+    if settings.daemon.pack is None:
+        return settings
+    from wavewright.engine.messages.contract import with_contract_defaults
+
+    return with_contract_defaults(settings)
 
 
 def project_notes(settings: Settings, job: Path | None = None) -> list[str]:

@@ -66,9 +66,11 @@ def _schema(name: str) -> object:
 
         return package_schema()
     if name == "message":
+        from wavewright.engine.cli.common.arguments import project_settings
+        from wavewright.engine.messages.contract import message_contract
         from wavewright.engine.messages.schemas import message_schema
 
-        return message_schema()
+        return message_schema(message_contract(project_settings()))
     if name == "settings":
         from wavewright.config.settings import settings_schema
 

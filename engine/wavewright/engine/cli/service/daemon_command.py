@@ -35,6 +35,7 @@ from wavewright.engine.cli.project.project_checks import prompt_findings
 from wavewright.engine.daemon.daemon import run_daemon
 from wavewright.engine.daemon.process import ShutdownRequest, handling_signals
 from wavewright.engine.daemon.settings_check import check_daemon_settings
+from wavewright.engine.messages.contract import message_contract, with_contract_defaults
 from wavewright.engine.operations.health import PortTakenError, open_listener
 from wavewright.engine.operations.logs import StructuredLog, capture_output
 from wavewright.engine.operations.monitoring import Telemetry
@@ -93,7 +94,13 @@ def check_start(
     """
     settings, unsound = load_valid_settings(Path.cwd(), default_state=user_state_dir())
     told = " ".join(fault.message for error in unsound for fault in error.faults).lower()
-    faults: list[WavewrightError] = [*unsound, *_settings_faults(settings, told)]
+    faults: list[WavewrightError] = [*unsound]
+    try:
+        settings = with_contract_defaults(settings)
+    except PackError as error:
+        faults.append(error)
+        settings = replace(settings, daemon=settings.daemon.model_copy(update={"pack": None}))
+    faults += _settings_faults(settings, told)
     given: dict[str, int | str | None] = {"slots": slots, "log_level": log_level}
     try:
         given["health"] = None if health is None else valid_host_port(health)
@@ -186,6 +193,7 @@ def serve(*, slots: int | None = None, health: str | None = None, log_level: str
         domain=section.goal_template or "jobs",
         level=section.log_level,
         redactor=Redactor(known_secrets(settings, os.environ)),
+        contract=message_contract(settings),
     )
     log.capture_logging()
     begun = list[bool]()

@@ -35,13 +35,14 @@ from wavewright.engine.jobs.inline import resolve_inline_job
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.resolving import read_file, resolve_job
 from wavewright.engine.messages.encoding import MessageAddress, encode
-from wavewright.engine.messages.models import UUID_PATTERN, JobRequest
+from wavewright.engine.messages.models import JobRequest
 from wavewright.engine.operations.broker_definitions import daemon_user_of
 from wavewright.executor.store.job_records import JobId, MessageId, OutgoingMessage
 from wavewright.planner.diagnostics.rendering import printable, render_text
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.package.summary import render_summary
 from wavewright.reviewer.records import Package
+from wavewright.tools.message_contract import UUID_PATTERN
 
 END_EXIT_CODES = {
     "JOB_COMPLETED": exit_codes.OK,

@@ -12,11 +12,12 @@ from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.cli.common.broker import open_command_bus
 from wavewright.engine.daemon.settings_check import check_broker_configured
+from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.planner.diagnostics.rendering import printable, printable_json
 from wavewright.planner.types import Json, JsonObject
 
-_LEADING_FIELDS = ("zone_name", "target", "step", "decision_id", "reason")
+_SHOWN_FIELDS = ("target", "step", "decision_id", "reason")
 
 
 def tail(job: str | None, *, packages: bool, as_json: bool) -> int:
@@ -37,6 +38,7 @@ def tail(job: str | None, *, packages: bool, as_json: bool) -> int:
 
 async def _tail(settings: Settings, job: str | None, packages: bool, as_json: bool) -> None:  # noqa: FBT001 - as anyio.run calls it
     section = settings.daemon
+    own_target = message_contract(settings).fields.get("target", "target")
     keys = [section.queues.status, section.queues.decisions]
     if packages:
         keys.append(section.queues.packages)
@@ -46,7 +48,7 @@ async def _tail(settings: Settings, job: str | None, packages: bool, as_json: bo
         async for delivery in watcher:
             envelope = envelope_in(delivery)
             if envelope is not None and (job is None or _is_about(envelope, job)):
-                print_envelope(envelope, as_json=as_json)
+                print_envelope(envelope, as_json=as_json, own_target=own_target)
 
 
 def envelope_in(delivery: Delivery) -> JsonObject | None:
@@ -64,14 +66,14 @@ def _is_about(envelope: JsonObject, job: str) -> bool:
     return str(named or envelope.get("correlation_id", "")).startswith(job.lower())
 
 
-def print_envelope(envelope: JsonObject, *, as_json: bool) -> None:
-    """Print one message: whole, or in a line for people."""
-    line = printable_json(envelope) if as_json else _envelope_line(envelope)
+def print_envelope(envelope: JsonObject, *, as_json: bool, own_target: str = "target") -> None:
+    """Print one message: whole, or in a line for people; `own_target` is the contract's name of the field `target`."""
+    line = printable_json(envelope) if as_json else _envelope_line(envelope, own_target)
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
-def _envelope_line(envelope: JsonObject) -> str:
+def _envelope_line(envelope: JsonObject, own_target: str) -> str:
     payload = envelope["payload"]
     assert isinstance(payload, dict)
     when = str(envelope.get("timestamp", ""))[:19].replace("T", " ")
@@ -80,7 +82,8 @@ def _envelope_line(envelope: JsonObject) -> str:
     parts = [when, job, f"{what:<17}"]
     if "steps_completed" in payload:
         parts.append(f"{payload['steps_completed']}/{payload.get('steps_total', '?')}")
-    parts += [str(payload[name]) for name in _LEADING_FIELDS if payload.get(name)]
+    shown = dict.fromkeys((own_target, *_SHOWN_FIELDS))
+    parts += [str(payload[name]) for name in shown if payload.get(name)]
     if "question" in payload:
         parts.append(str(payload["question"]))
     return printable(" ".join(parts).rstrip())

@@ -1,4 +1,4 @@
-"""As which message a package goes out."""
+"""A package about a zone as `research_package`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import pytest
 
 from tests.engine.messages.sample_messages import JOB
 from wavewright.engine.messages.ids import package_id
-from wavewright.engine.messages.models import PackageReport, ResearchPackage
+from wavewright.engine.messages.models import PackageReport
 from wavewright.engine.messages.packaging import InvalidResult, package_report
 from wavewright.executor.store.job_records import JobId
 from wavewright.planner.types import Json, StepId
 from wavewright.reviewer import records
+from wavewright.tools.lore.messages import CONTRACT, ResearchPackage
+from wavewright.tools.message_contract import PackagePayload
 
 JOB_ID = JobId(JOB)
 FOUND: dict[str, Json] = {
@@ -40,8 +42,12 @@ def made(result: Json, *confidences: records.Confidence, is_achieved: bool = Tru
     )
 
 
+def report_of(iteration: int, package: records.Package, zone: str | None = "Westfall") -> PackagePayload:
+    return package_report(JOB_ID, iteration, package, forms=CONTRACT.packages, goal_target=zone)
+
+
 def test_what_was_found_about_a_zone_goes_out_field_by_field() -> None:
-    report = package_report(JOB_ID, 2, made(FOUND), zone="Westfall")
+    report = report_of(2, made(FOUND))
 
     assert report == ResearchPackage(
         job_id=JOB,
@@ -63,7 +69,7 @@ def test_a_result_has_its_own_word_before_the_runs_but_not_about_whose_it_is() -
         "iteration": 9,
     }
 
-    report = package_report(JOB_ID, 1, made({**FOUND, **own}), zone="Westfall")
+    report = report_of(1, made({**FOUND, **own}))
 
     assert isinstance(report, ResearchPackage)
     assert (report.quality_warnings, report.zone_name) == ([], "The Westfall")
@@ -81,7 +87,7 @@ def test_a_result_has_its_own_word_before_the_runs_but_not_about_whose_it_is() -
 def test_anything_else_goes_out_whole_without_what_tools_printed(result: Json, zone: str | None) -> None:
     package = made(result)
 
-    report = package_report(JOB_ID, 1, package, zone=zone)
+    report = report_of(1, package, zone)
 
     assert isinstance(report, PackageReport)
     assert (report.job_id, report.package_id, report.iteration) == (JOB, package_id(JOB_ID, 1), 1)
@@ -103,21 +109,21 @@ def test_what_claims_to_be_of_a_zone_and_does_not_fit_goes_out_as_nothing(
     more: dict[str, Json], field: str
 ) -> None:
     with pytest.raises(InvalidResult, match=f"does not fit the message `research_package`: {field}"):
-        package_report(JOB_ID, 1, made({**FOUND, **more}), zone="Westfall")
+        report_of(1, made({**FOUND, **more}))
 
 
 def test_a_field_whose_figure_the_result_leaves_out_has_that_of_the_review() -> None:
     capped = records.Confidence(field="lore", raw=1.0, capped=0.3)
     whole = records.Confidence(field="overall", raw=1.0, capped=0.8)
 
-    report = package_report(JOB_ID, 1, made(FOUND, whole, capped), zone="Westfall")
+    report = report_of(1, made(FOUND, whole, capped))
 
     assert isinstance(report, ResearchPackage)
     assert report.confidence == {"lore": 0.3, "npcs": 1.0}
 
 
 def test_a_zone_whose_goal_is_not_achieved_says_so_among_its_warnings() -> None:
-    report = package_report(JOB_ID, 1, made(FOUND, is_achieved=False), zone="Westfall")
+    report = report_of(1, made(FOUND, is_achieved=False))
 
     assert isinstance(report, ResearchPackage)
     assert report.quality_warnings == ["No source agrees.", "few sources"]

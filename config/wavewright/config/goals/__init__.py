@@ -1,1 +1,0 @@
-"""Goal templates that come with the packs."""

@@ -1,0 +1,65 @@
+"""The message contract of a daemon: that of the pack which the setting `daemon.pack` names, else the neutral one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pydantic import ValidationError
+
+from wavewright.config.sections import DaemonSection
+from wavewright.config.settings import Settings
+from wavewright.planner.types import JsonObject
+from wavewright.tools.message_contract import MessageContract
+from wavewright.tools.packs import PackError, load_pack
+
+
+def message_contract(settings: Settings) -> MessageContract:
+    """Return the message contract of the settings.
+
+    Raises:
+        PackError: `daemon.pack` names no pack that defines messages.
+    """
+    name = settings.daemon.pack
+    if name is None:
+        return MessageContract()
+    given = settings.packs.get(name)
+    pack = load_pack(name, given if isinstance(given, dict) else {}, settings.root)
+    if pack.messages is None:
+        raise PackError(
+            f"daemon.pack: pack {name!r} defines no messages",
+            hint="name a pack with a message contract, or leave the setting out",
+            place=str(settings.file),
+        )
+    return pack.messages
+
+
+def with_contract_defaults(settings: Settings) -> Settings:
+    """Return settings whose section `daemon` has the defaults of the contract where nothing is set.
+
+    Raises:
+        PackError: as `message_contract`; or a default is invalid.
+    """
+    defaults = message_contract(settings).daemon
+    if not defaults:
+        return settings
+    stated: JsonObject = settings.daemon.model_dump(exclude_unset=True)
+    try:
+        section = DaemonSection.model_validate(_merged(defaults, stated))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, ("daemon", *first["loc"])))
+        raise PackError(
+            f"pack {settings.daemon.pack!r} has an invalid default of {place}: {first['msg']}",
+            hint="install a version of the pack that fits, or set the value in wavewright.yaml",
+        ) from error
+    return replace(settings, daemon=section)
+
+
+def _merged(defaults: JsonObject, stated: JsonObject) -> JsonObject:
+    """Return the defaults with what is stated in their place; objects are merged member by member."""
+    merged = {**defaults, **stated}
+    for name in defaults.keys() & stated.keys():
+        default, own = defaults[name], stated[name]
+        if isinstance(default, dict) and isinstance(own, dict):
+            merged[name] = _merged(default, own)
+    return merged

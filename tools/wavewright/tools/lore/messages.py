@@ -1,0 +1,138 @@
+"""Messages about zones: a request names a zone, statuses tell of zones, and `research_package` holds what was found."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Final
+
+from pydantic import Field
+
+from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.message_contract import (
+    Depth,
+    MessageContract,
+    Name,
+    PackageForm,
+    PackagePayload,
+    RequestedGoal,
+    RequestForm,
+    RequestPayload,
+    Text,
+    TokenBudget,
+)
+
+
+class ZoneRequest(RequestPayload):
+    """`job_request`, the short form: a goal about a zone, for the goal template of the settings."""
+
+    message_type: ClassVar = "job_request"
+
+    goal: Text
+    """What is wanted, in words."""
+    depth: Depth
+    """Waves of zones after the first."""
+    budget_tokens: TokenBudget
+    """Tokens that the job may spend on models."""
+    zone_name: Name
+    """First zone."""
+
+
+class ResearchPackage(PackagePayload):
+    """`research_package`: what was found out about one zone. The goal template decides what each record holds."""
+
+    message_type: ClassVar = "research_package"
+
+    zone_name: str
+    zone_data: JsonObject
+    npcs: list[JsonObject] = []
+    factions: list[JsonObject] = []
+    lore: list[JsonObject] = []
+    narrative_items: list[JsonObject] = []
+    sources: list[JsonObject] = []
+    """Address, domain, tier and access time of each."""
+    confidence: dict[str, Annotated[float, Field(ge=0, le=1)]] = {}
+    """From 0 to 1, by category of findings."""
+    conflicts: list[JsonObject] = []
+    """Statements of two sources that cannot both be right."""
+    quality_warnings: list[str] = []
+    """What a reader should know before relying on the package."""
+
+
+def _goal(request: JsonObject) -> RequestedGoal:
+    named = ZoneRequest.model_validate(request)
+    return RequestedGoal(
+        goal=named.goal, target=named.zone_name, depth=named.depth, budget_tokens=named.budget_tokens
+    )
+
+
+def _research(package: JsonObject, zone: str) -> JsonObject | None:
+    """Return a `research_package` where the result is an object with `zone_data`.
+
+    Sources, confidence, conflicts and warnings that the result leaves out are those of the run.
+    """
+    result = package["result"]
+    if not isinstance(result, dict) or "zone_data" not in result:
+        return None
+    found: JsonObject = {
+        "zone_name": zone,
+        "sources": package["sources"],
+        "conflicts": package["conflicts"],
+        "quality_warnings": package["warnings"],
+        **result,
+        "confidence": _confidence(package["review"], result.get("confidence")),
+    }
+    warnings = found["quality_warnings"]
+    if package["status"] != "achieved" and isinstance(warnings, list):
+        # The message has no status of its own.
+        found["quality_warnings"] = [_verdict(package), *warnings]
+    return found
+
+
+def _verdict(package: JsonObject) -> Json:
+    review = package["review"]
+    return review["summary"] if isinstance(review, dict) else f"the run ended {package['status']}"
+
+
+def _confidence(review: Json, stated: Json) -> Json:
+    """Return the capped confidences of the review, under those that the result states."""
+    if stated is not None and not isinstance(stated, dict):
+        return stated
+    confidences = review["confidences"] if isinstance(review, dict) else None
+    capped: JsonObject = {
+        str(one["field"]): one["capped"]
+        for one in (confidences if isinstance(confidences, list) else [])
+        if isinstance(one, dict) and one["field"] != "overall"
+    }
+    return {**capped, **(stated or {})}
+
+
+CONTRACT: Final = MessageContract(
+    requests=(RequestForm(ZoneRequest, _goal),),
+    packages=(PackageForm(ResearchPackage, _research),),
+    statuses={
+        "TARGET_STARTED": "ZONE_STARTED",
+        "TARGET_COMPLETED": "ZONE_COMPLETED",
+        "TARGET_FAILED": "ZONE_FAILED",
+    },
+    fields={
+        "target": "zone_name",
+        "targets_completed": "zones_completed",
+        "targets_total": "zones_total",
+        "targets_failed": "zones_failed",
+    },
+    log_events={
+        "run_started": "research_cycle_started",
+        "run_finished": "research_cycle_finished",
+        "run_tokens": "zone_tokens",
+    },
+    daemon={
+        "agent": "world_lore_researcher",
+        "exchange": "knowledge.topic",
+        "dead_letter_exchange": "knowledge.dlx",
+        "queues": {
+            "intake": "agent.world_lore_researcher",
+            "packages": "agent.world_lore_validator",
+            "dead": "knowledge.dead",
+        },
+        "validation": {"target_agent": "world_lore_validator"},
+    },
+)

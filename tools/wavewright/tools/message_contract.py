@@ -1,0 +1,141 @@
+"""Messages of a daemon, as a pack defines them: own requests and packages, own names of statuses, fields and queues.
+
+A pack gives a `MessageContract`; a daemon whose setting `daemon.pack` names that pack uses it. What the contract does
+not name keeps its neutral form, which `wavewright.engine.messages.models` defines.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SkipValidation
+
+from wavewright.planner.types import JsonObject
+
+UUID_PATTERN: Final = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+
+_CONTROL_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode categories of invisible characters that change how text reads: controls, bidi marks, line separators."""
+
+
+class WireModel(BaseModel):
+    """Part of a message. Unknown fields are refused, and no value is converted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+
+
+class Payload(WireModel):
+    """Payload of a message."""
+
+    message_type: ClassVar[str]
+    """Type of the messages that carry it."""
+
+
+def _check_printable(text: str) -> str:
+    if any(unicodedata.category(char) in _CONTROL_CATEGORIES for char in text):
+        msg = "must hold no control characters"
+        raise ValueError(msg)
+    return text
+
+
+Uuid: TypeAlias = Annotated[str, Field(pattern=UUID_PATTERN), AfterValidator(str.lower)]
+"""A UUID, in lower case."""
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_check_printable)]
+"""A name on one line."""
+Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=4_000)]
+Depth: TypeAlias = Annotated[int, Field(ge=0, le=5)]
+"""Waves of targets after the first."""
+TokenBudget: TypeAlias = Annotated[int, Field(ge=1, le=10_000_000)]
+UncheckedObject: TypeAlias = dict[str, SkipValidation[JsonValue]]
+"""A JSON object whose members are not validated."""
+
+JobStatus: TypeAlias = Literal[
+    "ACCEPTED",
+    "JOB_STARTED",
+    "TARGET_STARTED",
+    "TARGET_COMPLETED",
+    "TARGET_FAILED",
+    "STEP_PROGRESS",
+    "DECISION_REQUIRED",
+    "PACKAGE_SENT",
+    "VALIDATION_RECEIVED",
+    "JOB_PAUSED",
+    "JOB_RESUMED",
+    "JOB_COMPLETED",
+    "JOB_PARTIALLY_COMPLETED",
+    "JOB_FAILED",
+]
+"""What happened to a job."""
+TargetField: TypeAlias = Literal["target", "targets_completed", "targets_total", "targets_failed"]
+"""Fields of statuses and log lines that a pack may rename."""
+
+
+class RequestPayload(Payload):
+    """Payload that asks for a job."""
+
+    job_id: Uuid
+    """The sender's id of the job: another request with it is the same job."""
+
+
+class PackagePayload(Payload):
+    """Payload that carries the result of a job or of one of its targets."""
+
+    job_id: Uuid
+    package_id: str
+    """Derived from job and iteration: a repeated message has the same id and the same bytes."""
+    iteration: Annotated[int, Field(ge=1)]
+    """Number of the package within the job, from 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedGoal:
+    """A goal that a request asks for; the goal template of the settings makes a job of it."""
+
+    goal: str
+    target: str
+    """First target."""
+    depth: int
+    """Waves of targets after the first."""
+    budget_tokens: int
+    """Tokens that the job may spend on models."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestForm:
+    """A form of request: its payload, and the goal that a payload asks for."""
+
+    payload: type[RequestPayload]
+    goal: Callable[[JsonObject], RequestedGoal]
+    """Called with a payload that its model has validated."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackageForm:
+    """A message that carries a result in a form of the pack's own."""
+
+    payload: type[PackagePayload]
+    build: Callable[[JsonObject, str], JsonObject | None]
+    """Return the payload of a package (see `wavewright schema package`) about a target, without the fields of
+    `PackagePayload`; `None` where the package goes out as the neutral `package`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageContract:
+    """What a pack defines of a daemon's messages, log and queues.
+
+    Own statuses, fields and packages are used for jobs that came by a request form; a job document keeps the neutral
+    ones. Own log events and log fields are used for every line.
+    """
+
+    requests: tuple[RequestForm, ...] = ()
+    """One for each message type; a form of `job_request` replaces the neutral short form."""
+    packages: tuple[PackageForm, ...] = ()
+    """The first one that builds a payload is sent."""
+    statuses: Mapping[JobStatus, str] = field(default_factory=dict[JobStatus, str])
+    fields: Mapping[TargetField, str] = field(default_factory=dict[TargetField, str])
+    log_events: Mapping[str, str] = field(default_factory=dict[str, str])
+    daemon: JsonObject = field(default_factory=dict[str, JsonValue])
+    """Defaults of the settings section `daemon`: names of exchanges, queues and agents, goal template, identities."""
