@@ -8,7 +8,7 @@ the parts of its signature that differ. What the job's own files say by then doe
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
@@ -20,6 +20,7 @@ from wavewright.config.documents import Document
 from wavewright.config.errors import WavewrightError
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json, content_hash, plan_hash
+from wavewright.planner.language.json_diff import JsonChange, json_changes
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
@@ -160,7 +161,7 @@ def _change(sealed: ToolSignature, now: ToolSignature | None) -> str | None:
         return "is no longer there"
     before, after = _plain_object(sealed), _plain_object(now)
     changes = [
-        f"{field} {told}" for field in before for told in _differences(before[field], after.get(field), "")
+        f"{field} {told}" for field in before for told in _differences(before[field], after.get(field))
     ]
     return "; ".join(changes) or None
 
@@ -168,27 +169,18 @@ def _change(sealed: ToolSignature, now: ToolSignature | None) -> str | None:
 _MAX_DIFFERENCES = 3
 
 
-def _differences(before: Json, after: Json, at: str) -> list[str]:
-    """Return what differs between two values, at the innermost places that they share; the first few."""
-    if canonical_json(before) == canonical_json(after):
-        return []
-    found = list(_iter_differences(before, after, at))
+def _differences(before: Json, after: Json) -> list[str]:
+    """Return the first few differences between two values."""
+    found = [_change_text(change) for change in json_changes(before, after)]
     more = len(found) - _MAX_DIFFERENCES
     return [*found[:_MAX_DIFFERENCES], *([f"and {more} more"] if more > 0 else [])]
 
 
-def _iter_differences(before: Json, after: Json, at: str) -> Iterator[str]:
-    if not (isinstance(before, dict) and isinstance(after, dict)):
-        yield f"{at}{' ' if at else ''}{_shown(before)} → {_shown(after)}"
-        return
-    for name in dict.fromkeys([*before, *after]):
-        place = f"{at}/{name}"
-        if name not in after:
-            yield f"{place} removed"
-        elif name not in before:
-            yield f"{place} added"
-        elif canonical_json(before[name]) != canonical_json(after[name]):
-            yield from _iter_differences(before[name], after[name], place)
+def _change_text(change: JsonChange) -> str:
+    place = "".join(f"/{key}" for key in change.path)
+    if change.kind != "changed":
+        return f"{place} {change.kind}"
+    return f"{place} {_shown(change.old)} → {_shown(change.new)}".lstrip()
 
 
 def _shown(value: Json) -> str:

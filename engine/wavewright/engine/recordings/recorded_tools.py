@@ -26,6 +26,7 @@ from wavewright.executor.events.types import LoopToolCalled, ModelCalled, Output
 from wavewright.executor.run.failures import RecordedFailure
 from wavewright.executor.store.journal import MemoryJournal, StoredOutput
 from wavewright.planner.language.hashing import canonical_json
+from wavewright.planner.language.json_diff import json_changes
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.tool import Emission, TextChunk, Tool, ToolCall
@@ -147,25 +148,19 @@ def _text(call: RecordedCall) -> str:
 def _all_differences(recorded: RecordedCall, wanted: RecordedCall) -> Iterator[str]:
     if recorded.status == "cancelled":
         yield "the recorded run was cut off before it ended"
-    yield from _differences(recorded.params, wanted.params, "")
+    yield from _differences(recorded.params, wanted.params)
     yield from _differences(recorded.config, wanted.config, "config")
 
 
-def _differences(old: Json, new: Json, path: str) -> Iterator[str]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in dict.fromkeys((*old, *new)):
-            below = f"{path}.{name}" if path else name
-            if name not in new:
-                yield f"{below} was {short_json(old[name])} and is gone"
-            elif name not in old:
-                yield f"{below} is new: {short_json(new[name])}"
-            else:
-                yield from _differences(old[name], new[name], below)
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for place, (before, after) in enumerate(zip(old, new, strict=True)):
-            yield from _differences(before, after, f"{path}[{place}]")
-    elif old != new or type(old) is not type(new):
-        yield f"{path} was {short_json(old)} and is {short_json(new)}"
+def _differences(old: Json, new: Json, *above: str) -> Iterator[str]:
+    for change in json_changes(old, new, above, within_lists=True):
+        match change.kind:
+            case "removed":
+                yield f"{change.dotted_path} was {short_json(change.old)} and is gone"
+            case "added":
+                yield f"{change.dotted_path} is new: {short_json(change.new)}"
+            case "changed":
+                yield f"{change.dotted_path} was {short_json(change.old)} and is {short_json(change.new)}"
 
 
 def short_json(value: Json) -> str:

@@ -15,6 +15,7 @@ from typing import TypeVar, cast
 
 from pydantic import ValidationError
 
+from wavewright.planner.language.json_diff import json_changes
 from wavewright.planner.language.plan import Cap, Gate, Plan
 from wavewright.planner.plans.diff import FieldChange, PlanDiff, StepChange, diff_plans
 from wavewright.planner.types import Json, JsonObject
@@ -140,13 +141,13 @@ _MAX_SENTENCES = 12
 
 def describe_changes(old: JsonObject, new: JsonObject) -> list[str]:
     """Return what changes from one normal form to another, in sentences; none where they are equal."""
-    if _is_same_value(old, new):
+    if next(json_changes(old, new), None) is None:
         return []
     if old.get("form") != new.get("form"):
         return [f"form {short_value(old.get('form'))} → {short_value(new.get('form'))}"]
     told = list(dict.fromkeys(_DESCRIBERS[str(new.get("form"))](old, new)))
     if not told:
-        others = list(_differences(old, new, ""))
+        others = list(_differences(old, new))
         told = others[:_MAX_SENTENCES]
         if len(others) > _MAX_SENTENCES:
             told.append(f"and {len(others) - _MAX_SENTENCES} more")
@@ -286,26 +287,15 @@ def _of_keys(name: str, old: JsonObject, new: JsonObject) -> Iterator[str]:
             yield f"{name} {key} {'added' if was is None else 'gone' if now is None else 'changed'}"
 
 
-def _differences(old: Json, new: Json, path: str) -> Iterator[str]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in dict.fromkeys((*old, *new)):
-            below = f"{path}.{name}" if path else name
-            if name not in old:
-                yield f"{below} added: {short_value(new[name])}"
-            elif name not in new:
-                yield f"{below} gone: {short_value(old[name])}"
-            else:
-                yield from _differences(old[name], new[name], below)
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for position, (was, now) in enumerate(zip(old, new, strict=True)):
-            yield from _differences(was, now, f"{path}[{position}]")
-    elif not _is_same_value(old, new):
-        yield f"{path} {short_value(old)} → {short_value(new)}"
-
-
-def _is_same_value(old: Json, new: Json) -> bool:
-    """Whether two values are one: to Python also true and 1 are."""
-    return json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True)
+def _differences(old: Json, new: Json, *above: str) -> Iterator[str]:
+    for change in json_changes(old, new, above, within_lists=True):
+        match change.kind:
+            case "added":
+                yield f"{change.dotted_path} added: {short_value(change.new)}"
+            case "removed":
+                yield f"{change.dotted_path} gone: {short_value(change.old)}"
+            case "changed":
+                yield f"{change.dotted_path} {short_value(change.old)} → {short_value(change.new)}"
 
 
 def _object(form: JsonObject, name: str) -> JsonObject:

@@ -13,6 +13,7 @@ from typing import Final
 
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import plan_hash
+from wavewright.planner.language.json_diff import json_changes
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.estimates import expected_seconds
@@ -153,7 +154,7 @@ def _step_changes(old: Plan, new: Plan) -> Iterator[StepChange]:
     before = {step.id: _step_as_json(step) for step in old.steps}
     for step in new.steps:
         if step.id in before:
-            fields = tuple(_differences(before[step.id], _step_as_json(step), ""))
+            fields = tuple(_field_changes(before[step.id], _step_as_json(step)))
             if fields:
                 yield StepChange(step.id, fields)
 
@@ -171,29 +172,21 @@ def _other_changes(old: Plan, new: Plan) -> Iterator[FieldChange]:
         }
         for plan in (old, new)
     ]
-    yield from _differences(sides[0], sides[1], "")
+    yield from _field_changes(sides[0], sides[1])
 
 
 def _goal_changes(old: Goal, new: Goal) -> Iterator[FieldChange]:
     sides = [goal.model_dump(mode="json", by_alias=True, exclude=_PLAN_FIELDS) for goal in (old, new)]
-    yield from _differences(sides[0], sides[1], "goal")
+    yield from _field_changes(sides[0], sides[1], "goal")
 
 
 _PLAN_FIELDS: Final = {"name", "job", "inputs", "gates", "caps"}
 """What a bound plan has of its goal, and names."""
 
 
-def _differences(old: Json, new: Json, path: str) -> Iterator[FieldChange]:
-    """Yield the smallest differing parts; lists differ as wholes, because their items have no names."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in dict.fromkeys((*old, *new)):
-            below = f"{path}.{name}" if path else name
-            if name in old and name in new:
-                yield from _differences(old[name], new[name], below)
-            else:
-                yield FieldChange(below, old.get(name), new.get(name))
-    elif old != new or type(old) is not type(new):
-        yield FieldChange(path, old, new)
+def _field_changes(old: Json, new: Json, *above: str) -> Iterator[FieldChange]:
+    for change in json_changes(old, new, above):
+        yield FieldChange(change.dotted_path, change.old, change.new)
 
 
 def _step_as_json(step: Step) -> JsonObject:
