@@ -306,7 +306,7 @@ def _file_error(path: Path, error: OSError | ValueError) -> tuple[str, None, str
 
 
 def _similar_files(path: Path) -> str | None:
-    import difflib
+    from wavewright.config.suggestions import similar_names
 
     try:
         if not path.parent.is_dir():
@@ -314,8 +314,8 @@ def _similar_files(path: Path) -> str | None:
         names = sorted(entry.name for entry in path.parent.iterdir())
     except OSError:
         return None
-    near = difflib.get_close_matches(path.name, names, n=3, cutoff=0.6)
-    return f"did you mean {' or '.join(repr(str(path.parent / name)) for name in near)}?" if near else None
+    near = [repr(str(path.parent / name)) for name in similar_names(path.name, names, 3)]
+    return f"did you mean {' or '.join(near)}?" if near else None
 
 
 def _list_folder(path: Path) -> str:

@@ -7,7 +7,6 @@ types, and faults come in the order of the text.
 
 from __future__ import annotations
 
-import difflib
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from wavewright.config.sources import (
     pointer_token,
     type_hint,
 )
+from wavewright.config.suggestions import did_you_mean, similar_names
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -75,8 +75,6 @@ _MAX_DETAILS = 4 * MAX_FAULTS
 _MAX_LABEL_LENGTH = 100
 """Of a node that is called by its own name; what is longer is no name, and is called by its place."""
 
-_SIMILARITY = 0.6
-"""How like two names are, from 0 to 1, where one may be meant by the other."""
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -144,7 +142,7 @@ def _misspelled_fields(findings: Sequence[_Finding]) -> Iterator[tuple[str | int
     for finding in findings if missing else ():
         if finding.fault.kind == "unknown_field":
             absent = missing.get(finding.path[:-1], [])
-            for near in difflib.get_close_matches(str(finding.path[-1]), absent, n=1, cutoff=_SIMILARITY):
+            for near in similar_names(str(finding.path[-1]), absent):
                 yield (*finding.path[:-1], near)
 
 
@@ -278,10 +276,8 @@ def _number(bound: object) -> str:
 
 def suggest_nearest(name: str, known: Sequence[str]) -> str | None:
     """Suggest the nearest of the names that exist, or list them."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=_SIMILARITY)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    return f"there is {', '.join(repr(one) for one in known)}" if known else None
+    others = f"there is {', '.join(map(repr, known))}" if known else None
+    return did_you_mean(name, known) or others
 
 
 # --- names --------------------------------------------------------------------------------------------------

@@ -8,13 +8,13 @@ document, an input or an answer cannot become a part of the prompt's program.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
+from wavewright.config.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from jinja2 import TemplateNotFound
@@ -105,9 +105,8 @@ class Prompts:
 
     def _not_found(self, error: TemplateNotFound, name: str) -> PromptError:
         wanted = str(error.name or name).removesuffix(SUFFIX)
-        near = get_close_matches(wanted, self.names(), n=1)
         folders = ", ".join(str(folder) for folder in self.folders)
-        hint = f"did you mean {near[0]!r}?" if near else f"put {wanted}{SUFFIX} into one of {folders}"
+        hint = did_you_mean(wanted, self.names()) or f"put {wanted}{SUFFIX} into one of {folders}"
         file, line = self._place(error)
         if file is None:
             return PromptError(f"there is no prompt {name!r}", hint=hint)

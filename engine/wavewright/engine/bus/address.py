@@ -6,12 +6,12 @@ reads. The password is in `url` only, and never in what is shown of it.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
+from wavewright.config.suggestions import did_you_mean
 from wavewright.config.value_types import is_loopback
 from wavewright.engine.bus.errors import BusMisconfigured
 
@@ -97,11 +97,10 @@ def _options(parts: SplitResult, shown: str) -> dict[str, str]:
 
 def _check_option(name: str, value: str, shown: str) -> None:
     if name not in OPTIONS:
-        near = difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.5)
         raise BusMisconfigured(
             f"the broker's address has the option {name!r}, which does not exist",
             place=shown,
-            hint=f"did you mean {near[0]!r}?" if near else f"there are {', '.join(OPTIONS)}",
+            hint=did_you_mean(name, OPTIONS) or f"there are {', '.join(OPTIONS)}",
         )
     if name in FILE_OPTIONS and not Path(value).is_file():
         raise BusMisconfigured(f"{name} names {value!r}, and there is no such file", place=shown)

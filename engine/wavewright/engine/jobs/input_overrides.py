@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from wavewright.config.documents import DocumentError, DocumentFault, Source
 from wavewright.config.sources import Span
-from wavewright.planner.diagnostics.suggestions import did_you_mean
+from wavewright.config.suggestions import did_you_mean
 from wavewright.planner.types import Json, JsonObject
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+from wavewright.config.suggestions import did_you_mean
 from wavewright.planner.cel.embedded import split_references
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
@@ -27,7 +28,6 @@ from wavewright.planner.diagnostics.diagnostic import (
 )
 from wavewright.planner.diagnostics.suggestions import (
     describe_parameter,
-    did_you_mean,
     list_fields,
     list_names,
     suggest_name,

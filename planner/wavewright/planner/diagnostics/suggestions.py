@@ -5,29 +5,12 @@ A *suggestion* is shown and never acted on: no name is ever corrected on the aut
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping
 
+from wavewright.config.suggestions import did_you_mean
 from wavewright.planner.types import Json, JsonSchema
 
-_MAX_NAMES_FULLY_COMPARED = 300
-"""Above so many names only the cheap comparison is made, so that a bad plan costs linear time."""
-
 _MAX_SHOWN = 8
-
-
-def did_you_mean(name: str, known: Collection[str]) -> str | None:
-    """Return `did you mean 'x'?` where a known name is near, else nothing."""
-    folded = name.casefold()
-    same = (
-        next((other for other in known if other.casefold() == folded), None)
-        if len(known) <= _MAX_NAMES_FULLY_COMPARED
-        else None
-    )
-    if same is None and len(known) <= _MAX_NAMES_FULLY_COMPARED:
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-        same = near[0] if near else None
-    return None if same is None or same == name else f"did you mean {same!r}?"
 
 
 def suggest_name(name: str, known: Collection[str], *, what: str) -> str | None:

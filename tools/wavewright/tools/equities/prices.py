@@ -13,13 +13,13 @@ the series' warnings.
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+from wavewright.config.suggestions import did_you_mean
 from wavewright.tools.equities.documents import Point
 from wavewright.tools.functions.tool import ToolError
 
@@ -119,13 +119,9 @@ def checked_code(code: str) -> str:
 def unknown_code(code: str, known: Iterable[str], place: str) -> ToolError:
     """Return the error for a code that a source does not have, with the nearest that it has."""
     names = sorted(known)
-    near = difflib.get_close_matches(code, names, n=3, cutoff=0.5)
-    if near:
-        hint = "did you mean " + " or ".join(repr(name) for name in near) + "?"
-    else:
-        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-        hint = f"name one that it has: {', '.join(names[:10])}{more}" if names else "it has no codes at all"
-    return ToolError(f"{place} has no prices for {code!r}", hint=hint)
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    listed = f"name one that it has: {', '.join(names[:10])}{more}" if names else "it has no codes at all"
+    return ToolError(f"{place} has no prices for {code!r}", hint=did_you_mean(code, names, 3) or listed)
 
 
 _COLUMN_NAMES: dict[str, tuple[str, ...]] = {

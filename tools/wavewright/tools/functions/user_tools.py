@@ -7,7 +7,6 @@ shadows nothing, neither here nor in a library.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -24,6 +23,7 @@ from typing import Annotated, Any, cast
 from pydantic import BeforeValidator, Field, ValidationError
 
 from wavewright.config.model_validation import model_faults
+from wavewright.config.suggestions import did_you_mean
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.plan import DocumentModel, Retry
 from wavewright.planner.types import Effect, Json
@@ -219,10 +219,9 @@ def _tools_of(module: ModuleType, entry: UserModule) -> list[Tool]:
     for name, options in entry.functions.items():
         function = public.get(name, getattr(module, name, None))
         if function is None or not callable(function):
-            near = difflib.get_close_matches(name, public, n=1)
             raise ToolDefinitionError(
                 f"{module.__file__} has no function {name!r}",
-                hint=f"did you mean {near[0]!r}?" if near else f"it has {', '.join(public) or 'none'}",
+                hint=did_you_mean(name, public) or f"it has {', '.join(public) or 'none'}",
             )
         given: dict[str, Any] = {"name": name, **options.model_dump(exclude_unset=True, exclude={"retry"})}
         if options.retry is not None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -27,6 +26,7 @@ from wavewright.config.documents import Document, DocumentError
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.model_validation import read_as_model
 from wavewright.config.settings import read_settings
+from wavewright.config.suggestions import did_you_mean
 from wavewright.engine.project.prompt_checks import find_prompt_defect
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
@@ -157,9 +157,8 @@ def prompt_findings(settings: Settings) -> Iterator[DoctorFinding]:
         yield DoctorFinding("prompts", "ok", f"{', '.join(replacing)} of this project's own")
     for name in sound:
         if name not in used:
-            near = get_close_matches(name, shipped, n=1)
-            mend = f"did you mean {near[0]!r}?" if near else "workers and other templates may still use it"
-            yield DoctorFinding("prompts", "note", f"{own.file_of(name)} replaces no shipped prompt", mend)
+            hint = did_you_mean(name, shipped) or "workers and other templates may still use it"
+            yield DoctorFinding("prompts", "note", f"{own.file_of(name)} replaces no shipped prompt", hint)
 
 
 def ladder_findings(settings: Settings) -> Iterator[DoctorFinding]:
