@@ -26,7 +26,7 @@ RUN = RunId("20261122-060000-abc123")
 async def test_calls_under_way_come_to_their_end_and_no_other_begins(
     schedule: Literal["waves", "dataflow"],
 ) -> None:
-    stopper, brake, journal = CancellationToken(), DrainSignal(), MemoryJournal()
+    stopper, drain_signal, journal = CancellationToken(), DrainSignal(), MemoryJournal()
     gate, begun = anyio.Event(), anyio.Event()
     stopped_at_once = list[bool]()
 
@@ -42,8 +42,8 @@ async def test_calls_under_way_come_to_their_end_and_no_other_begins(
     await journal.open_run(RUN)
 
     async def run() -> None:
-        with stopper.scope(brake):
-            await bench.run(plan, journal=journal, brake=brake, schedule=schedule)
+        with stopper.scope(drain_signal):
+            await bench.run(plan, journal=journal, drain_signal=drain_signal, schedule=schedule)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
@@ -64,7 +64,7 @@ async def test_calls_under_way_come_to_their_end_and_no_other_begins(
 async def test_a_stop_in_the_very_turn_in_which_a_step_ends_interrupts_the_run_and_nothing_else(
     schedule: Literal["waves", "dataflow"], *, is_at_once: bool
 ) -> None:
-    stopper, brake, journal = CancellationToken(), DrainSignal(), MemoryJournal()
+    stopper, drain_signal, journal = CancellationToken(), DrainSignal(), MemoryJournal()
 
     async def work(call: ToolCall) -> Json:
         await anyio.wait_all_tasks_blocked()
@@ -79,9 +79,13 @@ async def test_a_stop_in_the_very_turn_in_which_a_step_ends_interrupts_the_run_a
 
     late = [{"id": name, "depends_on": ["slow"]} for name in ("one", "other") if is_at_once]
     await journal.open_run(RUN_OF_BENCH)
-    with stopper.scope(brake) as scope:
+    with stopper.scope(drain_signal) as scope:
         plan = plan_of({"id": "quick"}, {"id": "slow"}, *late)
-        await ExecutionHarness().add(work).run(plan, journal=journal, schedule=schedule, brake=brake)
+        await (
+            ExecutionHarness()
+            .add(work)
+            .run(plan, journal=journal, schedule=schedule, drain_signal=drain_signal)
+        )
 
     state = fold(await journal.load(RUN_OF_BENCH))
     ended = statuses(state)
@@ -91,7 +95,7 @@ async def test_a_stop_in_the_very_turn_in_which_a_step_ends_interrupts_the_run_a
 
 
 async def test_whoever_waits_for_another_attempt_is_not_waited_for() -> None:
-    stopper, brake = CancellationToken(), DrainSignal()
+    stopper, drain_signal = CancellationToken(), DrainSignal()
     failed = anyio.Event()
 
     def work(call: ToolCall) -> Json:
@@ -102,8 +106,8 @@ async def test_whoever_waits_for_another_attempt_is_not_waited_for() -> None:
     plan = plan_of({"id": "again", "retry": {"attempts": 5, "wait_initial": 600, "wait_max": 600}})
 
     async def run() -> None:
-        with stopper.scope(brake):
-            await bench.run(plan, brake=brake)
+        with stopper.scope(drain_signal):
+            await bench.run(plan, drain_signal=drain_signal)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
@@ -115,7 +119,7 @@ async def test_whoever_waits_for_another_attempt_is_not_waited_for() -> None:
     assert bench.called == ["again"]
 
 
-async def test_what_has_no_brake_is_under_way_until_it_is_left() -> None:
+async def test_what_has_no_drain_signal_is_under_way_until_it_is_left() -> None:
     stopper = CancellationToken()
     with stopper.scope() as scope:
         stopper.drain()

@@ -70,9 +70,9 @@ class ExecutePlan:
     async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Execute what is left of the plan; a stop from outside leaves a run that can be resumed."""
         begun = time.monotonic()
-        brake = DrainSignal()
-        with self.ports.cancellation.scope(brake) as scope:
-            state = await self._execute(context, brake)
+        drain_signal = DrainSignal()
+        with self.ports.cancellation.scope(drain_signal) as scope:
+            state = await self._execute(context, drain_signal)
             executed = context.executed_seconds + time.monotonic() - begun
             context = replace(context, state=state, executed_seconds=executed)
         if scope.cancelled_caught or self.ports.cancellation.is_cancelled:
@@ -80,16 +80,16 @@ class ExecutePlan:
             return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
         return proceed(context)
 
-    async def _execute(self, context: RunContext, brake: DrainSignal) -> RunState:
+    async def _execute(self, context: RunContext, drain_signal: DrainSignal) -> RunState:
         if not self._has_judges(context):
-            return await self._execute_with(None, context, brake)
+            return await self._execute_with(None, context, drain_signal)
         # What judges cost is known here, not to the executor: a gate is none of its tools.
         async with open_recorder(self.ports, context.run) as recorder:
-            state = await self._execute_with(self._judge(context, recorder), context, brake)
+            state = await self._execute_with(self._judge(context, recorder), context, drain_signal)
         return fold(recorder.journaled, state)
 
     async def _execute_with(
-        self, judge: GateJudge | None, context: RunContext, brake: DrainSignal
+        self, judge: GateJudge | None, context: RunContext, drain_signal: DrainSignal
     ) -> RunState:
         goal, plan, started = context.goal, context.plan, context.state.started
         assert goal is not None
@@ -109,7 +109,7 @@ class ExecutePlan:
             prior=context.state,
             donor=self._donor(context, plan),
             on_event=self.ports.on_event,
-            brake=brake,
+            drain_signal=drain_signal,
             announces=self.ports.announces_calls,
             redactor=known_secrets_redactor(self.ports.settings),
         )

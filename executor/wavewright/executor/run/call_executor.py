@@ -2,7 +2,7 @@
 
 Whatever makes a call unnecessary is looked for first: that it was finished in an earlier part of the run, that an
 equal call of a reading tool serves it, that it is a write of which nobody knows whether it took effect. What is
-left is called, attempt by attempt, and its ending recorded.
+left is attempted by the scheduler's workers. Each operation returns what it came to as a `CallOutcome`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,14 @@ from wavewright.executor.run.failures import AttemptFailure, may_retry, seconds_
 from wavewright.executor.run.ports import Clock, GateRecords
 from wavewright.executor.run.program import CompiledStep
 from wavewright.executor.run.recording import WHOLE_OUTPUT, EventRecorder, WithheldCheck
-from wavewright.executor.run.reuse import FinishedCall, ReuseIndex, ReuseSource
-from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall, SchedulerPort, item_call
+from wavewright.executor.run.reuse import FinishedCall, ReuseIndex, ReuseSource, recorded_ending
+from wavewright.executor.run.scheduled_calls import (
+    CallOutcome,
+    FanOut,
+    PendingGates,
+    ScheduledCall,
+    item_call,
+)
 from wavewright.executor.run.step_runner import (
     SkippedStep,
     StepRunner,
@@ -42,56 +48,75 @@ _WITHHELD = StepError(
 )
 
 
-def _is_repeatable(compiled: CompiledStep) -> bool:
-    return compiled.tool.only_reads or compiled.tool.signature.idempotent
+_UNCLEAR = StepError(
+    "interrupted",
+    "the call was started before the run was interrupted and may have taken effect",
+    attempts=0,
+    hint="look whether it did; a tool that is safe to repeat says so with idempotent=True",
+)
 
 
 class CallExecutor:
-    """Performs the calls of one execution."""
+    """Decides what becomes of the calls of one execution."""
 
-    def __init__(  # noqa: PLR0913 - the parts of an execution that a call needs
+    def __init__(
         self,
-        stage: SchedulerPort,
         runner: StepRunner,
-        ledger: EventRecorder,
+        recorder: EventRecorder,
         journal: Journal | None,
         *,
-        lacks: WithheldCheck,
+        is_withheld: WithheldCheck,
         prior: RunState,
         retry_failed: bool,
         announces: bool,
         donor: ReuseSource | None,
         clock: Clock,
     ) -> None:
-        self._stage = stage
         self._runner = runner
-        self._ledger = ledger
+        self._recorder = recorder
         self._journal = journal
-        self._is_withheld = lacks
+        self._is_withheld = is_withheld
         self._prior = prior
         self._retry_failed = retry_failed
         self._announces = announces
         self._reuse_source = donor
         self._clock = clock
         self._reuse = ReuseIndex(prior)
+        self._outcome = CallOutcome()
+        """Of the operation under way; every operation returns it without waiting in between."""
 
-    async def execute(self, call: ScheduledCall) -> None:
-        """Bring a call as far as it goes now: to its ending, or to the wait before its next attempt."""
+    async def prepare(self, call: ScheduledCall) -> CompiledStep | CallOutcome:
+        """Return the compiled step where the call is to be attempted, or else what it came to without that."""
         compiled = call.compiled or self._begin(call)
         if compiled is None or not (call.is_prepared or await self._prepare(call, compiled)):
-            return
-        await self._ledger.check_lease()
+            return self._take_outcome()
+        await self._recorder.check_lease()
         call.attempt += 1
-        outcome = await self._runner.attempt(call, compiled)
-        if isinstance(outcome, AttemptFailure):
-            self._after_failure(call, compiled, outcome)
+        return compiled
+
+    def conclude(
+        self, call: ScheduledCall, compiled: CompiledStep, output: Json | AttemptFailure
+    ) -> CallOutcome:
+        """Return what an attempt came to: the call's ending, or when to attempt it again."""
+        if isinstance(output, AttemptFailure):
+            self._after_failure(call, compiled, output)
         else:
-            self._succeed(call, compiled, outcome)
+            self._succeed(call, compiled, output)
+        return self._take_outcome()
+
+    async def await_gates(self, pending: PendingGates) -> StepFinished:
+        """Wait for the gates of a step; return how it ended."""
+        records = await self._runner.await_gates(pending.ending.step, pending.gates)
+        seconds = self._clock.monotonic() - pending.clock_start
+        return replace(pending.ending, at=self._clock.wall(), gates=records, seconds=seconds)
+
+    def _take_outcome(self) -> CallOutcome:
+        outcome, self._outcome = self._outcome, CallOutcome()
+        return outcome
 
     def _begin(self, call: ScheduledCall) -> CompiledStep | None:
         """Start on a step; return it compiled where it is one call that can go on."""
         call.started, call.clock_start = self._clock.wall(), self._clock.monotonic()
-        call.visible = self._stage.visible(call.step.id)
         begun = self._runner.begin(call)
         if isinstance(begun, CompiledStep):
             call.compiled = begun
@@ -99,7 +124,7 @@ class CallExecutor:
         if isinstance(begun, FanOut):
             self._begin_fan_out(begun)
         elif isinstance(begun, SkippedStep):
-            self._stage.finish_step(
+            self._outcome.endings.append(
                 StepFinished(at=self._clock.wall(), step=call.step.id, status="skipped", reason=begun.reason)
             )
         else:
@@ -129,31 +154,25 @@ class CallExecutor:
         else:
             call.is_prepared = self._may_change(call, compiled, key)
         if call.is_prepared and (self._announces or compiled.tool.signature.writes):
-            self._ledger.record(StepStarted(self._clock.wall(), call.step.id, key))
-            self._stage.commit_now()
-            await self._ledger.committed()
+            self._recorder.record(StepStarted(self._clock.wall(), call.step.id, key))
+            self._recorder.commit_now()
+            await self._recorder.committed()
         return call.is_prepared
 
     def _is_replayed(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
         """Whether this very call ended in an earlier part of the run; then its ending stands."""
-        record = self._prior_ending(call)
+        record = recorded_ending(self._prior, call)
         if record is None or record.key != key or not self._is_still_valid(record):
             return False
-        if self._is_withheld(record, call.fan_out is not None) and _is_repeatable(compiled):
+        if self._is_withheld(record, call.fan_out is not None) and compiled.tool.is_repeatable:
             return False
         if self._is_withheld(record, False):
             self._fail(call, _WITHHELD)
         elif isinstance(record, StepFinished):
-            self._stage.replay_step(record)
+            self._outcome.replayed = record
         elif call.fan_out is not None:
             self._finish_item(call.fan_out, record)
         return True
-
-    def _prior_ending(self, call: ScheduledCall) -> FinishedCall | None:
-        if call.fan_out is None:
-            return self._prior.steps.get(call.step.id)
-        items = self._prior.items.get(call.step.id)
-        return items.get(call.index) if items else None
 
     def is_finished_earlier(self, step_id: StepId) -> bool:
         """Whether a step ended in an earlier part of the run in a way that stands, if its call is still the same."""
@@ -175,7 +194,7 @@ class CallExecutor:
         ending = self._reuse_source.find(call, key) if self._reuse_source is not None else None
         if ending is None or isinstance(checked_output(ending.output, compiled.tool), AttemptFailure):
             return False
-        if self._is_withheld(ending, True) and _is_repeatable(compiled):
+        if self._is_withheld(ending, True) and compiled.tool.is_repeatable:
             return False
         if self._is_withheld(ending, False):
             self._fail(call, _WITHHELD)
@@ -186,8 +205,7 @@ class CallExecutor:
             call, ending.output, f"taken over from run {self._reuse_source.state.run!r}"
         )
         if compiled.tool.only_reads and not ending.withheld:
-            for follower in self._reuse.succeed(key, taken):
-                self._reuse_output(follower, ending.output, f"an equal call was made by {call.step.id!r}")
+            self._serve_followers(key, taken)
         return True
 
     def _is_deduplicated(self, call: ScheduledCall, key: StepKey) -> bool:
@@ -208,23 +226,14 @@ class CallExecutor:
         if isinstance(checked_output(stored.output, compiled.tool), AttemptFailure):
             return False
         reason = f"run {stored.run!r} made the same call"
-        for follower in self._reuse.succeed(key, self._reuse_output(call, stored.output, reason)):
-            self._reuse_output(follower, stored.output, reason)
+        self._serve_followers(key, self._reuse_output(call, stored.output, reason), reason)
         return True
 
     def _may_change(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
         """Whether a call that may change something can be made; one that may have been made already is refused."""
         tool = compiled.tool.signature
         if tool.writes and not tool.idempotent and (call.step.id, key) in self._prior.begun:
-            self._fail(
-                call,
-                StepError(
-                    "interrupted",
-                    "the call was started before the run was interrupted and may have taken effect",
-                    attempts=0,
-                    hint="look whether it did; a tool that is safe to repeat says so with idempotent=True",
-                ),
-            )
+            self._fail(call, _UNCLEAR)
             return False
         return True
 
@@ -233,7 +242,8 @@ class CallExecutor:
     def _after_failure(self, call: ScheduledCall, compiled: CompiledStep, failure: AttemptFailure) -> None:
         if may_retry(failure, compiled.retry, call.attempt):
             jitter = self._clock.jitter(compiled.retry.wait_jitter)
-            self._stage.push(call, seconds_before_retry(call.attempt, compiled.retry, jitter, failure))
+            seconds = seconds_before_retry(call.attempt, compiled.retry, jitter, failure)
+            self._outcome.calls.append((call, seconds))
         else:
             self._fail(call, failure.as_error(call.attempt))
 
@@ -244,23 +254,24 @@ class CallExecutor:
             self._finish_item(call.fan_out, self._item(call, "failed", None, error=error))
         if call.key is not None:
             for follower in self._reuse.fail(call.key):
-                self._stage.push(follower)
+                self._outcome.calls.append((follower, 0.0))
 
     def _succeed(self, call: ScheduledCall, compiled: CompiledStep, output: Json) -> None:
         ending = self._finish_call(call, "empty" if is_empty(output) else "ok", output)
         if compiled.tool.only_reads and call.key is not None:
-            for follower in self._reuse.succeed(call.key, ending):
-                self._reuse_output(follower, output, f"an equal call was made by {call.step.id!r}")
+            self._serve_followers(call.key, ending)
+
+    def _serve_followers(self, key: StepKey, ending: FinishedCall, reason: str | None = None) -> None:
+        for follower in self._reuse.succeed(key, ending):
+            self._reuse_output(
+                follower, ending.output, reason or f"an equal call was made by {ending.step!r}"
+            )
 
     def _reuse_output(self, call: ScheduledCall, output: Json, reason: str) -> FinishedCall:
         return self._finish_call(call, "reused", output, reason)
 
     def _finish_call(
-        self,
-        call: ScheduledCall,
-        status: Literal["ok", "empty", "reused"],
-        output: Json,
-        reason: str | None = None,
+        self, call: ScheduledCall, status: ItemStatus, output: Json, reason: str | None = None
     ) -> FinishedCall:
         if call.fan_out is None:
             return self._finish_step(call, status, output, reason=reason)
@@ -300,20 +311,9 @@ class CallExecutor:
     ) -> None:
         """End a step, now or when its gates have answered."""
         if isinstance(gates, tuple):
-            self._stage.finish_step(ending)
-            return
-
-        async def end_when_judged() -> None:
-            records = await self._runner.await_gates(ending.step, gates)
-            judged = replace(
-                ending,
-                at=self._clock.wall(),
-                gates=records,
-                seconds=self._clock.monotonic() - call.clock_start,
-            )
-            self._stage.finish_step(judged)
-
-        self._stage.start_background(end_when_judged)
+            self._outcome.endings.append(ending)
+        else:
+            self._outcome.pending_gates.append(PendingGates(ending, gates, call.clock_start))
 
     # -- the calls of a `for_each` step
 
@@ -328,19 +328,16 @@ class CallExecutor:
     def _is_fan_out_replayed(self, fan: FanOut) -> bool:
         """Whether the whole step ended before, with the same calls; then its ending stands."""
         record = self._prior.steps.get(fan.step_id)
-        if (
-            record is None
-            or record.key is None
-            or not self._is_still_valid(record)
-            or self._is_withheld(record, False)
-        ):
+        if record is None or record.key is None or not self._is_still_valid(record):
+            return False
+        if self._is_withheld(record, False):
             return False
         calls = [item_call(fan, index) for index in range(len(fan.items))]
         if any(self._runner.prepare(call, fan.compiled) is not None for call in calls):
             return False
         if fan_out_key([call.key for call in calls]) != record.key:
             return False
-        self._stage.replay_step(record)
+        self._outcome.replayed = record
         return True
 
     def _push_items(self, fan: FanOut) -> None:
@@ -351,7 +348,7 @@ class CallExecutor:
             call = item_call(fan, fan.next_index)
             call.started, call.clock_start = self._clock.wall(), self._clock.monotonic()
             fan.next_index += 1
-            self._stage.push(call)
+            self._outcome.calls.append((call, 0.0))
 
     def _item(
         self, call: ScheduledCall, status: ItemStatus, output: Json, *, error: StepError | None = None
@@ -368,7 +365,7 @@ class CallExecutor:
             attempts=call.attempt,
             withheld=call.withheld,
         )
-        self._ledger.record(item)
+        self._outcome.endings.append(item)
         return item
 
     def _finish_item(self, fan: FanOut, item: ItemFinished) -> None:

@@ -5,10 +5,10 @@ tool raises, of whichever class, is a failure of its step.
 
 Deadlines of many calls, kept with one timer.
 
-A *watch* stands over one call and cancels it when its time is up. Entering a cancel scope with a timeout for every
-call would cost as much as all the rest of a step; here the timer is only touched when a call's deadline is earlier
-than all the others. A call that swallows its cancellation is cancelled again every second, and abandoned after
-`GRACE_SECONDS`: its coroutine is closed and not resumed, so whoever awaits it goes on without it.
+A `TimedCall` is cancelled when its time is up. Entering a cancel scope with a timeout for every call would cost as
+much as all the rest of a step; here the timer is only touched when a call's deadline is earlier than all the others.
+A call that swallows its cancellation is cancelled again every second, and abandoned after `GRACE_SECONDS`: its
+coroutine is closed and not resumed, so whoever awaits it goes on without it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import signal
 import threading
 import traceback
 import types
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Generator
 from contextlib import suppress
 from functools import partial
 from types import CodeType
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Self, TypeVar, cast
 
 import anyio
 
@@ -97,75 +97,118 @@ class CallCancelledItself(WavewrightError):
     """The call raised a cancellation that nobody had asked for."""
 
 
-class _TimedCall:
-    __slots__ = ("cancellations", "cancelled_at", "clock", "deadline", "task", "was_abandoned")
+class TimedCall:
+    """A call under a deadline; the `with` block around it translates its cancellations.
 
-    def __init__(self, task: asyncio.Task[object], deadline: float, clock: Clock) -> None:
-        self.task = task
-        self.deadline = deadline
-        self.clock = clock
-        self.cancellations = 0
-        self.cancelled_at = math.inf
-        self.was_abandoned = False
+    Leaving the block raises:
+        DeadlineExceeded: its time was up.
+        CallCancelledItself: it raised `CancelledError` by itself.
+    """
 
-    def has_swallowed(self) -> bool:
-        """Whether the call is to be abandoned; asked each time when it is cancelled."""
-        now = self.clock.monotonic()
-        self.cancelled_at = min(self.cancelled_at, now)
-        self.was_abandoned = now - self.cancelled_at >= GRACE_SECONDS
-        return self.was_abandoned
+    __slots__ = (
+        "_active",
+        "_cancelled_at",
+        "_clock",
+        "_step",
+        "_task",
+        "_was_abandoned",
+        "cancellations",
+        "deadline",
+    )
 
-
-class Deadlines:
-    """Watches over the calls of one run."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._timed_calls: set[_TimedCall] = set()
-        self._timer: Timer | None = None
-        self._earliest = math.inf
-
-    async def limit(self, call: Awaitable[T], seconds: float, *, of: str = "") -> T:
-        """Await a call, at most for `seconds`; once it is cancelled, at most for `GRACE_SECONDS` more.
-
-        Args:
-            call: The call.
-            seconds: Its deadline, from now.
-            of: What the log names where the call has to be abandoned: the step that it is of.
-
-        Raises:
-            DeadlinePassed: its time was up.
-            CallCancelledItself: it raised `CancelledError` by itself.
-        """
+    def __init__(self, active: set[TimedCall], clock: Clock, seconds: float, step: str) -> None:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a call needs a running task")
-        watch = _TimedCall(task, self._clock.monotonic() + seconds, self._clock)
-        self._timed_calls.add(watch)
-        if watch.deadline < self._earliest:
-            self._arm(watch.deadline)
-        try:
-            result = await _drive(call, watch.has_swallowed)
-        except asyncio.CancelledError:
-            if not watch.cancellations:
-                if _is_cancellation_requested(task):
+        self._active = active
+        self._clock = clock
+        self._task = task
+        self._step = step
+        self.deadline = clock.monotonic() + seconds
+        self.cancellations = 0
+        self._cancelled_at = math.inf
+        self._was_abandoned = False
+
+    def __enter__(self) -> Self:
+        self._active.add(self)
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        self._active.discard(self)
+        if self._was_abandoned:
+            _LOG.warning(
+                "the call of step %r swallowed its cancellation and was abandoned after %g s",
+                self._step,
+                GRACE_SECONDS,
+            )
+        # The deadline's own cancellations are settled here; an outer cancellation counts for itself and comes again.
+        for _ in range(self.cancellations):
+            self._task.uncancel()
+        is_cancelled = isinstance(error, asyncio.CancelledError)
+        if self.cancellations and (error is None or is_cancelled):
+            raise DeadlineExceeded(was_abandoned=self._was_abandoned) from None
+        if is_cancelled and not self.cancellations and not _is_cancellation_requested(self._task):
+            raise CallCancelledItself from None
+
+    @types.coroutine
+    def drive(self, call: Awaitable[T]) -> Generator[Any, None, T]:
+        """Await the call; close it where it still goes on `GRACE_SECONDS` after its first cancellation."""
+        steps = call.__await__()
+        thrown: BaseException | None = None
+        while True:
+            try:
+                awaited = next(steps) if thrown is None else steps.throw(thrown)
+            except StopIteration as ended:
+                result: T = ended.value
+                return result
+            thrown = None
+            try:
+                yield awaited
+            except asyncio.CancelledError as cancellation:
+                if self._has_swallowed():
+                    _close(steps)
                     raise
-                raise CallCancelledItself from None
-            raise DeadlineExceeded(was_abandoned=watch.was_abandoned) from None
-        finally:
-            self._timed_calls.discard(watch)
-            if watch.was_abandoned:
-                _LOG.warning(
-                    "the call of step %r swallowed its cancellation and was abandoned after %g s",
-                    of,
-                    GRACE_SECONDS,
-                )
-            # What the watch asked for is settled here; an outer cancellation counts for itself and comes again.
-            for _ in range(watch.cancellations):
-                task.uncancel()
-        if watch.cancellations:
-            raise DeadlineExceeded
-        return result
+                thrown = cancellation
+            except GeneratorExit:
+                steps.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - whatever is thrown is for the call
+                thrown = error
+
+    def cancel(self, next_deadline: float) -> None:
+        """Cancel the call, and again at the next deadline."""
+        self.cancellations += 1
+        self.deadline = next_deadline
+        self._task.cancel()
+
+    def _has_swallowed(self) -> bool:
+        """Whether the call is to be abandoned; asked each time it is cancelled."""
+        now = self._clock.monotonic()
+        self._cancelled_at = min(self._cancelled_at, now)
+        self._was_abandoned = now - self._cancelled_at >= GRACE_SECONDS
+        return self._was_abandoned
+
+
+class Deadlines:
+    """The deadlines of the calls of one run."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._active: set[TimedCall] = set()
+        self._timer: Timer | None = None
+        self._earliest = math.inf
+
+    def limit(self, seconds: float, *, of: str = "") -> TimedCall:
+        """Return the deadline of one call, to be driven by the current task inside a `with` block.
+
+        Args:
+            seconds: Time for the call, from now; once it is cancelled it has `GRACE_SECONDS` more to end.
+            of: The step, as the log names it where the call has to be abandoned.
+        """
+        timed = TimedCall(self._active, self._clock, seconds, of)
+        if timed.deadline < self._earliest:
+            self._arm(timed.deadline)
+        return timed
 
     def close(self) -> None:
         """Stop the timer."""
@@ -181,41 +224,13 @@ class Deadlines:
 
     def _on_timer(self) -> None:
         now = self._clock.monotonic()
-        for watch in self._timed_calls:
-            if watch.deadline <= now:
-                watch.cancellations += 1
-                watch.deadline = now + _RECANCEL_SECONDS
-                watch.task.cancel()
+        for timed in self._active:
+            if timed.deadline <= now:
+                timed.cancel(now + _RECANCEL_SECONDS)
         self._timer, self._earliest = None, math.inf
-        # Finished calls are not taken off the timer, so it may ring for nothing; the next one is found here.
-        if self._timed_calls:
-            self._arm(min(watch.deadline for watch in self._timed_calls))
-
-
-@types.coroutine
-def _drive(call: Awaitable[T], is_abandoned: Callable[[], bool]) -> Generator[Any, None, T]:
-    """Await a call step by step; one that goes on after a cancellation is closed where `is_abandoned` says so."""
-    steps = call.__await__()
-    thrown: BaseException | None = None
-    while True:
-        try:
-            awaited = next(steps) if thrown is None else steps.throw(thrown)
-        except StopIteration as ended:
-            result: T = ended.value
-            return result
-        thrown = None
-        try:
-            yield awaited
-        except asyncio.CancelledError as cancellation:
-            if is_abandoned():
-                _close(steps)
-                raise
-            thrown = cancellation
-        except GeneratorExit:
-            steps.close()
-            raise
-        except BaseException as error:  # noqa: BLE001 - whatever is thrown is for the call
-            thrown = error
+        # Finished calls are not taken off the timer, so it may fire for nothing; the next one is found here.
+        if self._active:
+            self._arm(min(timed.deadline for timed in self._active))
 
 
 def _close(steps: Generator[Any, Any, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Execute a bound plan: the door of the executor.
+"""Execute a bound plan: the entry point of the executor.
 
 `execute` returns the state of the run after every step has ended. Cancelled from outside, it first journals what
 was finished and marks the run *interrupted*; `resume` is `execute` again with the state that the journal gives.
@@ -7,7 +7,8 @@ was finished and marks the run *interrupted*; `resume` is `execute` again with t
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from typing import cast
 
 import anyio
@@ -15,6 +16,7 @@ import anyio
 from wavewright.config.redaction import Redactor
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, GateRecord, RunFinished, RunStarted
+from wavewright.executor.run.call_executor import CallExecutor
 from wavewright.executor.run.emissions import Emissions, capture_suspended, capturing
 from wavewright.executor.run.failures import environment_redactor
 from wavewright.executor.run.ports import Clock, DrainSignal, GateView, LoopClock, Verify
@@ -55,7 +57,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     donor: ReuseSource | None = None,
     on_event: Callable[[Event], None] | None = None,
     clock: Clock | None = None,
-    brake: DrainSignal | None = None,
+    drain_signal: DrainSignal | None = None,
     redactor: Redactor | None = None,
 ) -> RunState:
     """Run every step of a bound plan that can be run, and return the state of the run after it.
@@ -77,7 +79,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         donor: Another run, whose calls that ended well are not made again where they are still the same.
         on_event: Called with every event once it is journaled.
         clock: Time and chance.
-        brake: Lets whoever stops the run first let it come to rest.
+        drain_signal: Stops the run from starting calls, so that those under way can end before it is cancelled.
         redactor: Takes secrets out of what calls raise, print and log; one that knows those of the environment where
             absent.
 
@@ -89,12 +91,12 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     clock = clock or LoopClock()
     program = CompiledPlan(plan, tools, limits=limits, goal_tools=goal_tools, graph=graph)
     journaled = EventRedactor(program.graph, plan.gates, prior)
-    ledger = EventRecorder(run, journal, prior, on_event, clock, journaled.redact)
+    recorder = EventRecorder(run, journal, prior, on_event, clock, journaled.redact)
 
-    def tell(event: Event) -> None:
+    def emit(event: Event) -> None:
         with capture_suspended():
-            ledger.record(event)
-            scheduler.commit_now()
+            recorder.record(event)
+            recorder.commit_now()
 
     runner = StepRunner(
         program,
@@ -102,56 +104,64 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         job=_budget_job(prior.started),
         now=now,
         verify=verify,
-        emissions=Emissions(tell, clock),
+        emissions=Emissions(emit, clock),
         clock=clock,
         donor=donor,
         redactor=redactor or environment_redactor(),
     )
-    scheduler = Scheduler(
-        program,
+    calls = CallExecutor(
         runner,
-        ledger,
+        recorder,
         journal,
-        lacks=journaled.is_withheld,
-        schedule=schedule,
-        limits=limits,
+        is_withheld=journaled.is_withheld,
         prior=prior,
         retry_failed=retry_failed,
         announces=announces,
         donor=donor,
         clock=clock,
-        brake=brake or DrainSignal(),
+    )
+    scheduler = Scheduler(
+        program,
+        runner,
+        calls,
+        recorder,
+        schedule=schedule,
+        limits=limits,
+        prior=prior,
+        clock=clock,
+        drain_signal=drain_signal or DrainSignal(),
     )
     try:
         with capturing():
-            await _run_to_end(scheduler, ledger, limits.run_timeout, clock)
-    except BaseExceptionGroup as group:
-        raise _root_cause(group) from None
+            async with anyio.create_task_group() as group:
+                if not recorder.is_instant:
+                    group.start_soon(recorder.commit_until_closed)
+                with _ended(scheduler, recorder, clock):
+                    with anyio.move_on_after(limits.run_timeout) as scope:
+                        await scheduler.run()
+                    if scope.cancelled_caught:
+                        reason = f"the run's time limit of {limits.run_timeout:g} s was reached (run_timeout)"
+                        scheduler.cancel_rest(reason)
+    except BaseExceptionGroup as group_error:
+        raise _root_cause(group_error) from None
     finally:
         runner.deadlines.close()
-    return ledger.state
+    return recorder.state
 
 
-async def _run_to_end(
-    scheduler: Scheduler, ledger: EventRecorder, run_timeout: float | None, clock: Clock
-) -> None:
-    async with anyio.create_task_group() as group:
-        if not ledger.is_instant:
-            group.start_soon(ledger.commit_until_closed, scheduler.apply)
-        try:
-            with anyio.move_on_after(run_timeout) as scope:
-                await scheduler.run()
-            if scope.cancelled_caught:
-                scheduler.cancel_rest(f"the run's time limit of {run_timeout:g} s was reached (run_timeout)")
-        except BaseException:
-            # Whatever stops the run, what it has done stays done and the rest can be resumed.
-            reason = "the run was interrupted"
-            scheduler.cancel_rest(reason)
-            ledger.record(RunFinished(clock.wall(), "interrupted", reason))
-            raise
-        finally:
-            scheduler.commit_now()
-            ledger.close()
+@contextmanager
+def _ended(scheduler: Scheduler, recorder: EventRecorder, clock: Clock) -> Generator[None]:
+    """Record the end of an execution: whatever stops it, what it has done stays done and the rest can be resumed."""
+    try:
+        yield
+    except BaseException:
+        reason = "the run was interrupted"
+        scheduler.cancel_rest(reason)
+        recorder.record(RunFinished(clock.wall(), "interrupted", reason))
+        raise
+    finally:
+        recorder.commit_now()
+        recorder.close()
 
 
 def _budget_job(started: RunStarted | None) -> str | None:

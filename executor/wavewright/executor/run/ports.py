@@ -3,16 +3,11 @@
 A *clock* tells the time, counts seconds that never go back, calls back later and draws the random part of a wait.
 Nothing else in the executor reads a clock or draws a number, so a test that brings its own decides both.
 
-A run comes to rest between its calls.
+A `DrainSignal` that was set lets no further call start; those under way end and are recorded. Once none is left the
+run is drained, and cancelling it then interrupts nothing.
 
-A *brake* that is pulled lets no further call begin; those that are under way come to their end and are recorded. When
-none is left the run is at rest, and stopping it then interrupts nothing.
-
-What the executor asks of the rooms above it.
-
-A *port* is a question with an answer of a fixed shape, handed in from outside: the executor never imports whoever
-answers it. `Verify` is asked once a step, right after its output passed the tool's output schema. It answers, always:
-what a gate cannot find out is a record that says so.
+`Verify` asks the gates of a step, once, after its output has passed the tool's output schema. It always answers: a gate
+that cannot be evaluated gives a record that says so.
 """
 
 from __future__ import annotations
@@ -79,10 +74,10 @@ def _ignore() -> None:
 
 
 class DrainSignal:
-    """The brake of one execution."""
+    """Lets one execution end between its calls."""
 
     def __init__(self) -> None:
-        """Begin with a brake that is not pulled."""
+        """Begin without draining."""
         self.is_draining = False
         self._is_busy: Callable[[], bool] = _never_busy
         self._on_drained: Callable[[], None] = _ignore
@@ -93,16 +88,16 @@ class DrainSignal:
         return self.is_draining and not self._is_busy()
 
     def attach(self, is_busy: Callable[[], bool]) -> None:
-        """Ask from now on whether a call is under way; for whoever makes the calls."""
+        """Use this function to find out whether a call is under way; called by the scheduler."""
         self._is_busy = is_busy
 
-    def start_draining(self, on_rest: Callable[[], None]) -> None:
-        """Let nothing begin any more; `on_rest` is called when nothing is under way, perhaps more than once."""
-        self.is_draining, self._on_drained = True, on_rest
+    def start_draining(self, on_drained: Callable[[], None]) -> None:
+        """Let no call start any more; `on_drained` is called when none is under way, perhaps more than once."""
+        self.is_draining, self._on_drained = True, on_drained
         self.notify_if_drained()
 
     def notify_if_drained(self) -> None:
-        """See whether the run is at rest; for whoever makes the calls, when one has ended."""
+        """Call `on_drained` if the run is drained; called by the scheduler when a call has ended."""
         if self.is_drained:
             self._on_drained()
 

@@ -145,7 +145,12 @@ class CompiledTool:
     only_reads: bool
     """Whether two equal calls are one."""
     limit: int | None
-    """Calls at once."""
+    """Most calls at the same time."""
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a call may be made again without changing anything more."""
+        return self.only_reads or self.signature.idempotent
 
 
 @dataclass(slots=True)

@@ -220,14 +220,16 @@ class EventRecorder:
         state: RunState,
         on_event: Listener | None,
         clock: Clock,
-        journaled: Callable[[Event], tuple[Event, Event]],
+        redact: Callable[[Event], tuple[Event, Event]],
     ) -> None:
+        self.on_commit: Callable[[Iterable[Event]], None] = lambda _events: None
+        """Called with what is committed; it may record more."""
         self._state = state
         self._unfolded: list[Event] = []
         self._run = run
         self._journal = journal
         self._on_event = on_event
-        self._journaled = journaled
+        self._redact = redact
         self._pending: list[Event] = []
         self._waiting: list[asyncio.Future[None]] = []
         self._wake: asyncio.Future[None] | None = None
@@ -283,18 +285,18 @@ class EventRecorder:
     def _instant(self) -> tuple[float, float]:
         return self._clock.monotonic(), self._clock.wall()
 
-    def commit_now(self, apply: Callable[[Iterable[Event]], None]) -> None:
-        """Commit what is pending to a journal that never waits, and apply it; applying may record more."""
-        while self._pending:
+    def commit_now(self) -> None:
+        """Commit what is pending, where the journal never waits."""
+        while self._pending and self.is_instant:
             batch, self._pending = self._pending, []
             kept, told = self._redacted(batch)
             if self._journal is not None:
                 # A `MemoryJournal` is done when it returns.
                 self._journal.append(self._run, kept)
             self._apply_committed(batch, told)
-            apply(batch)
+            self.on_commit(batch)
 
-    async def _commit_pending(self, apply: Callable[[Iterable[Event]], None]) -> None:
+    async def _commit_pending(self) -> None:
         while self._pending and self._journal is not None:
             batch, self._pending = self._pending, []
             waiting, self._waiting = self._waiting, []
@@ -306,13 +308,13 @@ class EventRecorder:
             for future in waiting:
                 if not future.done():
                     future.set_result(None)
-            apply(batch)
+            self.on_commit(batch)
 
     def _redacted(self, batch: list[Event]) -> tuple[Sequence[Event], Sequence[Event]]:
         """Return events as they are journaled, and as the listener is told of them."""
         if self._journal is None and self._on_event is None:
             return batch, batch
-        kept, told = zip(*map(self._journaled, batch), strict=True)
+        kept, told = zip(*map(self._redact, batch), strict=True)
         return kept, told
 
     def _apply_committed(self, batch: list[Event], told: Sequence[Event]) -> None:
@@ -323,14 +325,14 @@ class EventRecorder:
             for event in told:
                 self._on_event(event)
 
-    async def commit_until_closed(self, apply: Callable[[Iterable[Event]], None]) -> None:
+    async def commit_until_closed(self) -> None:
         """Commit whatever is recorded, until `close` was called and nothing is left.
 
         Shielded: a run that is cancelled still writes down what it has done.
         """
         with anyio.CancelScope(shield=True):
             while True:
-                await self._commit_pending(apply)
+                await self._commit_pending()
                 if self._closed:
                     return
                 self._wake = asyncio.get_running_loop().create_future()

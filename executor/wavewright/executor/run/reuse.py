@@ -77,6 +77,14 @@ class StepKeyBuilder:
 FinishedCall = StepFinished | ItemFinished
 
 
+def recorded_ending(state: RunState, call: ScheduledCall) -> FinishedCall | None:
+    """Return how a call ended in a run; None where it did not."""
+    if call.fan_out is None:
+        return state.steps.get(call.step.id)
+    items = state.items.get(call.step.id)
+    return items.get(call.index) if items else None
+
+
 @dataclass(frozen=True, slots=True)
 class ReuseSource:
     """The run that a retry takes results over from."""
@@ -91,12 +99,7 @@ class ReuseSource:
         """Return how this very call ended in that run, where it ended well and is still the same."""
         if call.step.id in self.anew:
             return None
-        ending: FinishedCall | None
-        if call.fan_out is None:
-            ending = self.state.steps.get(call.step.id)
-        else:
-            items = self.state.items.get(call.step.id)
-            ending = items.get(call.index) if items else None
+        ending = recorded_ending(self.state, call)
         return ending if ending is not None and ending.key == key and ending.status in SUCCESSES else None
 
 

@@ -1,21 +1,16 @@
 """Calls on their way through the scheduler.
 
-A *call* is one use of a tool: a plain step is one call, a `for_each` step a *fan* of calls, one an item. Both belong
-to the scheduler alone and live only as long as the step runs; what is to last becomes an event.
-
-What a performer asks of the scheduler that it works for.
-
-The *stage* is where calls start and steps end; a performer brings single calls to their ending and knows nothing of
-waves, limits and the journal's batches.
+A *call* is one use of a tool: a plain step is one call, a `for_each` step a *fan-out* of calls, one an item. Both
+live only as long as the step runs; what is to last becomes an event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from wavewright.executor.events.types import ItemFinished, StepFinished
+from wavewright.executor.run.ports import GateRecords
 from wavewright.executor.run.program import CompiledStep
 from wavewright.planner.language.plan import Step
 from wavewright.planner.types import Json, JsonObject, StepId, StepKey
@@ -24,7 +19,7 @@ _EMPTY: JsonObject = {}
 
 
 def _empty() -> JsonObject:
-    """Return the one object that stands for what is not there yet: a call that waits should weigh little."""
+    """Return one shared empty object: a call that waits should take little memory."""
     return _EMPTY
 
 
@@ -94,29 +89,23 @@ def item_call(fan: FanOut, index: int) -> ScheduledCall:
     )
 
 
-class SchedulerPort(Protocol):
-    """What a performer needs of its scheduler."""
+@dataclass(frozen=True, slots=True)
+class PendingGates:
+    """A step that ends once its gates have answered."""
 
-    def visible(self, step_id: StepId) -> JsonObject:
-        """Return the outputs that a step may read."""
-        ...
+    ending: StepFinished
+    gates: Awaitable[GateRecords]
+    clock_start: float
 
-    def push(self, call: ScheduledCall, after: float = 0.0) -> None:
-        """Let a call start, now or after some seconds."""
-        ...
 
-    def finish_step(self, ending: StepFinished) -> None:
-        """Record how a step ended."""
-        ...
+@dataclass(slots=True)
+class CallOutcome:
+    """What executing a call came to, for the scheduler to apply."""
 
-    def start_background(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Let something run beside the calls."""
-        ...
-
-    def replay_step(self, record: StepFinished) -> None:
-        """Take over an ending that is in the journal already."""
-        ...
-
-    def commit_now(self) -> None:
-        """Commit what is pending, where the journal never waits."""
-        ...
+    endings: list[StepFinished | ItemFinished] = field(default_factory=list[StepFinished | ItemFinished])
+    """To be recorded, in this order: also of other calls that the output of this one serves."""
+    pending_gates: list[PendingGates] = field(default_factory=list[PendingGates])
+    calls: list[tuple[ScheduledCall, float]] = field(default_factory=list[tuple["ScheduledCall", float]])
+    """Ready calls, each with the seconds after which it may start."""
+    replayed: StepFinished | None = None
+    """How the step ended in an earlier part of the run; it is in the journal already."""

@@ -163,7 +163,8 @@ class StepRunner:
         capture = OutputCapture()
         token = CURRENT_CAPTURE.set(capture)
         try:
-            output = await self.deadlines.limit(tool.call(request), compiled.timeout, of=call.step.id)
+            with self.deadlines.limit(compiled.timeout, of=call.step.id) as timed:
+                output = await timed.drive(tool.call(request))
         except DeadlineExceeded as passed:
             failure = timeout_failure(compiled.timeout, was_abandoned=passed.was_abandoned)
         except CallCancelledItself:
@@ -195,7 +196,8 @@ class StepRunner:
     async def await_gates(self, step_id: StepId, asked: Awaitable[GateRecords]) -> GateRecords:
         """Wait for what a step's gates say; whatever goes wrong there makes them red."""
         try:
-            return await self.deadlines.limit(asked, _JUDGE_SECONDS)
+            with self.deadlines.limit(_JUDGE_SECONDS) as timed:
+                return await timed.drive(asked)
         except CallCancelledItself:
             return self._not_evaluated(step_id, "it was cancelled")
         except Exception as error:  # noqa: BLE001 - the port's other side: a gate that was not asked is red

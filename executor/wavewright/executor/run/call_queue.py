@@ -1,0 +1,103 @@
+"""Ready calls, the most urgent first, under the limits of a run and of its tools.
+
+A call whose tool is at its own limit waits aside, so it never keeps a worker from something else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Mapping
+
+from wavewright.executor.run.ports import Clock, DrainSignal, Timer
+from wavewright.executor.run.scheduled_calls import ScheduledCall
+
+_Entry = tuple[float, int, int, ScheduledCall]
+
+
+class CallQueue:
+    """The calls of one run that wait for a worker."""
+
+    def __init__(
+        self, concurrency: int, tool_limits: Mapping[str, int], clock: Clock, drain_signal: DrainSignal
+    ) -> None:
+        self.running = 0
+        """Calls that were taken and not released."""
+        self.is_closed = False
+        self._concurrency = concurrency
+        self._tool_limits = tool_limits
+        self._clock = clock
+        self._drain_signal = drain_signal
+        self._ready: list[_Entry] = []
+        self._waiting_for_tool: dict[str, list[_Entry]] = {}
+        self._busy = dict.fromkeys(tool_limits, 0)
+        self._timers: dict[int, Timer] = {}
+        self._change: asyncio.Future[None] | None = None
+
+    @property
+    def startable(self) -> int:
+        """Calls that could start now, as far as the run's own limit goes."""
+        return min(len(self._ready), self._concurrency - self.running)
+
+    def push(self, call: ScheduledCall, after: float = 0.0) -> None:
+        """Let a call start once a worker and its tool are free, and not before so many seconds."""
+        if after > 0:
+            self._timers[id(call)] = self._clock.call_later(after, lambda: self._push_delayed(call))
+            return
+        heapq.heappush(self._ready, (call.urgency, call.order, call.index, call))
+        self.notify()
+
+    def _push_delayed(self, call: ScheduledCall) -> None:
+        del self._timers[id(call)]
+        self.push(call)
+
+    def take(self) -> ScheduledCall | None:
+        """Return the most urgent call that may run now, counted as running."""
+        if self.running >= self._concurrency or self._drain_signal.is_draining:
+            return None
+        while self._ready:
+            entry = heapq.heappop(self._ready)
+            call = entry[3]
+            limit = self._tool_limits.get(call.step.tool)
+            if limit is not None:
+                if self._busy[call.step.tool] >= limit:
+                    heapq.heappush(self._waiting_for_tool.setdefault(call.step.tool, []), entry)
+                    continue
+                self._busy[call.step.tool] += 1
+            self.running += 1
+            return call
+        return None
+
+    def release(self, call: ScheduledCall) -> None:
+        """Free the place of a call that was taken."""
+        self.running -= 1
+        tool = call.step.tool
+        if tool in self._busy:
+            self._busy[tool] -= 1
+            if waiting := self._waiting_for_tool.get(tool):
+                heapq.heappush(self._ready, heapq.heappop(waiting))
+
+    def close(self) -> None:
+        """Let the workers return once their calls have ended."""
+        self.is_closed = True
+        self.notify()
+
+    def next_change(self) -> asyncio.Future[None]:
+        """Return a future that is done once something was pushed or the queue was closed."""
+        self._change = asyncio.get_running_loop().create_future()
+        return self._change
+
+    def notify(self) -> None:
+        """Complete the future of `next_change`.
+
+        Whoever waits for it goes on in the next turn of the loop. A worker that never waits has taken what it pushed
+        by then, and waking the others for it would cost more than the calls.
+        """
+        if self._change is not None and not self._change.done():
+            self._change.set_result(None)
+
+    def cancel_timers(self) -> None:
+        """Give up the calls that wait for their time."""
+        self._change = None
+        for timer in self._timers.values():
+            timer.cancel()
