@@ -8,9 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from wavewright.config.settings import load_settings
 from wavewright.engine.default_pipeline import default_pipeline
-from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.context import ApprovalRequest, Ports
-from wavewright.engine.session import ignore_run_event, utc_now
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.tools.workers.services import make_services
 
@@ -26,12 +24,7 @@ def test_the_pipeline_reads_like_a_header(tmp_path: Path, snapshot: SnapshotAsse
         journal=MemoryJournal(),
         settings=settings,
         services=make_services(settings),
-        budget_store=None,
         approver=NobodyApproves(),
-        asker=None,
-        clock=utc_now,
-        on_event=ignore_run_event,
-        cancellation=CancellationToken(),
     )
 
     declaration = default_pipeline(ports).describe()

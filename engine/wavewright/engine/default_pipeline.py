@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from wavewright.engine.phases.approve import Approve
 from wavewright.engine.phases.execute_plan import ExecutePlan
 from wavewright.engine.phases.make_plan import AcceptPlan, CheckPlan, MakePlan, RecheckPlan
@@ -16,8 +18,11 @@ from wavewright.engine.phases.review_run import (
     has_feedback,
 )
 from wavewright.engine.phases.run_targets import RunTargets, has_targets
-from wavewright.engine.pipeline.context import Ports, RunContext
+from wavewright.engine.pipeline.context import PlannedContext, Ports, RunContext, RunRequest
 from wavewright.engine.pipeline.pipeline import Pipeline, PipelineBuilder
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 
 def has_no_plan(context: RunContext) -> bool:
@@ -25,9 +30,9 @@ def has_no_plan(context: RunContext) -> bool:
     return context.plan is None
 
 
-def has_plan(context: RunContext) -> bool:
+def has_plan(context: RunContext) -> TypeIs[PlannedContext]:
     """Whether the run follows a plan already: it was resumed."""
-    return context.plan is not None
+    return isinstance(context, PlannedContext)
 
 
 def has_candidate(context: RunContext) -> bool:
@@ -35,10 +40,10 @@ def has_candidate(context: RunContext) -> bool:
     return context.candidate is not None
 
 
-def default_pipeline(ports: Ports) -> Pipeline[RunContext]:
+def default_pipeline(ports: Ports) -> Pipeline[RunRequest, RunContext]:
     """Return the pipeline of a run; `recover` branches to `check_plan` with a patched plan."""
     return (
-        PipelineBuilder[RunContext]()
+        PipelineBuilder[RunRequest, RunRequest]()
         .phase(ReadJob(ports))
         .maybe(has_targets, RunTargets(ports, default_pipeline))
         .phase(GatherTools(ports))
@@ -46,7 +51,8 @@ def default_pipeline(ports: Ports) -> Pipeline[RunContext]:
         .maybe(has_plan, RecheckPlan(ports))
         .maybe(has_feedback, TakeFeedback(ports))
         .maybe(has_no_plan, MakePlan(ports))
-        .when(has_candidate, steps=[CheckPlan(ports), Approve(ports), AcceptPlan(ports)])
+        .when(has_candidate, [CheckPlan(ports), Approve(ports)])
+        .phase(AcceptPlan(ports))
         .phase(ExecutePlan(ports))
         .phase(ReviewRun(ports))
         .maybe(goal_not_achieved, Recover(ports))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.run_in_process import run_request
 from wavewright.config.documents import read_document
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.decisions.approvals import (
@@ -20,7 +21,6 @@ from wavewright.engine.decisions.approvals import (
 from wavewright.engine.decisions.questions import pending_question
 from wavewright.engine.pipeline.context import ApprovalRequest, RunContext, RunRequest, withhold_package
 from wavewright.engine.pipeline.pipeline import PipelineRun
-from wavewright.engine.session import run_request
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, Noted, PlanAccepted
 from wavewright.executor.store.journal import MemoryJournal

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.run_in_process import run_request
 from tests.engine.stale_quotes_project import take_calls, write_desk
 from wavewright.config.documents import Document, DocumentError, read_document
 from wavewright.config.settings import Settings, load_settings
@@ -14,7 +15,6 @@ from wavewright.engine.decisions.approvals import matches_binding
 from wavewright.engine.jobs.inline import leaves_folder, resolve_inline_job
 from wavewright.engine.pipeline.context import ApprovalRequest, RunContext, RunRequest, withhold_package
 from wavewright.engine.pipeline.pipeline import PipelineRun
-from wavewright.engine.session import run_request
 from wavewright.executor.events.types import Noted, RunFinished
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import JsonObject, RunId

@@ -17,6 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.conftest import CommandLine
 from tests.engine.normalized_output import worded
+from tests.engine.run_in_process import run_request
 from tests.engine.stale_quotes_project import write_desk
 from wavewright.config.documents import read_document
 from wavewright.config.settings import load_settings
@@ -25,7 +26,6 @@ from wavewright.engine.jobs.document_kinds import is_saved_plan
 from wavewright.engine.jobs.saved_plan import SavedPlanError, read_saved_plan, save_plan
 from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.context import RunRequest
-from wavewright.engine.session import run_request
 from wavewright.executor.events.types import Event, StepFinished
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.language.goals import Goal
@@ -295,7 +295,12 @@ async def _stop_and_resume(folder: Path) -> None:
 
     request = RunRequest(job_file=folder / "sealed.json", output_dir=folder / "out")
     stopped = await run_request(
-        request, settings=settings, journal=journal, approver=Agreeing(), on_event=stop_early, stopper=stopper
+        request,
+        settings=settings,
+        journal=journal,
+        approver=Agreeing(),
+        on_event=stop_early,
+        cancellation=stopper,
     )
     assert stopped.context.state.is_interrupted
     await journal.aclose()

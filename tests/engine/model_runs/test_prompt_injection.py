@@ -26,10 +26,8 @@ from tests.engine.model_runs.injection_project import (
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.default_pipeline import default_pipeline
 from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer, FakeToolCall, Reply
-from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.context import ApprovalRequest, Ports, RunContext, RunRequest
 from wavewright.engine.project import tools as toolbox
-from wavewright.engine.session import ignore_run_event, utc_now
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.hashing import plan_hash
@@ -144,18 +142,13 @@ async def run_attacked(settings: Settings, services: Services, attacker: Attacke
         journal=MemoryJournal(),
         settings=settings,
         services=replace(services, models=Obedient(attacker)),
-        budget_store=None,
         approver=Reader(),
-        asker=None,
-        clock=utc_now,
-        on_event=ignore_run_event,
-        cancellation=CancellationToken(),
     )
     pipeline = default_pipeline(ports)
     unpublished = replace(pipeline, nodes=pipeline.nodes[:-1])
     request = RunRequest(job_file=settings.root / "lore.job.yaml")
     try:
-        return (await unpublished.run(RunContext(request))).context
+        return (await unpublished.run(request)).context
     except PlanError:
         return None
 

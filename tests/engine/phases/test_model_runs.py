@@ -15,14 +15,14 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.model_runs.model_desk import ITS_PLAN, PLAN, TEMPLATE, UNPLANNED, review
+from tests.engine.run_in_process import run_request
 from tests.engine.stale_quotes_project import JOB, take_calls, write_desk
 from wavewright.config.settings import load_settings
 from wavewright.engine.fake_model.replies import denied, silence
 from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer, asked_for
 from wavewright.engine.pipeline.cancellation import CancellationToken
-from wavewright.engine.pipeline.context import ApprovalRequest, RunContext, RunRequest
+from wavewright.engine.pipeline.context import ApprovalRequest, RunContext, RunRequest, ignore_event
 from wavewright.engine.pipeline.pipeline import PipelineRun
-from wavewright.engine.session import ignore_run_event, run_request
 from wavewright.executor.events.types import Event, ModelCalled, PlanAccepted, RunFinished
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.reviewer.package.builder import read_package
@@ -73,7 +73,7 @@ async def in_process(
             journal=journal,
             approver=NoApprover(),
             on_event=on_event,
-            stopper=stopper,
+            cancellation=stopper or CancellationToken(),
         )
 
 
@@ -213,7 +213,7 @@ def test_a_stop_while_the_planner_thinks_leaves_a_run_that_can_be_resumed(
     assert seen[-1].status == "interrupted"
     assert any(isinstance(event, ModelCalled) for event in seen), "what was asked is charged"
     run = outcome.context.run
-    resumed = anyio.run(in_process, tmp_path, RunRequest(run=run), ignore_run_event)
+    resumed = anyio.run(in_process, tmp_path, RunRequest(run=run), ignore_event)
     assert resumed.context.package is not None
     assert resumed.context.package.status == "achieved"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.run_in_process import run_request
 from tests.engine.stale_quotes_project import take_calls, write_desk
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.pipeline.context import ApprovalRequest, RunRequest
-from wavewright.engine.session import run_request
 from wavewright.executor.events.types import Event, ItemFinished, StepFinished
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import Schedule

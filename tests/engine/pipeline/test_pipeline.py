@@ -8,7 +8,6 @@ import pytest
 
 from wavewright.engine.pipeline.pipeline import (
     Outcome,
-    PhaseRecord,
     PhaseResult,
     PipelineBuilder,
     PipelineError,
@@ -65,7 +64,7 @@ def first_round(context: Tally) -> bool:
 
 
 async def test_steps_run_in_the_order_of_the_declaration() -> None:
-    pipeline = PipelineBuilder[Tally]().phase(Visit("a")).phase(Visit("b")).phase(Visit("c")).build()
+    pipeline = PipelineBuilder[Tally, Tally]().phase(Visit("a")).phase(Visit("b")).phase(Visit("c")).build()
 
     run = await pipeline.run(Tally())
 
@@ -76,8 +75,8 @@ async def test_steps_run_in_the_order_of_the_declaration() -> None:
 
 async def test_a_guard_decides_for_its_whole_group_before_the_first_step() -> None:
     pipeline = (
-        PipelineBuilder[Tally]()
-        .when(first_round, steps=[Visit("a"), Visit("b")])
+        PipelineBuilder[Tally, Tally]()
+        .when(first_round, [Visit("a"), Visit("b")])
         .maybe(lambda context: not first_round(context), Visit("never"))
         .build()
     )
@@ -89,7 +88,10 @@ async def test_a_guard_decides_for_its_whole_group_before_the_first_step() -> No
 
 async def test_halt_ends_the_pipeline_and_says_why() -> None:
     pipeline = (
-        PipelineBuilder[Tally]().when(first_round, [Visit("a"), Stop(), Visit("b")]).phase(Visit("c")).build()
+        PipelineBuilder[Tally, Tally]()
+        .when(first_round, [Visit("a"), Stop(), Visit("b")])
+        .phase(Visit("c"))
+        .build()
     )
 
     run = await pipeline.run(Tally())
@@ -101,7 +103,7 @@ async def test_halt_ends_the_pipeline_and_says_why() -> None:
 
 async def test_branch_goes_on_at_the_named_step_and_guards_are_asked_again() -> None:
     pipeline = (
-        PipelineBuilder[Tally]()
+        PipelineBuilder[Tally, Tally]()
         .phase(Visit("start"))
         .maybe(first_round, Visit("only_once"))
         .phase(GoBack("start", rounds=2))
@@ -115,38 +117,29 @@ async def test_branch_goes_on_at_the_named_step_and_guards_are_asked_again() -> 
 
 
 async def test_a_branch_to_an_unknown_step_names_the_steps_there_are() -> None:
-    pipeline = PipelineBuilder[Tally]().phase(Visit("a")).phase(GoBack("b", rounds=1)).build()
+    pipeline = PipelineBuilder[Tally, Tally]().phase(Visit("a")).phase(GoBack("b", rounds=1)).build()
 
-    with pytest.raises(PipelineError, match=r"'b', which is no top-level step; there are 'a', 'go_back'"):
+    with pytest.raises(PipelineError, match=r"'b', which is no top-level phase; there are 'a', 'go_back'"):
         await pipeline.run(Tally())
 
 
 async def test_a_loop_without_end_is_stopped() -> None:
-    pipeline = PipelineBuilder[Tally](max_branches=5).phase(GoBack("go_back", rounds=1_000)).build()
+    pipeline = PipelineBuilder[Tally, Tally](max_branches=5).phase(GoBack("go_back", rounds=1_000)).build()
 
     with pytest.raises(PipelineError, match="more than 5 times"):
         await pipeline.run(Tally())
 
 
 def test_two_steps_of_one_name_are_refused() -> None:
-    builder = PipelineBuilder[Tally]().phase(Visit("a")).when(first_round, [Visit("a")])
+    builder = PipelineBuilder[Tally, Tally]().phase(Visit("a")).when(first_round, [Visit("a")])
 
-    with pytest.raises(PipelineError, match="two steps of the pipeline are named 'a'"):
+    with pytest.raises(PipelineError, match="two phases of the pipeline are named 'a'"):
         builder.build()
-
-
-async def test_the_observer_sees_each_step_as_it_ends() -> None:
-    seen: list[PhaseRecord] = []
-    pipeline = PipelineBuilder[Tally]().phase(Visit("a")).phase(Stop()).build()
-
-    run = await pipeline.run(Tally(), observe=seen.append)
-
-    assert tuple(seen) == run.records
 
 
 def test_a_pipeline_describes_itself_as_it_was_declared() -> None:
     pipeline = (
-        PipelineBuilder[Tally]()
+        PipelineBuilder[Tally, Tally]()
         .phase(Visit("greet"))
         .when(first_round, [Visit("look_around"), Stop()])
         .phase(GoBack("greet", rounds=1))

@@ -10,10 +10,8 @@ import pytest
 from anyio import lowlevel
 
 from wavewright.config.settings import load_settings
-from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.context import ApprovalRequest, Ports
 from wavewright.engine.pipeline.services import open_recorder
-from wavewright.engine.session import ignore_run_event, utc_now
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.types import RunId
@@ -32,12 +30,7 @@ def ports(tmp_path: Path) -> Ports:
         journal=MemoryJournal(),
         settings=settings,
         services=make_services(settings),
-        budget_store=None,
         approver=NobodyApproves(),
-        asker=None,
-        clock=utc_now,
-        on_event=ignore_run_event,
-        cancellation=CancellationToken(),
     )
 
 

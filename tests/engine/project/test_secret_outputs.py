@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import CommandLine
+from tests.engine.run_in_process import run_request
 from wavewright.config.settings import load_settings
 from wavewright.engine.pipeline.context import ApprovalRequest, RunRequest
-from wavewright.engine.session import run_request
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.package.builder import read_package

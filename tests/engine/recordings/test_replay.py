@@ -11,6 +11,7 @@ from tests.engine.conftest import CommandLine
 from tests.engine.model_runs import model_desk as planned
 from tests.engine.model_runs.model_desk import PLAN, UNPLANNED, review
 from tests.engine.recordings.conftest import Yes
+from tests.engine.run_in_process import run_request
 from tests.engine.stale_quotes_project import JOB, TEMPLATE, take_calls, write_desk
 from wavewright.config.settings import load_settings
 from wavewright.engine.fake_model.server import ApiError, FakeModelServer, asked_for, denied
@@ -18,7 +19,6 @@ from wavewright.engine.pipeline.context import RunRequest, withhold_package
 from wavewright.engine.recordings.comparison import RunComparison, compare
 from wavewright.engine.recordings.replay import ReplayResult, replay_run
 from wavewright.engine.recordings.replay_settings import ReplayOptions, ReplayRejected
-from wavewright.engine.session import run_request
 from wavewright.executor.events.types import Event, PlanAccepted, RunFinished
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.planning.planner import UserQuestion

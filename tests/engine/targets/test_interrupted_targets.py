@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.run_in_process import run_request
 from wavewright.config.settings import load_settings
 from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.context import PackageValidation, PackageVerdict, RunRequest
-from wavewright.engine.session import run_request
 from wavewright.engine.targets.waves import (
     TARGET_FAILED,
     TARGET_INTERRUPTED,
@@ -254,7 +254,7 @@ async def test_an_unforeseen_fault_while_the_job_is_stopped_interrupts_its_targe
             journal=journal,
             approver=Nobody(),
             publish=publish,
-            stopper=stopper,
+            cancellation=stopper,
         )
         await journal.aclose()
         return done.context.state

@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.conftest import CommandLine
+from tests.engine.run_in_process import run_request
 from wavewright.config.settings import load_settings
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.pipeline.context import ApprovalRequest, RunRequest, withhold_package
-from wavewright.engine.session import run_request
 from wavewright.engine.targets.waves import Target, TargetEnd, TargetWaves, read_targets, target_waves
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, ModelCalled, StepFinished

@@ -1,4 +1,4 @@
-"""What a person must agree to."""
+"""The approval of a plan or patch by a person."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from wavewright.engine.decisions.approvals import (
     recorded_answer,
     with_nonce,
 )
-from wavewright.engine.pipeline.context import ApprovalRequest, Ports, RunContext
+from wavewright.engine.pipeline.context import ApprovalRequest, Candidate, Ports, RunContext
 from wavewright.engine.pipeline.pipeline import PhaseResult, branch, halt, proceed
 from wavewright.engine.pipeline.services import STOPPED_REASON, end_interrupted, record, record_note
 from wavewright.executor.events.types import Noted, RunFinished
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.language.plan import Step
+from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.diff import diff_plans
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.reviewer.review.by_code import run_instant
@@ -39,15 +39,16 @@ class Approve:
 
     async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Go on where nobody need be asked or the answer is yes; the answer is journaled either way."""
-        asked = _steps_needing_approval(context)
-        needs = _approval_reasons(context, asked)
+        if (candidate := context.candidate) is None:
+            return proceed(context)
+        asked = _steps_needing_approval(context, candidate)
+        needs = _approval_reasons(context, candidate, asked)
         if not needs:
             return proceed(context)
-        text = _approval_text(context, tuple(asked), self.ports.settings)
-        assert context.candidate is not None
-        binding = approval_binding(context.run, context.candidate, tuple(asked))
-        request = ApprovalRequest("patch" if context.patch else "plan", text, needs, binding)
-        approved = self._ask(context, request)
+        text = _approval_text(context, candidate.plan, tuple(asked), self.ports.settings)
+        binding = approval_binding(context.run, candidate.plan, tuple(asked))
+        request = ApprovalRequest("patch" if candidate.patch else "plan", text, needs, binding)
+        approved = self._recorded_answer(context, request)
         if approved is None:
             with self.ports.cancellation.scope() as scope:
                 approved = await self.ports.approver.approve(request)
@@ -55,21 +56,21 @@ class Approve:
                 return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
         body: JsonObject = {"subject": request.subject, "needs": [*needs]}
         if approved is None:
-            steps = len(context.candidate.steps)
+            steps = len(candidate.plan.steps)
             return await self._wait_for_approval(context, {**body, "text": text, "steps": steps}, request)
         body["approved"] = approved
         context = await record_note(self.ports, context, APPROVAL_USED, body)
         if approved:
             return proceed(context)
-        if context.patch is None:
+        if candidate.patch is None:
             reason = "the plan was not approved: " + "; ".join(needs)
             ended = RunFinished(self.ports.clock().timestamp(), "failed", reason)
             return halt(await record(self.ports, context, ended), reason)
-        context = replace(context, candidate=None, patch=None, side_effects=())
+        context = replace(context, candidate=None)
         return branch(context, "build_package", "the recovery patch was not approved")
 
-    def _ask(self, context: RunContext, request: ApprovalRequest) -> bool | None:
-        """Return the word that somebody has left in the journal for exactly this."""
+    def _recorded_answer(self, context: RunContext, request: ApprovalRequest) -> bool | None:
+        """Return the answer that the journal has for exactly this question."""
         wanted = self._pending_answer(context, request)
         return None if wanted is None else recorded_answer(context.state, wanted)
 
@@ -91,19 +92,18 @@ class Approve:
         return halt(await end_interrupted(self.ports, context, reason), reason)
 
 
-def _steps_needing_approval(context: RunContext) -> dict[StepId, str]:
-    """Return the steps that a person must agree to, each with why."""
-    assert context.candidate is not None
+def _steps_needing_approval(context: RunContext, candidate: Candidate) -> dict[StepId, str]:
+    """Return the steps that need approval, each with why."""
     known = {step.id for step in context.plan.steps} if context.plan else set[str]()
     asked = {
         step.id: f"step {step.id!r} calls {step.tool!r}, which needs approval"
-        for step in context.candidate.steps
+        for step in candidate.plan.steps
         if step.id not in known
         and step.tool in context.tools
         and context.tools[step.tool].signature.needs_approval
     }
-    for step_id in context.side_effects:
-        step = context.candidate.step(step_id)
+    for step_id in candidate.side_effects:
+        step = candidate.plan.step(step_id)
         signature = context.tools[step.tool].signature
         effects = ", ".join(sorted(signature.effects - {"read"}))
         if step_id not in asked and effects and not _is_repeated_read(step, context):
@@ -111,9 +111,10 @@ def _steps_needing_approval(context: RunContext) -> dict[StepId, str]:
     return asked
 
 
-def _approval_reasons(context: RunContext, asked: Mapping[StepId, str]) -> tuple[str, ...]:
-    assert context.goal is not None
-    if context.patch is not None and not context.goal.auto_approve and not asked:
+def _approval_reasons(
+    context: RunContext, candidate: Candidate, asked: Mapping[StepId, str]
+) -> tuple[str, ...]:
+    if candidate.patch is not None and not context.goal.auto_approve and not asked:
         return ("the goal lets no patch apply without a person's word",)
     return tuple(asked.values())
 
@@ -123,11 +124,10 @@ def _is_repeated_read(step: Step, context: RunContext) -> bool:
 
     It sends nothing that the approved plan did not send: each parameter is the old one or stands in the recipe.
     """
-    assert context.plan is not None
-    assert context.goal is not None
-    if step.supersedes is None or context.tools[step.tool].signature.writes:
+    plan = context.plan
+    if plan is None or step.supersedes is None or context.tools[step.tool].signature.writes:
         return False
-    old = context.plan.step(step.supersedes)
+    old = plan.step(step.supersedes)
     allowed = [old.params, *(recipe.set_params for recipe in context.goal.recipes)]
     return (step.tool, step.for_each) == (old.tool, old.for_each) and all(
         any(name in given and given[name] == value for given in allowed)
@@ -135,16 +135,15 @@ def _is_repeated_read(step: Step, context: RunContext) -> bool:
     )
 
 
-def _approval_text(context: RunContext, asked: Collection[StepId], settings: Settings) -> str:
+def _approval_text(context: RunContext, plan: Plan, asked: Collection[StepId], settings: Settings) -> str:
     """Return what would happen; of the steps that are asked for, or else all new ones, what their tools get."""
-    assert context.candidate is not None
     if context.plan is not None:
-        lines = str(diff_plans(context.plan, context.candidate, context.signatures)).split("\n")
+        lines = str(diff_plans(context.plan, plan, context.signatures)).split("\n")
     else:
-        lines = [f"{step.id}: {step.tool}" for step in context.candidate.steps]
+        lines = [f"{step.id}: {step.tool}" for step in plan.steps]
     redactor = Redactor(known_secrets(settings, os.environ))
-    calls = CallDescriptions(context.candidate, context.state, run_instant(context.state), redactor)
+    calls = CallDescriptions(plan, context.state, run_instant(context.state), redactor)
     known = {step.id for step in context.plan.steps} if context.plan else set[StepId]()
-    for step_id in asked or [step.id for step in context.candidate.steps if step.id not in known]:
-        lines += ["", *calls.lines(context.candidate.step(step_id))]
+    for step_id in asked or [step.id for step in plan.steps if step.id not in known]:
+        lines += ["", *calls.lines(plan.step(step_id))]
     return "\n".join(printable(line) for line in lines)

@@ -1,26 +1,25 @@
-"""What a retry does anew: what the user names, what depends on that, and what reads with other code than before.
+"""The execution of the plan, and what a retry repeats of it.
 
-The work itself.
+A retry calls anew what the user names, what depends on that, and what reads with other code than before.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from wavewright.engine.pipeline.context import Ports, RunContext
+from wavewright.engine.pipeline.context import PlannedContext, Ports
 from wavewright.engine.pipeline.pipeline import PhaseResult, halt, proceed
 from wavewright.engine.pipeline.services import (
     STOPPED_REASON,
-    ModelEventRecorder,
     end_interrupted,
     open_recorder,
 )
 from wavewright.engine.project.tools import known_secrets_redactor
 from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import RetryOf
+from wavewright.executor.events.types import Event, RetryOf
 from wavewright.executor.run.execution import execute
 from wavewright.executor.run.ports import DrainSignal
 from wavewright.executor.run.reuse import ReuseSource
@@ -29,6 +28,7 @@ from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import StepId
 from wavewright.reviewer.gates.judge import GateJudge
 from wavewright.reviewer.gates.verifier import make_verifier
+from wavewright.reviewer.review.by_code import run_instant
 from wavewright.tools.functions.tool import Tool
 
 
@@ -49,8 +49,7 @@ def retry_donor(plan: Plan, tools: Mapping[str, Tool], state: RunState, retry: R
 
     A step that writes has taken effect: only its own name makes it happen again.
     """
-    assert state.started is not None
-    known = state.started.tool_code
+    known = state.started.tool_code if state.started is not None else {}
     changed = {
         name
         for name, tool in tools.items()
@@ -67,81 +66,64 @@ class ExecutePlan:
     ports: Ports
     name: str = "execute_plan"
 
-    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
+    async def run(self, context: PlannedContext) -> PhaseResult[PlannedContext]:
         """Execute what is left of the plan; a stop from outside leaves a run that can be resumed."""
         begun = time.monotonic()
         drain_signal = DrainSignal()
+        goal, plan, now = context.goal, context.plan, run_instant(context.state)
         with self.ports.cancellation.scope(drain_signal) as scope:
-            state = await self._execute(context, drain_signal)
+            # The executor knows nothing of what judges cost: a gate is none of its tools.
+            async with self._open_judge(context) as (judge, uses):
+                state = await execute(
+                    plan,
+                    context.tools,
+                    run=context.run,
+                    now=now,
+                    journal=self.ports.journal,
+                    verify=make_verifier(plan, context.signatures, goal, now, judge=judge),
+                    schedule=goal.schedule,
+                    limits=goal.limits.model_copy(update={"run_timeout": context.time_left}),
+                    goal_tools=goal.tools,
+                    prior=context.state,
+                    donor=_donor(context),
+                    on_event=self.ports.on_event,
+                    drain_signal=drain_signal,
+                    announces=self.ports.announces_calls,
+                    redactor=known_secrets_redactor(self.ports.settings),
+                )
             executed = context.executed_seconds + time.monotonic() - begun
-            context = replace(context, state=state, executed_seconds=executed)
+            context = replace(context, state=fold(uses, state), executed_seconds=executed)
         if scope.cancelled_caught or self.ports.cancellation.is_cancelled:
             context = replace(context, state=fold(await self.ports.journal.load(context.run)))
             return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
         return proceed(context)
 
-    async def _execute(self, context: RunContext, drain_signal: DrainSignal) -> RunState:
-        if not self._has_judges(context):
-            return await self._execute_with(None, context, drain_signal)
-        # What judges cost is known here, not to the executor: a gate is none of its tools.
-        async with open_recorder(self.ports, context.run) as recorder:
-            state = await self._execute_with(self._judge(context, recorder), context, drain_signal)
-        return fold(recorder.journaled, state)
-
-    async def _execute_with(
-        self, judge: GateJudge | None, context: RunContext, drain_signal: DrainSignal
-    ) -> RunState:
-        goal, plan, started = context.goal, context.plan, context.state.started
-        assert goal is not None
-        assert plan is not None
-        assert started is not None
-        now = dt.datetime.fromtimestamp(started.now, dt.UTC)
-        return await execute(
-            plan,
-            context.tools,
-            run=context.run,
-            now=now,
-            journal=self.ports.journal,
-            verify=make_verifier(plan, context.signatures, goal, now, judge=judge),
-            schedule=goal.schedule,
-            limits=goal.limits.model_copy(update={"run_timeout": context.time_left}),
-            goal_tools=goal.tools,
-            prior=context.state,
-            donor=self._donor(context, plan),
-            on_event=self.ports.on_event,
-            drain_signal=drain_signal,
-            announces=self.ports.announces_calls,
-            redactor=known_secrets_redactor(self.ports.settings),
-        )
-
-    def _donor(self, context: RunContext, plan: Plan) -> ReuseSource | None:
-        if context.donor is None or context.retry is None:
-            return None
-        return retry_donor(plan, context.tools, context.donor, context.retry)
-
-    def _has_judges(self, context: RunContext) -> bool:
-        """Return whether a model is configured and a gate asks for one."""
-        plan = context.plan
-        return (
-            self.ports.services.models is not None
-            and plan is not None
-            and any(gate.judge is not None for gate in plan.gates)
-        )
-
-    def _judge(self, context: RunContext, recorder: ModelEventRecorder) -> GateJudge:
-        """Return who answers judge gates."""
+    @asynccontextmanager
+    async def _open_judge(
+        self, context: PlannedContext
+    ) -> AsyncGenerator[tuple[GateJudge | None, Sequence[Event]]]:
+        """Give the judge of gates and, once this is left, what its calls cost; no judge where no gate asks for one."""
+        models = self.ports.services.models
+        if models is None or all(gate.judge is None for gate in context.plan.gates):
+            yield None, ()
+            return
         from wavewright.reviewer.gates.calibration import Calibration, read_calibration
         from wavewright.reviewer.gates.judge import ModelJudge
 
-        services, goal = self.ports.services, context.goal
-        assert services.models is not None
-        assert goal is not None
         file = self.ports.settings.calibration
-        return ModelJudge(
-            services.models,
-            services.prompts,
-            Calibration() if file is None else read_calibration(file),
-            run=context.run,
-            job=goal.job,
-            on_use=recorder.record_use,
-        )
+        async with open_recorder(self.ports, context.run) as recorder:
+            judge = ModelJudge(
+                models,
+                self.ports.services.prompts,
+                Calibration() if file is None else read_calibration(file),
+                run=context.run,
+                job=context.goal.job,
+                on_use=recorder.record_use,
+            )
+            yield judge, recorder.journaled
+
+
+def _donor(context: PlannedContext) -> ReuseSource | None:
+    if context.donor is None or context.retry is None:
+        return None
+    return retry_donor(context.plan, context.tools, context.donor, context.retry)

@@ -1,9 +1,4 @@
-"""A plan for the goal.
-
-Nothing runs unchecked.
-
-The plan that the run follows from here on.
-"""
+"""A plan for the goal: made or taken from the job, checked, and accepted as the one that the run follows."""
 
 from __future__ import annotations
 
@@ -14,8 +9,15 @@ from wavewright.config.documents import Source
 from wavewright.engine.dry_run.outlook import find_obstacles
 from wavewright.engine.jobs.errors import no_plan_error
 from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin
-from wavewright.engine.pipeline.context import Ports, RunContext, keep_tools
-from wavewright.engine.pipeline.pipeline import PhaseResult, branch, halt, proceed
+from wavewright.engine.pipeline.context import (
+    Candidate,
+    PlannedContext,
+    Ports,
+    RunContext,
+    extended,
+    keep_tools,
+)
+from wavewright.engine.pipeline.pipeline import PhaseResult, PipelineError, branch, halt, proceed
 from wavewright.engine.pipeline.services import (
     STOPPED_REASON,
     ModelEventRecorder,
@@ -53,19 +55,17 @@ class MakePlan:
 
     async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Bind the plan: inputs, the goal's gates and caps, what terminal steps are given."""
-        assert context.goal is not None
         if self.ports.services.models is not None and not _needs_no_planner(context.draft):
             planned = await self._plan(context)
             if isinstance(planned, PhaseResult):
                 return planned
             context = planned
-        assert context.goal is not None
         if context.draft is None:
             error = no_plan_error(context.goal, Source(str(context.request.job_file), ""))
             await self._end(context, "there is no plan")
             raise error
         candidate = bind_plan(context.draft.plan, context.goal, context.signatures)
-        return proceed(replace(context, candidate=candidate))
+        return proceed(replace(context, candidate=Candidate(candidate)))
 
     async def _plan(self, context: RunContext) -> RunContext | PhaseResult[RunContext]:
         """Return the context with the planner's draft, or how the run ends without one."""
@@ -89,9 +89,8 @@ class MakePlan:
                 return answered
             context = answered
 
-    async def _ask_planner(self, context: RunContext) -> ModelPhaseResult[PlanningResult]:
+    async def _ask_planner(self, context: RunContext) -> ModelPhaseResult[RunContext, PlanningResult]:
         services, goal = self.ports.services, context.goal
-        assert goal is not None
         template_plan = context.draft.plan if context.draft is not None else None
         allowance = await remaining_allowance(
             self.ports.budget_store, services, self.ports.settings, goal, run=context.run, plan=template_plan
@@ -202,30 +201,23 @@ class CheckPlan:
 
     async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Report an author's faults at their places; drop a patch that makes some, and end with what there is."""
-        assert context.goal is not None
-        assert context.candidate is not None
+        if context.candidate is None:
+            return proceed(context)
+        plan = context.candidate.plan
         if context.draft is not None:
-            return await self._check_draft(context, context.candidate, context.draft)
-        found = check(
-            context.candidate,
-            context.goal,
-            context.signatures,
-            allowance=await _plan_allowance(self.ports, context, context.candidate),
-            finished=finished_steps(context.state),
-            items_done=_items_done(context.state),
-        )
+            return await self._check_draft(context, plan, context.draft)
+        found = await _check_resumed(self.ports, context, plan)
         if not _errors(found):
             return proceed(replace(context, diagnostics=tuple(found)))
         context = await record_note(
             self.ports, context, "patch_refused", {"diagnostics": [*diagnostics_json(found)]}
         )
-        context = replace(context, candidate=None, patch=None, side_effects=())
+        context = replace(context, candidate=None)
         return branch(context, "build_package", f"the recovery patch makes {len(_errors(found))} faults")
 
     async def _check_draft(
         self, context: RunContext, candidate: Plan, draft: PlanDraft
     ) -> PhaseResult[RunContext]:
-        assert context.goal is not None
         tools = context.signatures
         if not all(step.tool in tools for step in draft.plan.steps):
             # It names tools that are not allowed: whether there are such is to be told.
@@ -260,24 +252,27 @@ class RecheckPlan:
     ports: Ports
     name: str = "recheck_plan"
 
-    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
+    async def run(self, context: PlannedContext) -> PhaseResult[PlannedContext]:
         """Stop before anything is called where a tool has changed under the run."""
-        assert context.plan is not None
-        found = check(
-            context.plan,
-            context.goal,
-            context.signatures,
-            allowance=await _plan_allowance(self.ports, context, context.plan),
-            finished=finished_steps(context.state),
-            items_done=_items_done(context.state),
-        )
+        found = await _check_resumed(self.ports, context, context.plan)
         if _errors(found):
             raise PlanError(tuple(found), Source(f"the plan of run {context.run}", ""))
         return proceed(context)
 
 
+async def _check_resumed(ports: Ports, context: RunContext, plan: Plan) -> list[Diagnostic]:
+    """Check a plan of which steps have been executed."""
+    return check(
+        plan,
+        context.goal,
+        context.signatures,
+        allowance=await _plan_allowance(ports, context, plan),
+        finished=finished_steps(context.state),
+        items_done=_items_done(context.state),
+    )
+
+
 async def _plan_allowance(ports: Ports, context: RunContext, plan: Plan) -> Allowance | None:
-    assert context.goal is not None
     return await remaining_allowance(
         ports.budget_store, ports.services, ports.settings, context.goal, run=context.run, plan=plan
     )
@@ -302,10 +297,13 @@ class AcceptPlan:
     ports: Ports
     name: str = "accept_plan"
 
-    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
-        """Make the candidate the run's plan."""
-        plan, patch = context.candidate, context.patch
-        assert plan is not None
+    async def run(self, context: RunContext) -> PhaseResult[PlannedContext]:
+        """Make the candidate the run's plan; a resumed run without one keeps its plan."""
+        if isinstance(context, PlannedContext) and context.candidate is None:
+            return proceed(context)
+        if context.candidate is None:
+            raise PipelineError("there is no plan to accept: 'make_plan' comes before 'accept_plan'")
+        plan, patch = context.candidate.plan, context.candidate.patch
         first = context.draft.rung if context.draft is not None else "given"
         accepted = PlanAccepted(
             at=self.ports.clock().timestamp(),
@@ -317,4 +315,4 @@ class AcceptPlan:
             patch=patch.model_dump(mode="json") if patch is not None else None,
         )
         context = await record(self.ports, context, accepted)
-        return proceed(replace(context, plan=plan, candidate=None, patch=None, side_effects=(), draft=None))
+        return proceed(extended(PlannedContext, context, plan=plan, candidate=None, draft=None))

@@ -1,9 +1,4 @@
-"""What is asked for.
-
-What may be called.
-
-A run of its own.
-"""
+"""The beginning of a run: its job is read, its tools are imported, and it is opened in the journal."""
 
 from __future__ import annotations
 
@@ -15,7 +10,15 @@ from wavewright.config.settings import Settings
 from wavewright.engine.jobs.inline import resolve_inline_job
 from wavewright.engine.jobs.resolving import resolve_job_file
 from wavewright.engine.phases.execute_plan import steps_to_repeat
-from wavewright.engine.pipeline.context import Ports, RetryRequest, RunContext, RunRequest, goal_with_feedback
+from wavewright.engine.pipeline.context import (
+    PlannedContext,
+    Ports,
+    RetryRequest,
+    RunContext,
+    RunRequest,
+    extended,
+    goal_with_feedback,
+)
 from wavewright.engine.pipeline.pipeline import PhaseResult, proceed
 from wavewright.engine.pipeline.services import draft_note, pending_draft, record, record_resumed
 from wavewright.engine.pipeline.version import __version__
@@ -35,16 +38,16 @@ class ReadJob:
     ports: Ports
     name: str = "read_job"
 
-    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
+    async def run(self, request: RunRequest) -> PhaseResult[RunContext]:
         """Read the job of a new run, or the events of one that is resumed."""
-        request, settings = context.request, self.ports.settings
+        settings = self.ports.settings
         if request.run is not None:
             # Opened before it is read: what another process still appends would be missing here.
             await self.ports.journal.open_run(request.run)
             if events := await self.ports.journal.load(request.run):
-                return proceed(await self._resumed(context, fold(events)))
+                return proceed(await self._resumed(request, fold(events)))
         if request.retry is not None:
-            return proceed(await self._retried(context, request.retry))
+            return proceed(await self._retried(request, request.retry))
         if request.resolved_job is not None:
             order = request.resolved_job
         elif request.job is not None:
@@ -54,41 +57,45 @@ class ReadJob:
             order = resolve_job_file(request.job_file, request.plan_file, settings, request.inputs)
         goal = _as_requested(order.goal, request, settings)
         with_targets = order if order.targets is not None else None
-        return proceed(replace(context, goal=goal, draft=order.draft, resolved_job=with_targets))
+        return proceed(RunContext(request, goal, resolved_job=with_targets, draft=order.draft))
 
-    async def _retried(self, context: RunContext, request: RetryRequest) -> RunContext:
+    async def _retried(self, request: RunRequest, retried: RetryRequest) -> RunContext:
         """Return the context of a new run that repeats another one."""
-        donor = fold(await self.ports.journal.load(request.run))
+        donor = fold(await self.ports.journal.load(retried.run))
         assert donor.started is not None
         goal = Goal.model_validate(donor.started.goal)
-        goal = goal.model_copy(update={"inputs": {**goal.inputs, **request.inputs}})
+        goal = goal.model_copy(update={"inputs": {**goal.inputs, **retried.inputs}})
         draft = pending_draft(donor)
         earlier = donor.started.retry
         retry = RetryOf(
-            run=request.run,
-            origin=request.run if earlier is None else earlier.origin,
-            anew=steps_to_repeat(donor, request.start),
+            run=retried.run,
+            origin=retried.run if earlier is None else earlier.origin,
+            anew=steps_to_repeat(donor, retried.start),
         )
-        return replace(
-            context,
-            goal=_as_requested(goal, context.request, self.ports.settings),
+        return RunContext(
+            request,
+            _as_requested(goal, request, self.ports.settings),
             # Whoever made the plan, it is this one that is tried again.
             draft=replace(draft, is_saved=True) if draft is not None else None,
             donor=donor,
             retry=retry,
         )
 
-    async def _resumed(self, context: RunContext, state: RunState) -> RunContext:
+    async def _resumed(self, request: RunRequest, state: RunState) -> RunContext:
         """Return the context of a run as its events tell it."""
         assert state.started is not None
-        if (retry := state.started.retry) is not None:
-            donor = fold(await self.ports.journal.load(retry.run))
-            context = replace(context, donor=donor, retry=retry)
+        retry = state.started.retry
         goal = goal_with_feedback(Goal.model_validate(state.started.goal), state)
-        goal = _as_requested(goal, context.request, self.ports.settings)
+        context = RunContext(
+            request,
+            _as_requested(goal, request, self.ports.settings),
+            state=state,
+            donor=None if retry is None else fold(await self.ports.journal.load(retry.run)),
+            retry=retry,
+        )
         if state.plan is None:
-            return replace(context, state=state, goal=goal, draft=pending_draft(state))
-        return replace(context, state=state, goal=goal, plan=Plan.model_validate(state.plan))
+            return replace(context, draft=pending_draft(state))
+        return extended(PlannedContext, context, plan=Plan.model_validate(state.plan))
 
 
 def _as_requested(goal: Goal, request: RunRequest, settings: Settings) -> Goal:
@@ -114,7 +121,6 @@ class GatherTools:
 
     async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Import what brings the tools; a tool that nobody brings is the checker's to report."""
-        assert context.goal is not None
         services = self.ports.services.for_goal(context.goal)
         tools = tools_of_goal(context.goal, self.ports.settings, services)
         reached = self.ports.wrap_tools(tools)
@@ -130,7 +136,6 @@ class OpenRun:
 
     async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Journal that the run has started, with the plan it was given, or that it goes on."""
-        assert context.goal is not None
         if context.state.started is not None:
             self._limit_spending(context, context.run)
             return proceed(await record_resumed(self.ports, context))
@@ -159,7 +164,7 @@ class OpenRun:
 
     def _limit_spending(self, context: RunContext, run: RunId) -> None:
         """Hold what models may cost to the goal's own budget."""
-        if self.ports.budget_store is not None and context.goal is not None:
+        if self.ports.budget_store is not None:
             self.ports.budget_store.limit_run(run, context.goal.limits.budget)
 
 
@@ -167,5 +172,4 @@ def _run_instant(context: RunContext, now: dt.datetime) -> float:
     """Return what the run takes for now; a retry takes what the run before it took, or nothing would be the same."""
     if context.request.as_of is None and context.donor is not None and context.donor.started is not None:
         return context.donor.started.now
-    assert context.goal is not None
     return (context.goal.as_of or now).timestamp()

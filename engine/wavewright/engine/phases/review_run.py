@@ -1,22 +1,20 @@
-"""The verdict.
-
-A second chance, as a patch.
-
-Another try, after somebody has rejected the package.
-
-What leaves the run.
-"""
+"""The review of a run, its recovery and feedback by patches of the plan, and its package."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from wavewright.engine.pipeline.context import (
     FEEDBACK_TOPIC,
+    Candidate,
     Feedback,
+    PackagedContext,
+    PlannedContext,
     Ports,
     RunContext,
+    extended,
     feedback_note,
     feedback_notes,
 )
@@ -24,6 +22,7 @@ from wavewright.engine.pipeline.pipeline import PhaseResult, branch, halt, proce
 from wavewright.engine.pipeline.services import (
     STOPPED_REASON,
     ModelEventRecorder,
+    ModelPhaseResult,
     diagnostics_json,
     end_interrupted,
     record,
@@ -32,6 +31,7 @@ from wavewright.engine.pipeline.services import (
 )
 from wavewright.executor.events.types import RunFinished, RungTaken
 from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.ports.model_port import ModelClient
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.package.artifacts import RedactedRun
 from wavewright.reviewer.package.builder import build_package
@@ -43,6 +43,9 @@ from wavewright.reviewer.review.by_code import review_by_code
 from wavewright.reviewer.review.by_model import review_by_model
 from wavewright.reviewer.review.caps import CODE_REVIEW_CEILING
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
 
 @dataclass(frozen=True, slots=True)
 class ReviewRun:
@@ -51,13 +54,11 @@ class ReviewRun:
     ports: Ports
     name: str = "review_run"
 
-    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
+    async def run(self, context: PlannedContext) -> PhaseResult[PlannedContext]:
         """Review by code; where a model is configured it reads the result too and can only lower the verdict."""
-        assert context.plan is not None
-        assert context.goal is not None
         review = review_by_code(context.plan, context.goal, context.state, context.signatures)
-        if self.ports.services.models is not None:
-            asked = await run_model_phase(self.ports, context, self._by_model(context, review))
+        if (models := self.ports.services.models) is not None:
+            asked = await run_model_phase(self.ports, context, self._by_model(context, review, models))
             context = asked.context
             if asked.was_stopped:
                 return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
@@ -68,7 +69,7 @@ class ReviewRun:
         context = await record_note(self.ports, context, "review", shown.model_dump(mode="json"))
         return proceed(replace(context, review=review))
 
-    async def _interrupted(self, context: RunContext) -> RunContext:
+    async def _interrupted(self, context: PlannedContext) -> PlannedContext:
         """Journal that the review by code stands because the run's time was up."""
         at = self.ports.clock().timestamp()
         reason = "the run's time limit was reached"
@@ -85,18 +86,14 @@ class ReviewRun:
         return await record(self.ports, context, *(RungTaken(at, rung) for rung in rungs))
 
     def _by_model(
-        self, context: RunContext, by_code: ReviewResult
+        self, context: PlannedContext, by_code: ReviewResult, models: ModelClient
     ) -> Callable[[ModelEventRecorder], Awaitable[ReviewResult]]:
-        services, plan, goal = self.ports.services, context.plan, context.goal
-        assert services.models is not None
-        assert plan is not None
-        assert goal is not None
-        models = services.models
+        services = self.ports.services
 
         async def work(recorder: ModelEventRecorder) -> ReviewResult:
             return await review_by_model(
-                plan,
-                goal,
+                context.plan,
+                context.goal,
                 context.state,
                 context.signatures,
                 by_code,
@@ -123,56 +120,70 @@ class Recover:
     ports: Ports
     name: str = "recover"
 
-    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
+    async def run(self, context: PlannedContext) -> PhaseResult[PlannedContext]:
         """Branch to the checker with a patched plan, or go on where nothing helps."""
         if context.time_left == 0:
             return proceed(context, "the run's time limit was reached")
-        asked = await run_model_phase(self.ports, context, self._replan(context))
-        context, replanned = asked.context, asked.value
+        review = context.review or _last_review(context)
+        asked = await _replan(self.ports, context, review, seen=_tried_patches(context))
+        context = asked.context
         if asked.was_stopped:
             return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
-        if replanned is None:
+        if asked.value is None:
             return proceed(context, "the run's time limit was reached")
-        patch, checked = replanned.patch, replanned.checked
-        if patch is None or checked is None:
-            if replanned.diagnostics:
-                body: JsonObject = {"diagnostics": [*diagnostics_json(replanned.diagnostics)]}
-                context = await record_note(self.ports, context, "patch_refused", body)
-            return proceed(context, "; ".join(replanned.reasons))
-        body = {
+        context = await _with_patch(self.ports, context, asked.value)
+        if asked.value.patch is None or context.candidate is None:
+            return proceed(context, "; ".join(asked.value.reasons))
+        return branch(context, "check_plan", asked.value.patch.reason)
+
+
+async def _replan(
+    ports: Ports,
+    context: PlannedContext,
+    review: ReviewResult,
+    *,
+    seen: frozenset[str] = frozenset(),
+    feedback: FeedbackView | None = None,
+) -> ModelPhaseResult[PlannedContext, ReplanResult]:
+    services = ports.services
+
+    async def work(recorder: ModelEventRecorder) -> ReplanResult:
+        return await replan(
+            context.plan,
+            context.goal,
+            context.state,
+            review,
+            context.signatures,
+            models=services.models,
+            prompts=services.prompts,
+            ladder=services.ladders["recovery"],
+            history=services.history,
+            seen=seen,
+            feedback=feedback,
+            on_use=recorder.record_use,
+            # A recipe that stands alone is no fallback of anything.
+            on_rung=recorder.record_rung if services.models is not None else None,
+        )
+
+    return await run_model_phase(ports, context, work)
+
+
+async def _with_patch(ports: Ports, context: PlannedContext, replanned: ReplanResult) -> PlannedContext:
+    """Journal what replanning came to; return the context with the patched plan as its candidate, if there is one."""
+    patch, checked = replanned.patch, replanned.checked
+    if patch is not None and checked is not None and checked.plan is not None:
+        body: JsonObject = {
             "reason": patch.reason,
             "fingerprint": checked.fingerprint,
             "round": context.state.round + 1,
             "rung": replanned.rung,
         }
-        context = await record_note(self.ports, context, "recovery", body)
-        context = replace(context, candidate=checked.plan, patch=patch, side_effects=checked.needs_approval)
-        return branch(context, "check_plan", patch.reason)
-
-    def _replan(self, context: RunContext) -> Callable[[ModelEventRecorder], Awaitable[ReplanResult]]:
-        services, plan, goal, review = self.ports.services, context.plan, context.goal, context.review
-        assert plan is not None
-        assert goal is not None
-        assert review is not None
-
-        async def work(recorder: ModelEventRecorder) -> ReplanResult:
-            return await replan(
-                plan,
-                goal,
-                context.state,
-                review,
-                context.signatures,
-                models=services.models,
-                prompts=services.prompts,
-                ladder=services.ladders["recovery"],
-                history=services.history,
-                seen=_tried_patches(context),
-                on_use=recorder.record_use,
-                # A recipe that stands alone is no fallback of anything.
-                on_rung=recorder.record_rung if services.models is not None else None,
-            )
-
-        return work
+        context = await record_note(ports, context, "recovery", body)
+        return replace(context, candidate=Candidate(checked.plan, patch, checked.needs_approval))
+    if replanned.diagnostics:
+        body = {"diagnostics": [*diagnostics_json(replanned.diagnostics)]}
+        context = await record_note(ports, context, "patch_refused", body)
+    return context
 
 
 def _tried_patches(context: RunContext) -> frozenset[str]:
@@ -191,9 +202,9 @@ def _tried_patches(context: RunContext) -> frozenset[str]:
     )
 
 
-def has_feedback(context: RunContext) -> bool:
+def has_feedback(context: RunContext) -> TypeIs[PlannedContext]:
     """Whether the run's last package came back."""
-    return context.request.feedback is not None and context.plan is not None
+    return context.request.feedback is not None and isinstance(context, PlannedContext)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,82 +214,43 @@ class TakeFeedback:
     ports: Ports
     name: str = "take_feedback"
 
-    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
+    async def run(self, context: PlannedContext) -> PhaseResult[PlannedContext]:
         """Go on with a patched plan; end the run where packages are used up or nothing takes the feedback."""
-        feedback, goal = context.request.feedback, context.goal
-        assert feedback is not None
-        assert goal is not None
-        most = feedback.max_packages if goal.limits.iterations is None else goal.limits.iterations
+        if (feedback := context.request.feedback) is None:
+            return proceed(context)
+        most = context.goal.limits.iterations
+        most = feedback.max_packages if most is None else most
         if feedback.iteration >= most:
             times = f"{most} of {most} packages were" if most > 1 else "the package was"
             return await self._fail(context, f"{times} rejected")
         taken = feedback_notes(context.state)
         if not taken or taken[-1].body.get("iteration") != feedback.iteration:
-            context = await record_note(
-                self.ports, context, FEEDBACK_TOPIC, feedback_note(feedback, context.state)
-            )
+            body = feedback_note(feedback, context.state)
+            context = await record_note(self.ports, context, FEEDBACK_TOPIC, body)
             # Rejections before this one are in the goal already.
-            context = replace(
-                context, goal=with_feedback_input(goal, feedback.iteration, feedback.texts_for_steps)
-            )
+            goal = with_feedback_input(context.goal, feedback.iteration, feedback.texts_for_steps)
+            context = replace(context, goal=goal)
         elif _is_patched_since_feedback(context):
             return proceed(context, "the plan was patched before")
         return await self._patch(context, feedback)
 
-    async def _patch(self, context: RunContext, feedback: Feedback) -> PhaseResult[RunContext]:
-        asked = await run_model_phase(self.ports, context, self._replan(context, feedback))
-        context, replanned = asked.context, asked.value
+    async def _patch(self, context: PlannedContext, feedback: Feedback) -> PhaseResult[PlannedContext]:
+        view = FeedbackView(feedback.iteration, len(feedback.texts_for_steps))
+        asked = await _replan(self.ports, context, _last_review(context), feedback=view)
+        context = asked.context
         if asked.was_stopped:
             return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
-        if replanned is None:
+        if asked.value is None:
             return await self._fail(context, "the run's time limit was reached")
-        patch, checked = replanned.patch, replanned.checked
-        if patch is None or checked is None:
-            if replanned.diagnostics:
-                body: JsonObject = {"diagnostics": [*diagnostics_json(replanned.diagnostics)]}
-                context = await record_note(self.ports, context, "patch_refused", body)
-            reasons = "; ".join(replanned.reasons)
-            return await self._fail(
-                context, f"package {feedback.iteration} was rejected, and nothing mends it: {reasons}"
-            )
-        body = {
-            "reason": patch.reason,
-            "fingerprint": checked.fingerprint,
-            "round": context.state.round + 1,
-            "rung": replanned.rung,
-        }
-        context = await record_note(self.ports, context, "recovery", body)
-        return proceed(
-            replace(context, candidate=checked.plan, patch=patch, side_effects=checked.needs_approval)
+        context = await _with_patch(self.ports, context, asked.value)
+        if context.candidate is not None:
+            return proceed(context)
+        reasons = "; ".join(asked.value.reasons)
+        return await self._fail(
+            context, f"package {feedback.iteration} was rejected, and nothing mends it: {reasons}"
         )
 
-    def _replan(
-        self, context: RunContext, feedback: Feedback
-    ) -> Callable[[ModelEventRecorder], Awaitable[ReplanResult]]:
-        services, plan, goal = self.ports.services, context.plan, context.goal
-        assert plan is not None
-        assert goal is not None
-        review = _last_review(context)
-
-        async def work(recorder: ModelEventRecorder) -> ReplanResult:
-            return await replan(
-                plan,
-                goal,
-                context.state,
-                review,
-                context.signatures,
-                models=services.models,
-                prompts=services.prompts,
-                ladder=services.ladders["recovery"],
-                history=services.history,
-                feedback=FeedbackView(feedback.iteration, len(feedback.texts_for_steps)),
-                on_use=recorder.record_use,
-                on_rung=recorder.record_rung if services.models is not None else None,
-            )
-
-        return work
-
-    async def _fail(self, context: RunContext, reason: str) -> PhaseResult[RunContext]:
+    async def _fail(self, context: PlannedContext, reason: str) -> PhaseResult[PlannedContext]:
         ended = RunFinished(self.ports.clock().timestamp(), "failed", reason)
         return halt(await record(self.ports, context, ended), reason)
 
@@ -289,10 +261,8 @@ def _is_patched_since_feedback(context: RunContext) -> bool:
     return isinstance(before, int) and context.state.round > before
 
 
-def _last_review(context: RunContext) -> ReviewResult:
-    """Return the verdict on what was rejected."""
-    assert context.plan is not None
-    assert context.goal is not None
+def _last_review(context: PlannedContext) -> ReviewResult:
+    """Return the latest review of the run."""
     noted = next((noted for noted in reversed(context.state.notes) if noted.topic == "review"), None)
     if noted is not None:
         return ReviewResult.model_validate(noted.body)
@@ -306,12 +276,10 @@ class BuildPackage:
     ports: Ports
     name: str = "build_package"
 
-    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
+    async def run(self, context: PlannedContext) -> PhaseResult[PackagedContext]:
         """Build the package from the goal, the review and the state of the run alone."""
-        assert context.plan is not None
-        assert context.goal is not None
         package = build_package(context.plan, context.goal, context.state, context.review, context.signatures)
-        return proceed(replace(context, package=package))
+        return proceed(extended(PackagedContext, context, package=package))
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,10 +289,9 @@ class PublishPackage:
     ports: Ports
     name: str = "publish_package"
 
-    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
+    async def run(self, context: PackagedContext) -> PhaseResult[PackagedContext]:
         """Publish, then journal the end; a crash between the two repeats the publishing."""
         package = context.package
-        assert package is not None
         folder = (context.request.output_dir or self.ports.settings.output_dir) / context.run
         files = self.ports.publish(package, folder)
         if files:

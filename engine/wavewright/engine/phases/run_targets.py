@@ -83,8 +83,8 @@ class RunTargets:
     """Run the job for each of its targets, wave by wave; what a wave finds is the next one's."""
 
     ports: Ports
-    pipeline: Callable[[Ports], Pipeline[RunContext]]
-    """Makes the way of one target's run."""
+    pipeline: Callable[[Ports], Pipeline[RunRequest, RunContext]]
+    """Returns the pipeline of one target's run."""
     name: str = "run_targets"
 
     async def run(self, context: RunContext) -> PhaseResult[RunContext]:
@@ -113,7 +113,6 @@ class RunTargets:
         order, now = context.resolved_job, self.ports.clock()
         assert order is not None
         assert order.targets is not None
-        assert context.goal is not None
         if order.draft is not None:
             require_valid_expansion(
                 order, signatures_to_check(order.draft.plan, order.goal, self.ports.settings)
@@ -260,7 +259,7 @@ class RunTargets:
             # Who watches the root is told of targets, not of what goes on within them.
             with self.ports.observe_target(target.name) as on_event:
                 ports = replace(ports, on_event=on_event)
-                done = await self.pipeline(ports).run(RunContext(request))
+                done = await self.pipeline(ports).run(request)
         finally:
             self.ports.services.memory.evict(run)
             if self.ports.budget_store is not None:

@@ -16,9 +16,9 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import JsonValue
 
@@ -194,7 +194,17 @@ def withhold_package(package: Package, folder: Path) -> tuple[Path, ...]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
+def utc_now() -> dt.datetime:
+    """Return the time of the system's clock, in UTC."""
+    return dt.datetime.now(dt.UTC)
+
+
+def ignore_event(event: Event) -> None:
+    """Do nothing with an event."""
+    del event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """Everything that is not pure, in one place."""
 
@@ -202,20 +212,22 @@ class Ports:
     settings: Settings
     services: Services
     """Language models, and what goes with them; its `models` is absent where none is configured."""
-    budget_store: InspectableBudgetStore | None
-    """Keeps the budgets of models."""
+    budget_store: InspectableBudgetStore | None = None
+    """Keeps the budgets of models; absent where none is configured."""
     approver: Approver
-    asker: Asker | None
-    clock: Clock
-    on_event: Callable[[Event], None]
-    cancellation: CancellationToken
+    asker: Asker | None = None
+    """Is asked the planner's questions; without one, a run that asks is interrupted."""
+    clock: Clock = utc_now
+    on_event: Callable[[Event], None] = ignore_event
+    """Called with each event once it is journaled."""
+    cancellation: CancellationToken = field(default_factory=CancellationToken)
     wrap_tools: ToolWrapper = keep_tools
     publish: Publish = write_package_files
     people_for_run: PeopleForRun | None = None
-    """Whom the run of one of several targets asks, where that is not whom the root run asks."""
+    """Gives whom the run of one of several targets asks, where that is not whom the root run asks."""
     observe_target: TargetObserver = ignore_target_events
     validation: PackageValidation | None = None
-    """Who looks at the packages of targets; nobody where absent."""
+    """Gives the verdicts on packages of targets; without it none is waited for."""
     announces_calls: bool = False
     """Whether the start of every call is journaled: the process of an earlier attempt has died."""
 
@@ -257,11 +269,22 @@ class RunRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """A bound plan that is to be checked and accepted."""
+
+    plan: Plan
+    patch: PlanPatch | None = None
+    """The patch that made it; absent for the first plan."""
+    side_effects: tuple[StepId, ...] = ()
+    """Steps that the patch brings and that write or send, which the run did not do so far."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunContext:
-    """State of a run between two phases."""
+    """State of a run between two phases, from the moment when its job was read."""
 
     request: RunRequest
-    goal: Goal | None = None
+    goal: Goal
     resolved_job: ResolvedJob | None = None
     """What the job comes to, where it has several targets."""
     tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
@@ -272,22 +295,17 @@ class RunContext:
     retry: RetryOf | None = None
     draft: PlanDraft | None = None
     """The plan as its author wrote it, until it is accepted."""
-    plan: Plan | None = None
-    """The bound plan that the run follows; the executor and the reviewer see this one."""
-    candidate: Plan | None = None
-    """A bound plan that is to be checked and accepted: the first one, or a patched one."""
-    patch: PlanPatch | None = None
-    """The patch that made the candidate."""
-    side_effects: tuple[StepId, ...] = ()
-    """Steps that the patch brings and that write or send, which the run did not do so far."""
+    candidate: Candidate | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
     """What the checker said of the latest candidate."""
     executed_seconds: float = 0.0
     """Seconds that this process has spent on executing so far; the run's time limit is over all rounds."""
     review: ReviewResult | None = None
-    package: Package | None = None
     files: tuple[Path, ...] = ()
     """What was written: the package, then the report."""
+    plan: Plan | None = None
+    """The bound plan that the run follows; the executor and the reviewer see this one."""
+    package: Package | None = None
 
     @property
     def run(self) -> RunId:
@@ -298,13 +316,36 @@ class RunContext:
     @property
     def time_left(self) -> float | None:
         """Seconds that are left of the run's time limit; none where it has no limit."""
-        limit = self.goal.limits.run_timeout if self.goal is not None else None
+        limit = self.goal.limits.run_timeout
         return None if limit is None else max(0.0, limit - self.executed_seconds)
 
     @property
     def signatures(self) -> dict[str, ToolSignature]:
         """What the planner, the checker and the reviewer know of the tools."""
         return {name: tool.signature for name, tool in self.tools.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedContext(RunContext):
+    """State of a run whose plan is accepted."""
+
+    plan: Plan = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class PackagedContext(PlannedContext):
+    """State of a run whose package is built."""
+
+    package: Package = field(kw_only=True)
+
+
+_Context = TypeVar("_Context", bound=RunContext)
+
+
+def extended(kind: type[_Context], context: RunContext, **changes: Any) -> _Context:
+    """Return a context as one of a further stage, with the fields that this one requires."""
+    values = {part.name: getattr(context, part.name) for part in fields(context)}
+    return kind(**{**values, **changes})
 
 
 PERMANENT_ERRORS: Final = (

@@ -1,9 +1,8 @@
-"""A pipeline of typed steps that reads like a header.
+"""A pipeline of typed phases that reads like a header.
 
-A *pipeline* is an immutable list of named steps, some under a *guard*; a frozen context goes in at the top and
-each step answers with a `StepResult` that carries the context on. Nothing happens between the steps that the
-declaration does not show: what runs, in which order, under which condition and where a branch may lead can be
-read from `Pipeline.describe()`.
+A *pipeline* is an immutable list of named phases, some under a *guard*; a frozen context goes in at the top and
+each phase returns a `PhaseResult` with the next context. Nothing happens between the phases that the declaration
+does not show: `Pipeline.describe()` prints what runs, in which order and under which condition.
 """
 
 from __future__ import annotations
@@ -13,15 +12,22 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from wavewright.config.errors import WavewrightError
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+A = TypeVar("A")
+B = TypeVar("B")
 C = TypeVar("C")
+A_contra = TypeVar("A_contra", contravariant=True)
+C_co = TypeVar("C_co", covariant=True)
 
 
 class Outcome(Enum):
-    """What a step asks the pipeline to do next."""
+    """What a phase asks the pipeline to do next."""
 
     CONTINUE = "continue"
     HALT = "halt"
@@ -29,18 +35,18 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseResult(Generic[C]):
-    """A step's answer: what to do next, with which context, and why."""
+class PhaseResult(Generic[C_co]):
+    """What to do after a phase, with which context, and why."""
 
     outcome: Outcome
-    context: C
+    context: C_co
     reason: str | None = None
     target: str | None = None
-    """Name of the top-level step to go on at, for `BRANCH`."""
+    """Name of the top-level phase to go on at, for `BRANCH`."""
 
 
 def proceed(context: C, reason: str | None = None) -> PhaseResult[C]:
-    """Return a result that goes on with the next step."""
+    """Return a result that goes on with the next phase."""
     return PhaseResult(Outcome.CONTINUE, context, reason)
 
 
@@ -50,37 +56,34 @@ def halt(context: C, reason: str) -> PhaseResult[C]:
 
 
 def branch(context: C, target: str, reason: str) -> PhaseResult[C]:
-    """Return a result that goes on at the step named `target`."""
+    """Return a result that goes on at the phase named `target`."""
     return PhaseResult(Outcome.BRANCH, context, reason, target)
 
 
-class Phase(Protocol[C]):
+class Phase(Protocol[A_contra, C_co]):
     """One unit of a pipeline; its class docstring's first line is its line in the declaration."""
 
     @property
     def name(self) -> str:
-        """The step's name, unique in its pipeline."""
+        """The phase's name, unique in its pipeline."""
         ...
 
-    async def run(self, context: C) -> PhaseResult[C]:
+    async def run(self, context: A_contra, /) -> PhaseResult[C_co]:
         """Return what to do next."""
         ...
 
 
-Guard: TypeAlias = Callable[[C], bool]
-
-
 @dataclass(frozen=True, slots=True)
-class GuardedPhases(Generic[C]):
-    """Steps that run in turn while the guard held before the first of them."""
+class GuardedPhases:
+    """Phases that run in turn if the guard holds before the first of them."""
 
-    guard: Guard[C]
-    phases: tuple[Phase[C], ...]
+    guard: Callable[[Any], bool]
+    phases: tuple[Phase[Any, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseRecord:
-    """What one execution of one step came to."""
+    """What one execution of one phase came to."""
 
     phase: str
     outcome: Outcome
@@ -90,15 +93,15 @@ class PhaseRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class PipelineRun(Generic[C]):
-    """The context that came out, and the way through the steps."""
+class PipelineRun(Generic[C_co]):
+    """The last context, and a record of each phase that ran."""
 
-    context: C
+    context: C_co
     records: tuple[PhaseRecord, ...]
 
     @property
     def halted(self) -> str | None:
-        """The reason of the step that ended the pipeline early."""
+        """The reason of the phase that ended the pipeline early."""
         last = self.records[-1] if self.records else None
         return last.reason if last is not None and last.outcome is Outcome.HALT else None
 
@@ -107,28 +110,36 @@ class PipelineError(WavewrightError):
     """A pipeline was declared or used wrongly: a duplicate name, an unknown branch target, an endless loop."""
 
 
-Observer: TypeAlias = Callable[[PhaseRecord], None]
-
-
 @dataclass(frozen=True, slots=True)
-class Pipeline(Generic[C]):
-    """An immutable declaration; `run` walks it."""
+class Pipeline(Generic[A_contra, C_co]):
+    """An immutable declaration; `run` follows it.
 
-    nodes: tuple[Phase[C] | GuardedPhases[C], ...]
+    Phases are checked against each other where they are declared, so the contexts between them have no type here.
+    """
+
+    nodes: tuple[Phase[Any, Any] | GuardedPhases, ...]
     max_branches: int = 100
     """Bound on branches taken in one run, so that a loop always ends."""
     _targets: dict[str, int] = field(default_factory=dict[str, int], repr=False)
 
-    async def run(self, context: C, observe: Observer | None = None) -> PipelineRun[C]:
-        """Run the steps in turn and return the last context with a record of each step.
+    async def run(self, start: A_contra) -> PipelineRun[C_co]:
+        """Run the phases in turn and return the last context with a record of each phase.
 
         Raises:
-            PipelineError: a step branches to a name that is no top-level step, or branches without end.
+            PipelineError: a phase branches to a name that is no top-level phase, or branches without end.
         """
         records: list[PhaseRecord] = []
+        context: Any = start
         position, branches = 0, 0
         while position < len(self.nodes):
-            result = await self._run_node(self.nodes[position], context, records, observe)
+            result: PhaseResult[Any] = proceed(context)
+            for phase in _phases_to_run(self.nodes[position], context):
+                started = time.perf_counter()
+                result = await phase.run(result.context)
+                seconds = time.perf_counter() - started
+                records.append(PhaseRecord(phase.name, result.outcome, seconds, result.reason, result.target))
+                if result.outcome is not Outcome.CONTINUE:
+                    break
             context = result.context
             match result.outcome:
                 case Outcome.CONTINUE:
@@ -140,34 +151,7 @@ class Pipeline(Generic[C]):
                     position = self._position_of(result, branches)
         return PipelineRun(context, tuple(records))
 
-    async def _run_node(
-        self,
-        node: Phase[C] | GuardedPhases[C],
-        context: C,
-        records: list[PhaseRecord],
-        observe: Observer | None,
-    ) -> PhaseResult[C]:
-        if isinstance(node, GuardedPhases):
-            if not node.guard(context):
-                return proceed(context)
-            steps = node.phases
-        else:
-            steps = (node,)
-        result = proceed(context)
-        for step in steps:
-            started = time.perf_counter()
-            result = await step.run(result.context)
-            record = PhaseRecord(
-                step.name, result.outcome, time.perf_counter() - started, result.reason, result.target
-            )
-            records.append(record)
-            if observe is not None:
-                observe(record)
-            if result.outcome is not Outcome.CONTINUE:
-                break
-        return result
-
-    def _position_of(self, result: PhaseResult[C], branches: int) -> int:
+    def _position_of(self, result: PhaseResult[Any], branches: int) -> int:
         if branches > self.max_branches:
             msg = (
                 f"the pipeline branched more than {self.max_branches} times; the last reason: {result.reason}"
@@ -175,77 +159,86 @@ class Pipeline(Generic[C]):
             raise PipelineError(msg)
         if result.target not in self._targets:
             known = ", ".join(repr(name) for name in self._targets)
-            msg = f"a step branches to {result.target!r}, which is no top-level step; there are {known}"
+            msg = f"a phase branches to {result.target!r}, which is no top-level phase; there are {known}"
             raise PipelineError(msg)
         return self._targets[result.target]
 
     def describe(self) -> str:
-        """Return the declaration as text: a line a step, guarded steps indented under their condition."""
+        """Return the declaration as text: a line per phase, guarded phases indented under their condition."""
         width = max((len(name) for node in self.nodes for name in _labels(node)), default=0) + 2
         return "\n".join(line for node in self.nodes for line in _describe_node(node, width)) + "\n"
 
 
-class PipelineBuilder(Generic[C]):
-    """Collects the declaration; every method returns the builder, `build` the immutable pipeline."""
+class PipelineBuilder(Generic[A, C]):
+    """A declaration of phases, from an `A` to a `C` so far; every method returns a new builder."""
 
-    def __init__(self, *, max_branches: int = 100) -> None:
-        self._nodes: tuple[Phase[C] | GuardedPhases[C], ...] = ()
+    def __init__(
+        self, *, max_branches: int = 100, nodes: tuple[Phase[Any, Any] | GuardedPhases, ...] = ()
+    ) -> None:
+        self._nodes = nodes
         self._max_branches = max_branches
 
-    def phase(self, step: Phase[C]) -> PipelineBuilder[C]:
-        """Append a step that always runs."""
-        self._nodes = (*self._nodes, step)
-        return self
+    def phase(self, phase: Phase[C, B]) -> PipelineBuilder[A, B]:
+        """Append a phase that always runs."""
+        return PipelineBuilder(max_branches=self._max_branches, nodes=(*self._nodes, phase))
 
-    def when(self, guard: Guard[C], steps: Sequence[Phase[C]]) -> PipelineBuilder[C]:
-        """Append steps that run in turn where the guard holds."""
-        self._nodes = (*self._nodes, GuardedPhases(guard, tuple(steps)))
-        return self
+    def when(self, guard: Callable[[C], bool], phases: Sequence[Phase[C, C]]) -> PipelineBuilder[A, C]:
+        """Append phases that run in turn if the guard holds."""
+        node = GuardedPhases(guard, tuple(phases))
+        return PipelineBuilder(max_branches=self._max_branches, nodes=(*self._nodes, node))
 
-    def maybe(self, guard: Guard[C], step: Phase[C]) -> PipelineBuilder[C]:
-        """Append one step that runs where the guard holds."""
-        return self.when(guard, [step])
+    @overload
+    def maybe(self, guard: Callable[[C], TypeIs[B]], phase: Phase[B, C]) -> PipelineBuilder[A, C]: ...
+    @overload
+    def maybe(self, guard: Callable[[C], bool], phase: Phase[C, C]) -> PipelineBuilder[A, C]: ...
+    def maybe(self, guard: Callable[[C], bool], phase: Phase[Any, C]) -> PipelineBuilder[A, C]:
+        """Append one phase that runs if the guard holds; the guard may narrow the type of the context."""
+        return self.when(guard, [phase])
 
-    def build(self) -> Pipeline[C]:
+    def build(self) -> Pipeline[A, C]:
         """Return the pipeline.
 
         Raises:
-            PipelineError: two steps have one name.
+            PipelineError: two phases have one name.
         """
         targets: dict[str, int] = {}
         seen: set[str] = set()
         for position, node in enumerate(self._nodes):
-            for number, step in enumerate(_phases_of(node)):
-                if step.name in seen:
-                    msg = f"two steps of the pipeline are named {step.name!r}; give one another name"
+            for number, phase in enumerate(_phases_of(node)):
+                if phase.name in seen:
+                    msg = f"two phases of the pipeline are named {phase.name!r}; rename one of them"
                     raise PipelineError(msg)
-                seen.add(step.name)
+                seen.add(phase.name)
                 if number == 0:
-                    targets[step.name] = position
+                    targets[phase.name] = position
         return Pipeline(self._nodes, self._max_branches, targets)
 
 
-def _phases_of(node: Phase[C] | GuardedPhases[C]) -> tuple[Phase[C], ...]:
+def _phases_of(node: Phase[Any, Any] | GuardedPhases) -> tuple[Phase[Any, Any], ...]:
     return node.phases if isinstance(node, GuardedPhases) else (node,)
 
 
-def _labels(node: Phase[C] | GuardedPhases[C]) -> tuple[str, ...]:
+def _phases_to_run(node: Phase[Any, Any] | GuardedPhases, context: object) -> tuple[Phase[Any, Any], ...]:
+    return () if isinstance(node, GuardedPhases) and not node.guard(context) else _phases_of(node)
+
+
+def _labels(node: Phase[Any, Any] | GuardedPhases) -> tuple[str, ...]:
     indent = "    " if isinstance(node, GuardedPhases) else ""
-    return tuple(f"{indent}{step.name}" for step in _phases_of(node))
+    return tuple(f"{indent}{phase.name}" for phase in _phases_of(node))
 
 
-def _describe_node(node: Phase[C] | GuardedPhases[C], width: int) -> Iterator[str]:
+def _describe_node(node: Phase[Any, Any] | GuardedPhases, width: int) -> Iterator[str]:
     if isinstance(node, GuardedPhases):
         yield f"when {_guard_text(node.guard)}:"
-    for label, step in zip(_labels(node), _phases_of(node), strict=True):
-        yield f"{label:<{width}}{_purpose(step)}"
+    for label, phase in zip(_labels(node), _phases_of(node), strict=True):
+        yield f"{label:<{width}}{_purpose(phase)}"
 
 
-def _guard_text(guard: Guard[C]) -> str:
+def _guard_text(guard: Callable[[Any], bool]) -> str:
     name = getattr(guard, "__name__", type(guard).__name__)
     return "(condition)" if name == "<lambda>" else name.replace("_", " ")
 
 
-def _purpose(step: Phase[C]) -> str:
-    text = inspect.getdoc(type(step)) or ""
+def _purpose(phase: Phase[Any, Any]) -> str:
+    text = inspect.getdoc(type(phase)) or ""
     return text.partition("\n")[0].rstrip(".")

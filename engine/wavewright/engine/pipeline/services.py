@@ -38,11 +38,14 @@ from wavewright.tools.models import model_configured
 from wavewright.tools.models.circuit_breaker import ALWAYS_CLOSED, CircuitBreaker
 from wavewright.tools.workers.services import Services, make_services
 
+C = TypeVar("C", bound=RunContext)
+T = TypeVar("T")
+
 STOPPED_REASON = "stopped from outside"
 """Why a run is interrupted that somebody stopped."""
 
 
-async def record(ports: Ports, context: RunContext, *events: Event, run: RunId | None = None) -> RunContext:
+async def record(ports: Ports, context: C, *events: Event, run: RunId | None = None) -> C:
     """Journal events and return the context with them folded in; they are durable when this returns."""
     await ports.journal.append(run or context.run, events)
     for event in events:
@@ -50,17 +53,17 @@ async def record(ports: Ports, context: RunContext, *events: Event, run: RunId |
     return replace(context, state=fold(events, context.state))
 
 
-async def record_note(ports: Ports, context: RunContext, topic: str, body: JsonObject) -> RunContext:
+async def record_note(ports: Ports, context: C, topic: str, body: JsonObject) -> C:
     """Journal what a phase did or decided."""
     return await record(ports, context, Noted(ports.clock().timestamp(), topic, body))
 
 
-async def record_resumed(ports: Ports, context: RunContext) -> RunContext:
+async def record_resumed(ports: Ports, context: C) -> C:
     """Journal that another attempt begins, and whether it announces its calls."""
     return await record_note(ports, context, "resumed", {"announced": True} if ports.announces_calls else {})
 
 
-async def end_interrupted(ports: Ports, context: RunContext, reason: str) -> RunContext:
+async def end_interrupted(ports: Ports, context: C, reason: str) -> C:
     """Journal that the run was stopped before its end and can be resumed."""
     if context.state.is_interrupted:
         return context
@@ -96,9 +99,6 @@ def diagnostics_json(diagnostics: Iterable[Diagnostic]) -> list[JsonObject]:
         }
         for found in diagnostics
     ]
-
-
-T = TypeVar("T")
 
 
 class ModelEventRecorder:
@@ -154,10 +154,10 @@ async def open_recorder(ports: Ports, run: RunId) -> AsyncGenerator[ModelEventRe
 
 
 @dataclass(frozen=True, slots=True)
-class ModelPhaseResult(Generic[T]):
+class ModelPhaseResult(Generic[C, T]):
     """What the work came to."""
 
-    context: RunContext
+    context: C
     """With the events of the work folded in, and its time counted."""
     value: T | None
     """Absent where the work was cut off."""
@@ -166,8 +166,8 @@ class ModelPhaseResult(Generic[T]):
 
 
 async def run_model_phase(
-    ports: Ports, context: RunContext, work: Callable[[ModelEventRecorder], Awaitable[T]]
-) -> ModelPhaseResult[T]:
+    ports: Ports, context: C, work: Callable[[ModelEventRecorder], Awaitable[T]]
+) -> ModelPhaseResult[C, T]:
     """Do the work, journal what it lets be known, and cut it off at a stop from outside or at the run's limit."""
     started = time.monotonic()
     value: T | None = None

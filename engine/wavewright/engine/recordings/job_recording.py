@@ -18,8 +18,6 @@ from pathlib import Path
 
 from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.config.settings import Settings
-from wavewright.engine.default_pipeline import default_pipeline
-from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.context import (
     Approver,
     Asker,
@@ -28,12 +26,13 @@ from wavewright.engine.pipeline.context import (
     RunRequest,
     ToolWrapper,
     keep_tools,
+    utc_now,
     withhold_package,
 )
 from wavewright.engine.pipeline.services import open_services
 from wavewright.engine.recordings.recorded_tools import CallMiss, RecordedTools, ReusingJournal
 from wavewright.engine.recordings.recording_file import Recording, RecordingError, recording_of_run
-from wavewright.engine.session import ignore_run_event, utc_now
+from wavewright.engine.session import run_request
 from wavewright.executor.events.types import Event
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import JsonObject, RunId
@@ -178,12 +177,10 @@ async def _run(
             approver=approver,
             asker=asker,
             clock=utc_now if now is None else partial(dt.datetime.fromtimestamp, now, dt.UTC),
-            on_event=ignore_run_event,
-            cancellation=CancellationToken(),
             wrap_tools=tools_through,
             publish=withhold_package,
         )
-        ended = await default_pipeline(ports).run(RunContext(request))
+        ended = await run_request(request, ports)
     run = ended.context.state.run
     events: Sequence[Event] = await journal.load(run) if run is not None else ()
     return JobRecording(ended.context, tuple(events), ended.halted)

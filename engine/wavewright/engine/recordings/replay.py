@@ -20,12 +20,9 @@ from itertools import takewhile
 from typing import Final
 
 from wavewright.config.settings import Settings
-from wavewright.engine.default_pipeline import default_pipeline
-from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.context import (
     ApprovalRequest,
     Ports,
-    RunContext,
     RunRequest,
     withhold_package,
 )
@@ -45,7 +42,7 @@ from wavewright.engine.recordings.replay_settings import (
     live_roles,
     replay_settings,
 )
-from wavewright.engine.session import ignore_run_event, utc_now
+from wavewright.engine.session import run_request
 from wavewright.engine.targets.waves import no_plan_reason
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, ModelCalled, Noted, PlanAccepted, RunStarted
@@ -203,9 +200,6 @@ async def replay_run(
             budget_store=opened.budget_store,
             approver=(people := RecordedRespondents.of(events)),
             asker=people,
-            clock=utc_now,
-            on_event=ignore_run_event,
-            cancellation=CancellationToken(),
             wrap_tools=tools.wrap,
             publish=withhold_package,
         )
@@ -225,7 +219,7 @@ async def replay_run(
 
 async def _replay(ports: Ports, replay: RunId, *, plans_anew: bool) -> tuple[ComparedRun, dict[str, Tool]]:
     try:
-        ended = await default_pipeline(ports).run(RunContext(RunRequest(run=replay)))
+        ended = await run_request(RunRequest(run=replay), ports)
     except PlanError as error:
         if not plans_anew:
             raise

@@ -28,8 +28,14 @@ from typing import Any, TypeAlias
 
 from wavewright.config.settings import Settings
 from wavewright.engine.jobs.resolving import PlanDraft
-from wavewright.engine.pipeline.context import ApprovalRequest, RunContext, RunRequest, withhold_package
-from wavewright.engine.pipeline.services import draft_note
+from wavewright.engine.pipeline.context import (
+    ApprovalRequest,
+    Ports,
+    RunContext,
+    RunRequest,
+    withhold_package,
+)
+from wavewright.engine.pipeline.services import draft_note, open_services
 from wavewright.engine.session import run_request
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import RunStarted
@@ -225,14 +231,17 @@ async def run_scenario(stage: SimulatedPlan, script: Scenario) -> SimulatedRun |
     await journal.append(_RUN_ID, (started, draft_note(stage.draft, at)))
     await journal.close_run(_RUN_ID)
     try:
-        done = await run_request(
-            RunRequest(run=_RUN_ID),
-            settings=stage.settings,
-            journal=journal,
-            approver=approver,
-            tools_through=stub_tools(script),
-            publish=withhold_package,
-        )
+        async with open_services(stage.settings) as opened:
+            ports = Ports(
+                journal=journal,
+                settings=stage.settings,
+                services=opened.services,
+                budget_store=opened.budget_store,
+                approver=approver,
+                wrap_tools=stub_tools(script),
+                publish=withhold_package,
+            )
+            done = await run_request(RunRequest(run=_RUN_ID), ports)
     except PlanError:
         return None
     return SimulatedRun(done.context, tuple(approver.asked))

@@ -19,7 +19,6 @@ from wavewright.executor.events.types import Noted
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.references import check_expansion
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
-from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
@@ -93,13 +92,13 @@ class TargetRoot:
     @property
     def has_budget(self) -> bool:
         """Whether the tokens of the job are bounded."""
-        budget = self.context.goal.limits.budget if self.context.goal is not None else None
+        budget = self.context.goal.limits.budget
         return budget is not None and budget.tokens is not None
 
     @property
     def token_share(self) -> int | None:
         """Tokens that one more target may use: its share of what the others have left; none where nothing bounds it."""
-        budget = self.context.goal.limits.budget if self.context.goal is not None else None
+        budget = self.context.goal.limits.budget
         if budget is None or budget.tokens is None:
             return None
         waves = self.waves
@@ -116,10 +115,9 @@ class TargetRoot:
     @property
     def max_packages(self) -> int:
         """Packages of one target that somebody looks at."""
-        validation, goal = self.ports.validation, self.context.goal
+        validation, own = self.ports.validation, self.context.goal.limits.iterations
         if validation is None:
             return 0
-        own = None if goal is None else goal.limits.iterations
         return validation.max_packages if own is None else own
 
     def verdict_on(self, target: str) -> PackageVerdict | None:
@@ -155,13 +153,10 @@ def tokens_used_by(state: RunState) -> int:
 
 def job_of_target(root: TargetRoot, target: Target, tokens: int | None) -> ResolvedJob:
     """Return what the run of a target is made of; with its share of the tokens where they are bounded."""
-    state = root.context.state
-    assert state.started is not None
-    base = root.context.goal or Goal.model_validate(state.started.goal)
-    goal = goal_with_input(base, root.waves.text, TARGET, target.name)
+    goal = goal_with_input(root.context.goal, root.waves.text, TARGET, target.name)
     changes: dict[str, object] = {"target": target.name}
     if tokens is not None and goal.limits.budget is not None:
         budget = goal.limits.budget.model_copy(update={"tokens": tokens})
         changes["limits"] = goal.limits.model_copy(update={"budget": budget})
     goal = goal.model_copy(update=changes)
-    return ResolvedJob(goal, pending_draft(state), Source(f"job {goal.title}", ""))
+    return ResolvedJob(goal, pending_draft(root.context.state), Source(f"job {goal.title}", ""))

@@ -183,20 +183,28 @@ def _unused_cassette_failure(cassette: str | os.PathLike[str], *, is_live: bool)
 
 
 async def _run(request: RunRequest, settings: Settings, calls: CallRecorder, people: ScriptedUser) -> RunView:
+    from wavewright.engine.pipeline.context import Ports
+    from wavewright.engine.pipeline.services import open_services
     from wavewright.engine.session import run_request
+    from wavewright.executor.run.reuse import JournalReplayCache
     from wavewright.executor.sqlite.journal import SqliteJournal
 
     events: list[Event] = []
-    async with SqliteJournal(settings.journal) as journal:
-        ended = await run_request(
-            request,
-            settings=settings,
+    async with (
+        SqliteJournal(settings.journal) as journal,
+        open_services(settings, memory=JournalReplayCache(journal)) as opened,
+    ):
+        ports = Ports(
             journal=journal,
+            settings=settings,
+            services=opened.services,
+            budget_store=opened.budget_store,
             approver=people,
             asker=people,
             on_event=events.append,
-            tools_through=calls.wrap_tools,
+            wrap_tools=calls.wrap_tools,
         )
+        ended = await run_request(request, ports)
     return RunView(
         ended.context,
         tuple(events),

@@ -183,7 +183,7 @@ class DryRunLoader:
             now: What `now()` gives; the job's instant or else the present where absent.
         """
         from wavewright.engine.dry_run.forecast import forecast
-        from wavewright.engine.session import utc_now
+        from wavewright.engine.pipeline.context import utc_now
 
         __tracebackhide__ = True
         with self.project.as_working_folder():

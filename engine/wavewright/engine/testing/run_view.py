@@ -263,8 +263,7 @@ class RunView:
         return tuple(found)
 
     def __repr__(self) -> str:
-        job = self.context.goal.job if self.context.goal else "?"
-        return f"<run of job {job!r}: {self.verdict}>"
+        return f"<run of job {self.context.goal.job!r}: {self.verdict}>"
 
     def _steps(self) -> tuple[str, ...]:
         return () if self.context.plan is None else tuple(step.id for step in self.context.plan.steps)

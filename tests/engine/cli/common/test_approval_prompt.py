@@ -11,12 +11,12 @@ import anyio.lowlevel
 import pytest
 
 from tests.engine.conftest import CommandLine
+from tests.engine.run_in_process import run_request
 from tests.engine.terminal_session import Conversation, Thread
 from wavewright.config.settings import load_settings
 from wavewright.engine.decisions.approvals import APPROVAL_USED
 from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.context import ApprovalRequest, RunRequest, withhold_package
-from wavewright.engine.session import run_request
 from wavewright.executor.store.journal import MemoryJournal
 
 
@@ -100,7 +100,7 @@ async def test_a_run_that_is_stopped_waits_for_no_approval_and_takes_none(
         settings=load_settings(posting_project, {}),
         journal=journal,
         approver=Stopping(stopper),
-        stopper=stopper,
+        cancellation=stopper,
         publish=withhold_package,
     )
 

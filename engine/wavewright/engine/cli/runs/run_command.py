@@ -31,8 +31,9 @@ from wavewright.engine.cli.common.stored_runs import find_run, load_run
 from wavewright.engine.cli.common.terminal import InterruptHandler, approver_for, asker_for
 from wavewright.engine.decisions.approvals import APPROVAL_WANTED
 from wavewright.engine.jobs.input_overrides import InputOverrides
-from wavewright.engine.pipeline.context import RetryRequest, RunContext, RunRequest
+from wavewright.engine.pipeline.context import Ports, RetryRequest, RunContext, RunRequest
 from wavewright.engine.pipeline.pipeline import PipelineRun
+from wavewright.engine.pipeline.services import open_services
 from wavewright.engine.session import run_request
 from wavewright.engine.targets.waves import (
     TARGET_COMPLETED,
@@ -43,6 +44,7 @@ from wavewright.engine.targets.waves import (
 )
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished
+from wavewright.executor.run.reuse import JournalReplayCache
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import Goal
@@ -163,15 +165,18 @@ async def _run(
             progress.replay(events)
             interruption.run = request.run
         with interruption.handle_signals():
-            return await run_request(
-                request,
-                settings=settings,
-                journal=journal,
-                approver=people.approver,
-                asker=people.asker,
-                on_event=on_event,
-                stopper=interruption.cancellation,
-            )
+            async with open_services(settings, memory=JournalReplayCache(journal)) as opened:
+                ports = Ports(
+                    journal=journal,
+                    settings=settings,
+                    services=opened.services,
+                    budget_store=opened.budget_store,
+                    approver=people.approver,
+                    asker=people.asker,
+                    on_event=on_event,
+                    cancellation=interruption.cancellation,
+                )
+                return await run_request(request, ports)
 
 
 def _check_started(run_id: RunId, events: Sequence[Event]) -> None:

@@ -1,0 +1,28 @@
+"""Runs in the test's own process, with the services that the project's settings name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wavewright.config.settings import Settings
+from wavewright.engine import session
+from wavewright.engine.pipeline.context import Ports, RunContext, RunRequest
+from wavewright.engine.pipeline.pipeline import PipelineRun
+from wavewright.engine.pipeline.services import open_services
+from wavewright.executor.run.reuse import JournalReplayCache
+from wavewright.executor.store.journal import Journal
+
+
+async def run_request(
+    request: RunRequest, *, settings: Settings, journal: Journal, **ports: Any
+) -> PipelineRun[RunContext]:
+    """Run or resume what is asked for; `ports` are further fields of `Ports`."""
+    async with open_services(settings, memory=JournalReplayCache(journal)) as opened:
+        whole = Ports(
+            journal=journal,
+            settings=settings,
+            services=opened.services,
+            budget_store=opened.budget_store,
+            **ports,
+        )
+        return await session.run_request(request, whole)
