@@ -6,7 +6,7 @@ only when both stand and every queue is there; after that, losing a connection i
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -101,7 +101,13 @@ class _Connections:
 class Bus:
     """The way to and from the broker."""
 
-    def __init__(self, lines: _Connections, topology: Topology, notice: BrokerEventHandler) -> None:
+    def __init__(
+        self,
+        lines: _Connections,
+        topology: Topology,
+        notice: BrokerEventHandler,
+        on_sent: Callable[[OutgoingMessage], None],
+    ) -> None:
         self._user = lines.address.user
         self._connections = lines
         self._topology = topology
@@ -109,7 +115,7 @@ class Bus:
         self._publisher = Publisher(lines.outgoing, topology)
         self._health = BrokerHealth(notice)
         self._intake = IntakeQueue(lines.incoming, topology, self.dead_letter, self._health)
-        self._relay = Relay(self._publisher, self._user, notice, self._health)
+        self._relay = Relay(self._publisher, self._user, notice, self._health, on_sent)
 
     @property
     def is_up(self) -> bool:
@@ -191,8 +197,17 @@ class Bus:
 
 
 @asynccontextmanager
-async def open_bus(settings: BusSettings, notice: BrokerEventHandler = ignore_event) -> AsyncGenerator[Bus]:
-    """Connect to the broker, see that every queue is there, and keep the connections.
+async def open_bus(
+    settings: BusSettings,
+    notice: BrokerEventHandler = ignore_event,
+    on_sent: Callable[[OutgoingMessage], None] = lambda _: None,
+) -> AsyncGenerator[Bus]:
+    """Connect to the broker, declare the topology, and keep the connections.
+
+    Args:
+        settings: Address and topology.
+        notice: Called with each event of the broker.
+        on_sent: Called with each message of an outbox that is confirmed and marked as sent.
 
     Raises:
         BusMisconfigured: it will not work like this, and what would mend it.
@@ -209,6 +224,6 @@ async def open_bus(settings: BusSettings, notice: BrokerEventHandler = ignore_ev
     try:
         await lines.open(settings, notice)
         async with lines.kept_connected():
-            yield Bus(lines, settings.topology, notice)
+            yield Bus(lines, settings.topology, notice, on_sent)
     finally:
         await lines.close()

@@ -14,7 +14,7 @@ queue is known to be there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
@@ -160,13 +160,20 @@ class Relay:
     """Sends what lies in one outbox."""
 
     def __init__(
-        self, outlet: Publisher, user: str, notice: BrokerEventHandler, trouble: BrokerHealth
+        self,
+        publisher: Publisher,
+        user: str,
+        on_event: BrokerEventHandler,
+        health: BrokerHealth,
+        on_sent: Callable[[OutgoingMessage], None] = lambda _: None,
     ) -> None:
-        self._publisher = outlet
+        """Publish with `publisher`; `on_sent` is called for each message that is confirmed and marked as sent."""
+        self._publisher = publisher
         self._user = user
-        self._on_event = notice
-        self._health = trouble
-        self.full_queues = FullQueues(notice)
+        self._on_event = on_event
+        self._health = health
+        self._on_sent = on_sent
+        self.full_queues = FullQueues(on_event)
         self._held = 0
         """Messages that wait for a full queue."""
         self._woken = anyio.Event()
@@ -271,7 +278,7 @@ class Relay:
         self, outbox: Outbox, waiting: Sequence[OutgoingMessage], sending: PublishBatch
     ) -> int:
         """Note what the broker has said of the messages; return how many are settled."""
-        sent, returned = list[MessageId](), list[tuple[OutgoingMessage, str]]()
+        sent, returned = list[OutgoingMessage](), list[tuple[OutgoingMessage, str]]()
         if not any(isinstance(fate, BusMisconfigured) for fate in sending.results.values()):
             self._health.clear_fault("out")
         for number, fate in sending.results.items():
@@ -279,7 +286,7 @@ class Relay:
             match fate:
                 case None:
                     self.full_queues.note_confirmed(outgoing)
-                    sent.append(outgoing.message)
+                    sent.append(outgoing)
                 case MessageReturned():
                     returned.append((outgoing, fate.message))
                 case MessageNacked():
@@ -292,7 +299,9 @@ class Relay:
                     pass
         try:
             if sent:
-                await outbox.mark_sent(sent)
+                await outbox.mark_sent([outgoing.message for outgoing in sent])
+            for outgoing in sent:
+                self._on_sent(outgoing)
             for outgoing, reason in returned:
                 await outbox.mark_refused(outgoing.message, reason)
                 self._on_event("message_returned", _fields(outgoing) | {"error": reason})

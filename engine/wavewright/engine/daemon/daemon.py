@@ -34,7 +34,6 @@ from wavewright.engine.daemon.job_runner import JobRunner
 from wavewright.engine.daemon.maintenance import ApprovalRenewal, MessageIdRetention, RunRetention
 from wavewright.engine.daemon.message_handler import MessageHandler
 from wavewright.engine.daemon.model_circuit import CircuitListener, CircuitState, ModelCircuitBreaker
-from wavewright.engine.daemon.outbox import MeteredOutbox
 from wavewright.engine.daemon.process import LoopWatchdog, ShutdownRequest
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.messages.contract import message_contract
@@ -148,7 +147,7 @@ async def _serve(
             JournalReplayCache(stores.journal),
             circuit,
         ) as opened,
-        open_bus(daemon_bus_settings(section), _broker_event_handler(watch)) as bus,
+        open_bus(daemon_bus_settings(section), _broker_event_handler(watch), watch.note_sent) as bus,
     ):
         workshop = JobRunner(
             settings=settings,
@@ -208,7 +207,6 @@ class DaemonTasks:
             acceptance_rules(section, self.runner.settings.hmac_key, self.runner.reporter.contract),
             dispatcher,
         )
-        outbox = MeteredOutbox(self.stores.jobs, self.runner.watch)
         renewal = ApprovalRenewal(
             self.stores.jobs, self.stores.journal, self.runner.clock, self.runner.note_store_state
         )
@@ -236,7 +234,7 @@ class DaemonTasks:
             ended.set()
 
         async def relay() -> None:
-            await _run_in_scope(outward, lambda: self.bus.relay(outbox))
+            await _run_in_scope(outward, lambda: self.bus.relay(self.stores.jobs))
             relayed.set()
 
         async with anyio.create_task_group() as group:
@@ -260,7 +258,7 @@ class DaemonTasks:
             with anyio.move_on_after(FLUSH_SECONDS):
                 # It still marks what the broker has confirmed, which would go out twice otherwise.
                 await relayed.wait()
-                await self.bus.flush(outbox)
+                await self.bus.flush(self.stores.jobs)
             group.cancel_scope.cancel()
 
     async def _update_metrics(self, dispatcher: Dispatcher) -> None:

@@ -2,14 +2,12 @@
 
 An `OutboxJournal` stands before the real journal for as long as one job is worked on. The run is held by whoever has
 claimed the job, so opening and closing it is none of the run's business.
-
-The outbox, as the relay sees it, with a count of what has gone out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +16,6 @@ from immutables import Map
 from wavewright.engine.daemon.job_projection import JobProjection, project, replay
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.decisions.approvals import APPROVAL_USED, APPROVAL_WANTED
-from wavewright.engine.operations.job_logs import log_sent
-from wavewright.engine.operations.monitoring import Telemetry
 from wavewright.engine.targets.waves import (
     TARGET_COMPLETED,
     TARGET_FAILED,
@@ -31,12 +27,9 @@ from wavewright.executor.store.job_records import (
     Decision,
     JobId,
     JobRow,
-    MessageId,
     OutboxWrites,
-    OutgoingMessage,
 )
 from wavewright.executor.store.job_rules import CrashSuspects, has_advanced
-from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.journal import Journal, RunRow, StoredOutput
 from wavewright.planner.types import RunId, StepKey
 from wavewright.reviewer.records import Package
@@ -222,46 +215,3 @@ def _is_reported(event: Event) -> bool:
     if isinstance(event, Noted):
         return event.topic in {*QUESTION_TOPICS, *ANSWER_TOPICS}
     return isinstance(event, PlanAccepted | StepFinished)
-
-
-@dataclass(frozen=True, slots=True)
-class MeteredOutbox:
-    """The part of the job store that the relay needs; every message that the broker has confirmed is counted."""
-
-    jobs: JobStore
-    watch: Telemetry
-    _leased: dict[MessageId, OutgoingMessage] = field(default_factory=dict[MessageId, OutgoingMessage])
-
-    async def pending(self, most: int = 100) -> list[OutgoingMessage]:
-        """Return messages in their order, and lease them to this owner for a few seconds."""
-        found = await self.jobs.pending(most)
-        self._leased.clear()
-        self._leased.update((outgoing.message, outgoing) for outgoing in found)
-        return found
-
-    async def renew(self, messages: Sequence[MessageId]) -> None:
-        """Lease these messages, which are this owner's, for a few seconds more."""
-        await self.jobs.renew(messages)
-
-    async def mark_sent(self, messages: Sequence[MessageId]) -> None:
-        """Note that the broker has confirmed these messages."""
-        await self.jobs.mark_sent(messages)
-        for message in messages:
-            if (outgoing := self._leased.get(message)) is not None:
-                self._count_sent(outgoing)
-
-    async def mark_refused(self, message: MessageId, reason: str) -> None:
-        """Keep a message that cannot be delivered out of the way."""
-        await self.jobs.mark_refused(message, reason)
-
-    async def list_refused(self) -> list[OutgoingMessage]:
-        """Return the messages that could not be delivered, in their order."""
-        return await self.jobs.list_refused()
-
-    async def release(self, messages: Sequence[MessageId]) -> None:
-        """Have these go out again."""
-        await self.jobs.release(messages)
-
-    def _count_sent(self, sent: OutgoingMessage) -> None:
-        self.watch.metrics.count_sent(sent.kind)
-        log_sent(self.watch.log, sent)

@@ -24,13 +24,13 @@ from typing import Final
 import anyio
 
 from wavewright.engine.operations.health import HealthStatus
-from wavewright.engine.operations.job_logs import RunLog
+from wavewright.engine.operations.job_logs import RunLog, log_sent
 from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.metrics import Metrics
 from wavewright.engine.operations.tracing import RunTrace
 from wavewright.executor.events.types import Event
 from wavewright.executor.store.errors import JournalError, JournalNotWritten, JournalUnreachable
-from wavewright.executor.store.job_records import JobState
+from wavewright.executor.store.job_records import JobState, OutgoingMessage
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import (
     Allowance,
@@ -218,6 +218,11 @@ class Telemetry:
     def __post_init__(self) -> None:
         """Watch the store by the same log, metrics and health."""
         object.__setattr__(self, "store", StoreMonitor(self.log, self.metrics, self.health))
+
+    def note_sent(self, sent: OutgoingMessage) -> None:
+        """Count and log a message that the broker has confirmed."""
+        self.metrics.count_sent(sent.kind)
+        log_sent(self.log, sent)
 
     @contextmanager
     def observe_run(self, job: str, target: str) -> Generator[Callable[[Event], None]]:
