@@ -43,11 +43,12 @@ from wavewright.tools.models.errors import outcome_of
 from wavewright.tools.models.messages import (
     encodable_json,
     encodable_text,
+    messages_of,
     request_key,
     response_from_json,
     response_to_json,
+    sent_text,
 )
-from wavewright.tools.models.provider_models import messages_of, sent_text
 from wavewright.tools.models.responses import is_object, split_response
 
 if TYPE_CHECKING:

@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import cast
 
 from pydantic import TypeAdapter
-from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from wavewright.config.redaction import Redactor
-from wavewright.planner.ports.model_port import ModelAnswer, ModelCall
+from wavewright.planner.ports.model_port import LoopTool, ModelAnswer, ModelCall
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.models.cassette.recorded_answers import CassetteAnswer, record_answer, restore_answer
 from wavewright.tools.models.cassette.requests import render_request, request_hash
@@ -44,6 +45,33 @@ def encodable_json(value: Json) -> Json:
             return {encodable_text(key): encodable_json(one) for key, one in value.items()}
         case _:
             return value
+
+
+def messages_of(call: ModelCall) -> list[ModelMessage]:
+    """Return a conversation as the library sends it."""
+    instructions = encodable_text(call.instructions) or None
+    messages: list[ModelMessage] = [_user_request(call.prompt, instructions)]
+    for turn in call.turns:
+        messages.append(ModelResponse(parts=[TextPart(encodable_text(turn.answer))]))
+        messages.append(_user_request(turn.reply, instructions))
+    return messages
+
+
+def _user_request(text: str, instructions: str | None) -> ModelRequest:
+    return ModelRequest(parts=[UserPromptPart(encodable_text(text))], instructions=instructions)
+
+
+def sent_text(call: ModelCall, tools: Sequence[LoopTool] = ()) -> str:
+    """Return everything that a call sends as one text, for estimates."""
+    pieces = [call.instructions, call.prompt]
+    for turn in call.turns:
+        pieces += [turn.answer, turn.reply]
+    schemas: list[Json] = [] if call.schema is None else [call.schema]
+    for tool in tools:
+        pieces += [tool.name, tool.description]
+        schemas.append(tool.input_schema)
+    pieces += [json.dumps(one, ensure_ascii=False) for one in schemas]
+    return "\n".join(pieces)
 
 
 _ANSWER = TypeAdapter(ModelAnswer)

@@ -6,14 +6,13 @@ happens, the question ends in one record of what it cost, and in an answer or a 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
 from pydantic_ai.direct import model_request
 from pydantic_ai.exceptions import FallbackExceptionGroup
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.settings import ModelSettings
@@ -37,12 +36,17 @@ from wavewright.planner.ports.model_port import (
     Turn,
     model_question,
 )
-from wavewright.planner.types import Json
 from wavewright.tools.models.cassette.errors import CassetteMiss
 from wavewright.tools.models.circuit_breaker import ALWAYS_CLOSED, CircuitBreaker
 from wavewright.tools.models.endpoints import Endpoint, choose_model, find_endpoint, thinking_level
 from wavewright.tools.models.errors import ModelFault, RequestFailed, may_fall_back, merged_fault, outcome_of
-from wavewright.tools.models.messages import answer_from_json, answer_to_json, encodable_text, question_key
+from wavewright.tools.models.messages import (
+    answer_from_json,
+    answer_to_json,
+    messages_of,
+    question_key,
+    sent_text,
+)
 from wavewright.tools.models.metering import UsageTracker
 from wavewright.tools.models.responses import (
     StreamRedactor,
@@ -333,34 +337,7 @@ def is_truncated(response: ModelResponse, meter: UsageTracker) -> bool:
     )
 
 
-def messages_of(call: ModelCall) -> list[ModelMessage]:
-    """Return a conversation as the library sends it."""
-    instructions = encodable_text(call.instructions) or None
-    messages: list[ModelMessage] = [_user_request(call.prompt, instructions)]
-    for turn in call.turns:
-        messages.append(ModelResponse(parts=[TextPart(encodable_text(turn.answer))]))
-        messages.append(_user_request(turn.reply, instructions))
-    return messages
-
-
-def _user_request(text: str, instructions: str | None) -> ModelRequest:
-    return ModelRequest(parts=[UserPromptPart(encodable_text(text))], instructions=instructions)
-
-
 def _call_text(call: ModelCall) -> str:
     """Return the texts of a call, one after another."""
     turns = (text for turn in call.turns for text in (turn.answer, turn.reply))
     return "\n\n".join(text for text in (call.instructions, call.prompt, *turns) if text)
-
-
-def sent_text(call: ModelCall, tools: Sequence[LoopTool] = ()) -> str:
-    """Return everything that a call sends as one text, for estimates."""
-    pieces = [call.instructions, call.prompt]
-    for turn in call.turns:
-        pieces += [turn.answer, turn.reply]
-    schemas: list[Json] = [] if call.schema is None else [call.schema]
-    for tool in tools:
-        pieces += [tool.name, tool.description]
-        schemas.append(tool.input_schema)
-    pieces += [json.dumps(one, ensure_ascii=False) for one in schemas]
-    return "\n".join(pieces)

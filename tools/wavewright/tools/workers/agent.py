@@ -7,21 +7,18 @@ is kept whole in the step's output, however little of it the model was shown.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Annotated
 
-import anyio
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
-from wavewright.config.value_types import Seconds
 from wavewright.planner.language.goals import AvailableTool, Goal
-from wavewright.planner.language.plan import DocumentModel, Limits
+from wavewright.planner.language.plan import Limits
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.tool import Tool, ToolCall
+from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.factory import declaration_version
 from wavewright.tools.workers.services import AGENT, Services
 
@@ -30,38 +27,6 @@ _TOKENS_PER_REQUEST = 2000
 _PROMPTS = ("workers/agent", "workers/agent_instructions", "workers/repair")
 _TIMEOUT_MARGIN_SECONDS = 30.0
 """Seconds that the step has beyond the loop's own clock: to end with what there is, and not by being stopped."""
-
-
-class AgentLimits(DocumentModel):
-    """What a goal may say of its agent, in the tool's `config`."""
-
-    requests: Annotated[int, Field(ge=1, le=200)] = 10
-    """Questions to the model."""
-    tool_calls: Annotated[int, Field(ge=0, le=1000)] = 30
-    """Calls of tools in all."""
-    seconds: Seconds = 300.0
-    """For the whole step, its tools included."""
-    view_chars: Annotated[int, Field(ge=200, le=200_000)] = 4000
-    """Characters of a tool's output that the model is shown."""
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Ceiling of one answer's tokens; the configured one where absent."""
-    keep_partial: bool = False
-    """Whether a loop that ends without an answer gives what it collected, as a forced result."""
-
-
-class AgentConcurrency:
-    """Lets no more calls run at once than the goal's limits and the tools' own allow: over all items of the run."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._ceilings = limits.tool_concurrency
-        self.total = anyio.CapacityLimiter(limits.concurrency)
-        """What every call waits for, whatever its tool."""
-        self._by_tool: dict[str, anyio.CapacityLimiter] = {}
-
-    def tool_limiter(self, signature: ToolSignature) -> anyio.CapacityLimiter:
-        """Return what the calls of one tool wait for."""
-        most = min(signature.concurrency or math.inf, self._ceilings.get(signature.name, math.inf))
-        return self._by_tool.setdefault(signature.name, anyio.CapacityLimiter(most))
 
 
 def agent_tool(

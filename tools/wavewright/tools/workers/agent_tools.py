@@ -22,7 +22,7 @@ from wavewright.planner.ports.model_port import NULL_REPLAY_CACHE, LoopTool, Loo
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepKey
 from wavewright.tools.functions.tool import AgentToolCall, Tool, ToolCall, ToolError
-from wavewright.tools.workers.agent import AgentConcurrency, AgentLimits
+from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.long_inputs import prompt_size, shorten
 from wavewright.tools.workers.specs import properties
 

@@ -11,13 +11,9 @@ The same worker is the tool `summarize_content` and what other workers use for i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 
 from wavewright.planner.types import Json, JsonObject
 from wavewright.prompts import prompt_json
-from wavewright.tools.functions.tool import ToolCall
-from wavewright.tools.workers.services import Services
 from wavewright.tools.workers.specs import AnswerToFinish, Worker, WorkerSpec
 
 _MIN_TEXT = 40
@@ -206,38 +202,3 @@ def _unchanged_text(params: JsonObject) -> Json:
 def summarizer() -> Worker:
     """Return the worker that summarises."""
     return Worker(SUMMARIZER_SPEC, generate=_unchanged_text, finish=_finish_summary)
-
-
-async def summarize_inputs(
-    inputs: JsonObject, spec: WorkerSpec, services: Services, call: ToolCall
-) -> tuple[JsonObject, tuple[str, ...]]:
-    """Return inputs whose long texts are summaries and whose other long values are shortened, with a note for each.
-
-    A text that no model could summarise stays unchanged: it may be too long then, but nothing of it is lost.
-    """
-    from wavewright.tools.workers.factory import make_worker
-
-    rooms = allot_chars({name: prompt_size(value) for name, value in inputs.items()}, spec.max_input_chars)
-    summarize = partial(replace, call, tool=SUMMARIZER_SPEC.name)
-    quiet = Worker(
-        SUMMARIZER_SPEC.model_copy(update={"stream": False}), generate=_unchanged_text, finish=_finish_summary
-    )
-    tool = make_worker(quiet, services)
-    shorter = dict(inputs)
-    notes: list[str] = []
-    for name, value in inputs.items():
-        if prompt_size(value) <= rooms[name]:
-            continue
-        if not isinstance(value, str):
-            shorter[name] = shorten(value, rooms[name])
-            notes.append(shortened_note(name, value, shorter[name]))
-            continue
-        output = await tool.call(summarize(params={"content": value}))
-        assert isinstance(output, dict)
-        shorter[name] = output["summary"]
-        notes.append(
-            f"{name!r} is {len(value):,} characters long and could not be summarised: it is given whole"
-            if output["method"] == UNCHANGED
-            else f"{name!r} is a summary of a text of {len(value):,} characters"
-        )
-    return shorter, tuple(notes)

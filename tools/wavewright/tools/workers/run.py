@@ -28,7 +28,17 @@ from wavewright.prompts import PromptError, data_block
 from wavewright.tools.functions.tool import TextChunk, ToolCall, ToolError
 from wavewright.tools.workers import services as faults
 from wavewright.tools.workers.conversation import Deadline, WorkerConversation, misfit_texts, read_answer
-from wavewright.tools.workers.long_inputs import prompt_size, shorten_inputs, split_text
+from wavewright.tools.workers.long_inputs import (
+    SUMMARIZER_SPEC,
+    UNCHANGED,
+    allot_chars,
+    prompt_size,
+    shorten,
+    shorten_inputs,
+    shortened_note,
+    split_text,
+    summarizer,
+)
 from wavewright.tools.workers.services import MODEL_HINT, WORKER_LADDER, Services
 from wavewright.tools.workers.specs import (
     AnswerRefused,
@@ -235,10 +245,39 @@ class WorkerRun:
                 hint="pass less, or cut the input and use for_each",
             )
         if self.spec.longer_inputs == "summarize":
-            from wavewright.tools.workers.long_inputs import summarize_inputs
-
-            return await summarize_inputs(shown, self.spec, replace(self.services, models=models), self.call)
+            return await self._summarized_inputs(shown, replace(self.services, models=models))
         return shorten_inputs(shown, self.spec.max_input_chars)
+
+    async def _summarized_inputs(
+        self, inputs: JsonObject, services: Services
+    ) -> tuple[JsonObject, tuple[str, ...]]:
+        """Return inputs whose long texts are summaries and whose other long values are shortened, with notes.
+
+        A text that no model could summarise stays unchanged: it may be too long then, but nothing of it is lost.
+        """
+        spec = SUMMARIZER_SPEC.model_copy(update={"stream": False})
+        allowed = allot_chars(
+            {name: prompt_size(value) for name, value in inputs.items()}, self.spec.max_input_chars
+        )
+        shorter = dict(inputs)
+        notes: list[str] = []
+        for name, value in inputs.items():
+            if prompt_size(value) <= allowed[name]:
+                continue
+            if not isinstance(value, str):
+                shorter[name] = shorten(value, allowed[name])
+                notes.append(shortened_note(name, value, shorter[name]))
+                continue
+            call = replace(self.call, tool=spec.name, params={"content": value})
+            output = await WorkerRun(summarizer(), spec, services, call).run()
+            assert isinstance(output, dict)
+            shorter[name] = output["summary"]
+            notes.append(
+                f"{name!r} is {len(value):,} characters long and could not be summarised: it is given whole"
+                if output["method"] == UNCHANGED
+                else f"{name!r} is a summary of a text of {len(value):,} characters"
+            )
+        return shorter, tuple(notes)
 
     def _calls(self, inputs: JsonObject, notes: tuple[str, ...], most: int) -> list[ModelCall]:
         """Return the question, or one for each part of an input of more than `most` characters."""
