@@ -46,7 +46,7 @@ def test_the_version_is_printed_without_the_command_line_library() -> None:
     assert "typer" not in modules_after("--version")
 
 
-def test_checking_a_plan_imports_no_networkx_and_no_event_loop(
+def test_checking_a_plan_imports_no_event_loop_and_no_model(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("plans")
@@ -58,7 +58,7 @@ def test_checking_a_plan_imports_no_networkx_and_no_event_loop(
     loaded = modules_after("check", str(plan), "--tools", str(tools))
 
     assert "wavewright.planner.checks.checker" in loaded
-    assert loaded & {"networkx", "mcp", "httpx", "rich.live", "cel_expr_python"} == set()
+    assert loaded & {"mcp", "httpx", "rich.live", "cel_expr_python"} == set()
 
 
 @pytest.mark.parametrize(

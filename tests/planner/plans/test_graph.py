@@ -84,7 +84,7 @@ def test_references_in_every_field_are_dependencies() -> None:
 def test_escaped_references_are_text() -> None:
     graph = graph_of(step("a"), step("b", params="$${steps.a.x}"))
 
-    assert graph.dependencies[StepId("b")] == ()
+    assert not graph.dependencies[StepId("b")]
 
 
 def test_a_gated_step_waits_for_what_its_gate_reads() -> None:
@@ -92,7 +92,7 @@ def test_a_gated_step_waits_for_what_its_gate_reads() -> None:
 
     graph = graph_of(step("a"), step("b"), step("c", "a"), gates=(gate,))
 
-    assert graph.dependencies[StepId("a")] == ("b",)
+    assert [*graph.dependencies[StepId("a")]] == ["b"]
     assert graph.waves == (("b",), ("a",), ("c",))
 
 
@@ -107,7 +107,7 @@ def test_a_step_that_only_a_gate_reads_is_still_terminal() -> None:
 def test_unknown_names_and_the_step_itself_are_no_dependencies() -> None:
     graph = graph_of(step("a", "a", "nobody", params="${steps.ghost}"))
 
-    assert graph.dependencies == {"a": ()}
+    assert graph.edges == ()
 
 
 def test_the_critical_path_is_the_slowest_chain() -> None:
@@ -178,11 +178,19 @@ def plans(draw: st.DrawFn, *, may_have_cycles: bool = False) -> Plan:
     return Plan(steps=tuple(draw(st.permutations(steps))))
 
 
+def plain_digraph(plan: Plan) -> nx.DiGraph[str]:
+    found: nx.DiGraph[str] = nx.DiGraph()
+    found.add_nodes_from(one.id for one in plan.steps)
+    found.add_edges_from((other, one.id) for one in plan.steps for other in one.depends_on if other != one.id)
+    found.remove_nodes_from([other for other in found if other not in {one.id for one in plan.steps}])
+    return found
+
+
 @given(plans())
 def test_waves_are_the_generations_that_networkx_finds(plan: Plan) -> None:
     graph = PlanGraph.of(plan)
 
-    generations = [set(generation) for generation in nx.topological_generations(graph.to_networkx())]
+    generations = [set(generation) for generation in nx.topological_generations(plain_digraph(plan))]
 
     assert [set(wave) for wave in graph.waves] == generations
 
@@ -199,7 +207,7 @@ def test_every_dependency_lies_in_an_earlier_wave(plan: Plan) -> None:
 @given(plans(may_have_cycles=True))
 def test_cycles_are_found_exactly_where_networkx_finds_them(plan: Plan) -> None:
     graph = PlanGraph.of(plan)
-    found = graph.to_networkx()
+    found = plain_digraph(plan)
 
     assert bool(graph.cycles) != nx.is_directed_acyclic_graph(found)
     knots = [knot for knot in nx.strongly_connected_components(found) if len(knot) > 1]

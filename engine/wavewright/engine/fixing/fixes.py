@@ -70,7 +70,7 @@ class _BlockingSteps:
             step.id: frozenset((*step.depends_on, *step_reads(step))) - optional for step in plan.steps
         }
 
-    def blocking(self, step_id: StepId) -> frozenset[StepId]:
+    def blocking(self, step_id: StepId) -> set[StepId]:
         """Return the steps that hold a step up where they fail."""
         found: set[StepId] = set()
         waiting = [step_id]
@@ -78,7 +78,7 @@ class _BlockingSteps:
             new = self._own[waiting.pop()] - found
             found |= new
             waiting.extend(new)
-        return frozenset(found)
+        return found
 
 
 def _call(step: Step, merged: MergedSteps) -> dict[str, Json]:
@@ -98,8 +98,8 @@ def _gates_and_outputs(
     return gates, caps, result, plan.inputs
 
 
-def _renamed(names: frozenset[StepId], merged: MergedSteps) -> frozenset[StepId]:
-    return frozenset(merged.get(name, name) for name in names)
+def _renamed(names: Iterable[StepId], merged: MergedSteps) -> set[StepId]:
+    return {merged.get(name, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,9 +38,7 @@ def steps_to_repeat(donor: RunState, start: StepId | None) -> tuple[StepId, ...]
         return ()
     plan = Plan.model_validate(donor.plan)
     graph = PlanGraph.of(plan)
-    found = {start}
-    for wave in graph.waves:
-        found.update(step for step in wave if not found.isdisjoint(graph.dependencies[step]))
+    found = {start, *graph.descendants(start)} if start in graph.steps else set[StepId]()
     return tuple(step.id for step in plan.steps if step.id in found)
 
 

@@ -8,7 +8,6 @@ Plans and dry runs, loaded by the name of their file: what the fixtures `plan` a
 from __future__ import annotations
 
 import os
-from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -110,18 +109,15 @@ class PlanView:
         return found
 
     def _path(self, step: StepId, wanted: StepId) -> list[StepId] | None:
-        """Return the shortest way from a step that is waited for to the one that waits."""
-        waiting = deque([[step]])
-        seen = {step}
-        while waiting:
-            path = waiting.popleft()
-            for before in self.graph.dependencies[path[0]]:
-                if before == wanted:
-                    return [before, *path]
-                if before not in seen:
-                    seen.add(before)
-                    waiting.append([before, *path])
-        return None
+        """Return a shortest path from a step that is waited for to the one that waits."""
+        if step == wanted:
+            return None
+        import networkx as nx
+
+        try:
+            return nx.bidirectional_shortest_path(self.graph.digraph, wanted, step)
+        except nx.NetworkXNoPath:
+            return None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -1,27 +1,16 @@
-"""Which step stands for which.
-
-A step that a patch adds may *supersede* a finished one, and stands for it from then on; of steps that supersede each
-other in turn the first is the *origin* of the line.
-
-Find the cycles of a graph that cannot be ordered.
-
-A *knot* is a set of nodes each of which reaches every other (a strongly connected component); one cycle of each
-knot is named, a shortest one through its first node, because mending that one is what the author can do next.
-Nothing here recurses, so a chain of any length is safe.
-
-The dependency graph of a plan, and what follows from it.
+"""The dependency graph of a plan, and what follows from it.
 
 A step *depends* on every step that its expressions read and on those it names in `depends_on`; a *wave* is every
-step whose dependencies are met by earlier waves. Everything here is linear in the plan and total: a plan with
-a cycle has a graph as well, which names the cycle and orders the steps outside of it.
+step whose dependencies are met by earlier waves. A step that a patch adds may *supersede* a finished one; of steps
+that supersede each other in turn, the first is the *origin*. Everything here is linear in the plan and total: a plan
+with a cycle has a graph as well, which names the cycle and orders the steps outside of it.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
 
 from wavewright.planner.language.plan import Plan, Step
@@ -29,7 +18,7 @@ from wavewright.planner.plans.uses import gate_reads, step_reads
 from wavewright.planner.types import StepId
 
 if TYPE_CHECKING:
-    import networkx as nx
+    from wavewright.planner.plans.digraph import Edge, ThinDiGraph
 
 
 def superseded_by(plan: Plan) -> dict[StepId, StepId]:
@@ -50,92 +39,6 @@ def superseding_origins(plan: Plan) -> dict[StepId, StepId]:
     return found
 
 
-Node = TypeVar("Node", bound=str)
-
-
-def find_cycles(edges: Mapping[Node, frozenset[Node]]) -> list[tuple[Node, ...]]:
-    """Return one cycle of each knot, each node leading to the next and the last to the first.
-
-    Cycles come in the order of their first nodes in `edges`, and each starts with that node. Edges to nodes that
-    are no keys of `edges` are ignored.
-    """
-    place = {node: number for number, node in enumerate(edges)}
-    knots = sorted(
-        (
-            sorted(knot, key=place.__getitem__)
-            for knot in _strongly_connected_components(edges)
-            if len(knot) > 1 or knot[0] in edges[knot[0]]
-        ),
-        key=lambda knot: place[knot[0]],
-    )
-    return [_shortest_cycle(knot[0], frozenset(knot), edges, place) for knot in knots]
-
-
-def _strongly_connected_components(edges: Mapping[Node, frozenset[Node]]) -> Iterator[list[Node]]:
-    """Yield the strongly connected components: Kosaraju's algorithm, with stacks instead of recursion."""
-    reverse: dict[Node, list[Node]] = {node: [] for node in edges}
-    for node, others in edges.items():
-        for other in others:
-            if other in reverse:
-                reverse[other].append(node)
-    seen: set[Node] = set()
-    for root in reversed(_finish_order(edges)):
-        if root in seen:
-            continue
-        seen.add(root)
-        knot = [root]
-        for node in knot:
-            new = [other for other in reverse[node] if other not in seen]
-            seen.update(new)
-            knot.extend(new)
-        yield knot
-
-
-def _finish_order(edges: Mapping[Node, frozenset[Node]]) -> list[Node]:
-    """Return the nodes in the order in which a depth-first walk leaves them."""
-    seen: set[Node] = set()
-    left: list[Node] = []
-    for start in edges:
-        if start in seen:
-            continue
-        seen.add(start)
-        walk = [(start, iter(edges[start]))]
-        while walk:
-            node, successors = walk[-1]
-            following = next((other for other in successors if other in edges and other not in seen), None)
-            if following is None:
-                walk.pop()
-                left.append(node)
-            else:
-                seen.add(following)
-                walk.append((following, iter(edges[following])))
-    return left
-
-
-def _shortest_cycle(
-    start: Node, knot: frozenset[Node], edges: Mapping[Node, frozenset[Node]], place: Mapping[Node, int]
-) -> tuple[Node, ...]:
-    """Search breadth-first from `start` inside its knot for the nearest way back."""
-    came_from: dict[Node, Node] = {}
-    waiting = deque([start])
-    while waiting:
-        node = waiting.popleft()
-        if start in edges[node]:
-            return _path(node, came_from)
-        for other in sorted(edges[node] & knot, key=place.__getitem__):
-            if other not in came_from and other != start:
-                came_from[other] = node
-                waiting.append(other)
-    raise AssertionError(start)  # every node of a knot has a way back to it
-
-
-def _path(node: Node, came_from: Mapping[Node, Node]) -> tuple[Node, ...]:
-    path = [node]
-    while path[-1] in came_from:
-        path.append(came_from[path[-1]])
-    return tuple(reversed(path))
-
-
 Durations = Mapping[StepId, float] | Callable[[Step], float]
 """Expected seconds of each step; where `for_each` multiplies calls, the caller says by how much."""
 
@@ -152,28 +55,26 @@ class CriticalPath(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanGraph:
-    """Who waits for whom. Steps stand in the plan's order wherever order is free."""
+    """Which step depends on which. Steps keep the plan's order wherever the order is free."""
 
     steps: Mapping[StepId, Step]
     reads: dict[StepId, StepIds]
     """What each step's expressions read, whether there is such a step or not."""
-    dependencies: dict[StepId, StepIds]
-    """What each step waits for: steps of this plan only, without itself; first what it reads."""
-    dependants: dict[StepId, StepIds]
-    """Who waits for each step."""
+    digraph: ThinDiGraph
+    """An edge from each step to every step that depends on it; without attributes."""
     waves: tuple[StepIds, ...]
-    """Generations; without the steps of a cycle and those that wait for one."""
+    """Topological generations; without the steps of a cycle and those that depend on one."""
     terminal: StepIds
     """Steps that no other step reads, depends on or supersedes."""
     cycles: tuple[StepIds, ...]
-    """One cycle of each knot: every step waits for the next and the last for the first; none in a sound plan."""
+    """One cycle of each strongly connected component: every step depends on the next, and the last on the first."""
 
     @classmethod
     def of(cls, plan: Plan, *, reads: dict[StepId, StepIds] | None = None) -> PlanGraph:
-        """Return the graph of a plan; unknown names and faulty expressions add no edge.
+        """Return the graph of a plan, built once for as long as the plan exists.
 
-        Whoever has found out what each step's expressions read can say so, and saves reading them again. A plan has
-        one graph: whoever asks again for as long as the plan is there is given the same one.
+        Unknown names and faulty expressions add no edge. A caller that knows what each step's expressions read
+        passes it as `reads`, which saves parsing them again.
         """
         known = _GRAPH_CACHE.get(id(plan))
         if known is not None and known[0]() is plan:
@@ -185,31 +86,40 @@ class PlanGraph:
 
     @classmethod
     def _build(cls, plan: Plan, reads: dict[StepId, StepIds] | None) -> PlanGraph:
+        from wavewright.planner.plans.digraph import ThinDiGraph, generations, shortest_cycles
+
         steps: dict[StepId, Step] = {}
         for step in plan.steps:
             steps.setdefault(step.id, step)
         if reads is None:
             reads = {step_id: step_reads(step) for step_id, step in steps.items()}
         reads = {step_id: _interned(read, steps) for step_id, read in reads.items()}
-        own = {
-            step_id: _combine_dependencies(step_id, reads[step_id], step.depends_on, steps)
-            for step_id, step in steps.items()
-        }
-        read = set[StepId]().union(*own.values())
-        read |= {step.supersedes for step in steps.values() if step.supersedes is not None}
-        dependencies = _with_gate_reads(own, plan, steps)
-        dependants = _dependants_of(dependencies)
-        waves = _topological_generations(dependencies, dependants)
+        graph = ThinDiGraph()
+        graph.add_nodes_from(steps)
+        graph.add_edges_from(_step_edges(steps, reads))
+        superseded = {step.supersedes for step in steps.values()}
+        terminal = tuple(step for step in steps if not graph.succ[step] and step not in superseded)
+        graph.add_edges_from(_gate_edges(plan, steps))
+        waves = generations(graph)
         ordered = sum(map(len, waves)) == len(steps)
         return cls(
             steps=steps,
             reads=reads,
-            dependencies=dependencies,
-            dependants=dependants,
+            digraph=graph,
             waves=waves,
-            terminal=tuple(step_id for step_id in steps if step_id not in read),
-            cycles=() if ordered else tuple(find_cycles(_unordered_steps(waves, dependencies))),
+            terminal=terminal,
+            cycles=() if ordered else shortest_cycles(graph),
         )
+
+    @property
+    def dependencies(self) -> Mapping[StepId, Mapping[StepId, object]]:
+        """The steps of this plan that each step depends on; what it reads comes first."""
+        return self.digraph.pred
+
+    @property
+    def dependants(self) -> Mapping[StepId, Mapping[StepId, object]]:
+        """The steps that depend on each step."""
+        return self.digraph.succ
 
     @property
     def width(self) -> int:
@@ -223,29 +133,33 @@ class PlanGraph:
 
     @property
     def edges(self) -> tuple[tuple[StepId, StepId], ...]:
-        """Pairs of a step and one that waits for it, in the plan's order of the one that waits."""
+        """Pairs of a step and one that depends on it, in the plan's order of the latter."""
         place = {step_id: number for number, step_id in enumerate(self.steps)}
         return tuple(
             (before, after)
-            for after, waited_for in self.dependencies.items()
-            for before in sorted(waited_for, key=place.__getitem__)
+            for after, awaited in self.dependencies.items()
+            for before in sorted(awaited, key=place.__getitem__)
         )
 
     def order(self) -> tuple[StepId, ...]:
-        """Return the steps so that each stands after all that it waits for."""
+        """Return the steps in a topological order."""
         return tuple(step_id for wave in self.waves for step_id in wave)
 
     def wave_of(self) -> dict[StepId, int]:
         """Return the number, from 0, of each step's wave."""
         return {step_id: number for number, wave in enumerate(self.waves) for step_id in wave}
 
-    def ancestors(self, step_id: StepId) -> frozenset[StepId]:
-        """Return everything that a step waits for, directly or not."""
-        return self._reach(step_id, self.dependencies)
+    def ancestors(self, step_id: StepId) -> set[StepId]:
+        """Return everything that a step depends on, directly or not."""
+        from wavewright.planner.plans.digraph import ancestors
 
-    def descendants(self, step_id: StepId) -> frozenset[StepId]:
-        """Return everything that waits for a step, directly or not."""
-        return self._reach(step_id, self.dependants)
+        return ancestors(self.digraph, step_id)
+
+    def descendants(self, step_id: StepId) -> set[StepId]:
+        """Return everything that depends on a step, directly or not."""
+        from wavewright.planner.plans.digraph import descendants
+
+        return descendants(self.digraph, step_id)
 
     def priorities(self, seconds: Durations) -> dict[StepId, float]:
         """Return for each step the longest way from its start to the end of the plan.
@@ -262,44 +176,17 @@ class PlanGraph:
         return remaining
 
     def critical_path(self, seconds: Durations) -> CriticalPath:
-        """Return the longest chain; of equally long ones the first in the plan's order."""
-        remaining = self.priorities(seconds)
-        if not remaining:
-            return CriticalPath((), 0.0)
-        path = [self._first_longest(self.waves[0], remaining)]
-        while later := [other for other in self.dependants[path[-1]] if other in remaining]:
-            path.append(self._first_longest(later, remaining))
-        return CriticalPath(tuple(path), remaining[path[0]])
+        """Return the longest chain of steps outside cycles."""
+        from wavewright.planner.plans.digraph import longest_path
 
-    def to_networkx(self) -> nx.DiGraph[StepId]:
-        """Return the graph for networkx, with each step's tool; imports networkx, which takes 0.3 s."""
-        import networkx as nx
-
-        graph: nx.DiGraph[StepId] = nx.DiGraph()
-        for step_id, step in self.steps.items():
-            graph.add_node(step_id, tool=step.tool)
-        graph.add_edges_from(self.edges)
-        return graph
+        took = self._seconds(seconds)
+        steps = longest_path(self.digraph, self.order(), took)
+        return CriticalPath(steps, sum(took[step_id] for step_id in steps))
 
     def _seconds(self, seconds: Durations) -> Mapping[StepId, float]:
         if callable(seconds):
             return {step_id: seconds(step) for step_id, step in self.steps.items()}
         return seconds
-
-    @staticmethod
-    def _first_longest(steps: Iterable[StepId], remaining: Mapping[StepId, float]) -> StepId:
-        return max(steps, key=remaining.__getitem__)
-
-    @staticmethod
-    def _reach(start: StepId, edges: Mapping[StepId, Iterable[StepId]]) -> frozenset[StepId]:
-        found: set[StepId] = set()
-        waiting = list(edges[start])
-        while waiting:
-            step_id = waiting.pop()
-            if step_id not in found:
-                found.add(step_id)
-                waiting.extend(edges[step_id])
-        return frozenset(found - {start})
 
 
 _GRAPH_CACHE: Final = dict[int, tuple[ref[Plan], PlanGraph]]()
@@ -307,77 +194,21 @@ _GRAPH_CACHE: Final = dict[int, tuple[ref[Plan], PlanGraph]]()
 
 
 def _interned(read: StepIds, steps: Mapping[StepId, Step]) -> StepIds:
-    """Return the same names, as the very texts that the steps have for ids."""
+    """Return the same names as the very strings that are the ids of steps, which saves memory."""
     return tuple([steps[name].id if name in steps else name for name in read]) if read else ()
 
 
-def _combine_dependencies(
-    step_id: StepId, read: StepIds, named: StepIds, steps: Mapping[StepId, Step]
-) -> StepIds:
-    """Return the steps that are read or named; where the plan has just these in a tuple, that one."""
-    if not read or not named:
-        given = read or named
-        names = set(given)
-        if len(names) == len(given) and step_id not in names and steps.keys() >= names:
-            return given
-    return tuple({steps[name].id: None for name in (*read, *named) if name in steps and name != step_id})
+def _step_edges(steps: Mapping[StepId, Step], reads: Mapping[StepId, StepIds]) -> Iterator[Edge]:
+    for step_id, step in steps.items():
+        for name in (*reads[step_id], *step.depends_on):
+            if name in steps and name != step_id:
+                yield name, step_id
 
 
-def _with_gate_reads(
-    own: dict[StepId, StepIds], plan: Plan, steps: Mapping[StepId, Step]
-) -> dict[StepId, StepIds]:
-    """Make a gated step wait for what its gates read: a gate runs as soon as its step has its output."""
-    dependencies = own
+def _gate_edges(plan: Plan, steps: Mapping[StepId, Step]) -> Iterator[Edge]:
+    """Yield what a gated step waits for because its gates read it: they run as soon as the step has its output."""
     for gate in plan.gates:
-        if gate.on is None or gate.on not in steps:
-            continue
-        waited_for = dependencies[gate.on]
-        read = _combine_dependencies(gate.on, waited_for, tuple(sorted(gate_reads(gate))), steps)
-        if len(read) > len(waited_for):
-            if dependencies is own:
-                dependencies = dict(own)
-            dependencies[gate.on] = read
-    return dependencies
-
-
-def _dependants_of(dependencies: Mapping[StepId, StepIds]) -> dict[StepId, StepIds]:
-    dependants: dict[StepId, list[StepId]] = {}
-    for step_id, waited_for in dependencies.items():
-        for other in waited_for:
-            dependants.setdefault(other, []).append(step_id)
-    return {
-        step_id: tuple(dependants.pop(step_id)) if step_id in dependants else () for step_id in dependencies
-    }
-
-
-def _topological_generations(
-    dependencies: Mapping[StepId, StepIds], dependants: Mapping[StepId, StepIds]
-) -> tuple[StepIds, ...]:
-    """Order by Kahn's way: what waits for nothing, then what waited for that alone, and so on."""
-    place = {step_id: number for number, step_id in enumerate(dependencies)}
-    missing = {step_id: len(waited_for) for step_id, waited_for in dependencies.items()}
-    wave = [step_id for step_id, count in missing.items() if count == 0]
-    waves: list[tuple[StepId, ...]] = []
-    while wave:
-        waves.append(tuple(wave))
-        ready: list[StepId] = []
-        for step_id in wave:
-            for other in dependants[step_id]:
-                missing[other] -= 1
-                if missing[other] == 0:
-                    ready.append(other)
-        ready.sort(key=place.__getitem__)
-        wave = ready
-    return tuple(waves)
-
-
-def _unordered_steps(
-    waves: tuple[StepIds, ...], dependencies: Mapping[StepId, StepIds]
-) -> dict[StepId, frozenset[StepId]]:
-    """Return what could not be ordered: the steps of cycles, and those that wait for one."""
-    ordered = {step_id for wave in waves for step_id in wave}
-    return {
-        step_id: frozenset(waited_for) - ordered
-        for step_id, waited_for in dependencies.items()
-        if step_id not in ordered
-    }
+        if gate.on is not None and gate.on in steps:
+            for name in sorted(gate_reads(gate)):
+                if name in steps and name != gate.on:
+                    yield name, gate.on

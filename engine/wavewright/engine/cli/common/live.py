@@ -271,7 +271,10 @@ def _rows_of(state: RunState) -> tuple[_StepRow, ...]:
     plan = Plan.model_validate(state.plan)
     graph = PlanGraph.of(plan)
     waves = graph.wave_of()
-    rows = [_StepRow(step.id, step.tool, waves[step.id], graph.dependencies[step.id]) for step in plan.steps]
+    rows = [
+        _StepRow(step.id, step.tool, waves[step.id], tuple(graph.dependencies[step.id]))
+        for step in plan.steps
+    ]
     return tuple(sorted(rows, key=lambda row: row.wave))
 
 
