@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wavewright.config.documents import ReadLimits, decode
-from wavewright.config.json_scanner import FENCE, JsonScanner, Note, ScanError
+from wavewright.config.json_cursor import FENCE, Note, ScanError
+from wavewright.config.json_scanner import JsonScanner
 from wavewright.config.sources import (
     DocumentError,
     DocumentFault,

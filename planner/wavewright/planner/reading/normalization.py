@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from wavewright.config.json_scanner import JsonScanner, Note, ScanError
+from wavewright.config.json_cursor import Note, ScanError
+from wavewright.config.json_scanner import JsonScanner
 from wavewright.config.sources import (
     DocumentError,
     DocumentFault,
