@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-from wavewright.planner.diagnostics.catalogue import CATALOGUE, FAMILIES, RESERVED_FAMILIES, DiagnosticEntry
+from wavewright.planner.diagnostics.catalogue import FAMILIES, RESERVED_FAMILIES, DiagnosticEntry, catalogue
 
 ROOT = Path(__file__).parent.parent
 BROKEN = ROOT / "tests" / "planner" / "broken"
@@ -53,7 +53,7 @@ def pages() -> dict[Path, str]:
     folders = {
         folder.name.partition("_")[0]: folder for folder in sorted(BROKEN.iterdir()) if folder.is_dir()
     }
-    found = {PAGES / f"{code}.md": page(entry, folders[code]) for code, entry in CATALOGUE.items()}
+    found = {PAGES / f"{code}.md": page(entry, folders[code]) for code, entry in catalogue().items()}
     found[PAGES / "index.md"] = index()
     return found
 
@@ -65,7 +65,7 @@ def _lines(entry: DiagnosticEntry, folder: Path) -> Iterator[str]:
     yield ""
     yield from _sentences(entry.meaning)
     yield ""
-    yield "## How to mend it"
+    yield "## How to fix it"
     yield ""
     yield from _sentences(entry.fix)
     yield ""
@@ -125,7 +125,7 @@ def _index_lines() -> Iterator[str]:
         yield ""
         yield "| code | kind | what it says |"
         yield "|---|---|---|"
-        for entry in CATALOGUE.values():
+        for entry in catalogue().values():
             if entry.family == family:
                 yield f"| [{entry.code}]({entry.code}.md) | `{entry.kind}` | {_marked(entry.title)} |"
 

@@ -5,10 +5,10 @@ from .checks.types import (
     incompatibility as incompatibility,
 )
 from .diagnostics.catalogue import (
-    CATALOGUE as CATALOGUE,
+    DiagnosticEntry as DiagnosticEntry,
 )
 from .diagnostics.catalogue import (
-    DiagnosticEntry as DiagnosticEntry,
+    catalogue as catalogue,
 )
 from .diagnostics.diagnostic import (
     Diagnostic as Diagnostic,

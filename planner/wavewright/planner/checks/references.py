@@ -15,7 +15,7 @@ from wavewright.config.documents import Span
 from wavewright.planner.cel.embedded import Read, guarded_steps, iterate_strings
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
-from wavewright.planner.diagnostics.catalogue import CODE_OF
+from wavewright.planner.diagnostics.catalogue import codes_by_kind
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.diagnostics.suggestions import (
     list_fields,
@@ -281,7 +281,7 @@ def _expression_diagnostic(found: ExpressionError, pointer: str, start: int, exp
         word = _WORD.match(expression, found.offset)
         end = word.end() if word else found.offset + 1
         within = Span(start + found.offset, start + end)
-    return make_diagnostic(CODE_OF[found.kind], pointer, found.message, found.hint, within=within)
+    return make_diagnostic(codes_by_kind()[found.kind], pointer, found.message, found.hint, within=within)
 
 
 def _read_diagnostic(use: ExpressionUse, read: Read, code: str, message: str, hint: str | None) -> Diagnostic:

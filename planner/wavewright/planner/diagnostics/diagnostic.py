@@ -21,7 +21,7 @@ from typing import cast
 from wavewright.config import exit_codes
 from wavewright.config.documents import Document, DocumentFault, Source, Span
 from wavewright.config.errors import WavewrightError
-from wavewright.planner.diagnostics.catalogue import CATALOGUE, CODE_OF, severity_of
+from wavewright.planner.diagnostics.catalogue import catalogue, codes_by_kind, severity_of
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import Severity
 
@@ -48,7 +48,7 @@ class Diagnostic:
     @property
     def kind(self) -> str:
         """The code in a word, such as `unknown_tool`."""
-        return CATALOGUE[self.code].kind
+        return catalogue()[self.code].kind
 
 
 class PlanError(WavewrightError):
@@ -69,7 +69,7 @@ class PlanError(WavewrightError):
 
 def diagnostic_from_fault(fault: DocumentFault) -> Diagnostic:
     """Return a reader's fault as a diagnostic."""
-    return Diagnostic(CODE_OF[fault.kind], fault.message, fault.pointer, fault.hint, fault.span)
+    return Diagnostic(codes_by_kind()[fault.kind], fault.message, fault.pointer, fault.hint, fault.span)
 
 
 def locate_diagnostics(diagnostics: Iterable[Diagnostic], document: Document) -> list[Diagnostic]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from wavewright.config.documents import Source, Span
-from wavewright.planner.diagnostics.catalogue import CATALOGUE
+from wavewright.planner.diagnostics.catalogue import catalogue
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.types import Json, JsonObject
 
@@ -229,7 +229,7 @@ def sarif_log(found: Sequence[tuple[Sequence[Diagnostic], Source]]) -> JsonObjec
 
 
 def _rule(code: str) -> JsonObject:
-    entry = CATALOGUE[code]
+    entry = catalogue()[code]
     return {
         "id": code,
         "name": entry.kind,

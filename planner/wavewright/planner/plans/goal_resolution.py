@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from wavewright.config.documents import Document, Source
 from wavewright.config.model_validation import model_faults
-from wavewright.planner.diagnostics.catalogue import CODE_OF
+from wavewright.planner.diagnostics.catalogue import codes_by_kind
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,
@@ -242,7 +242,7 @@ def _goal_text(
         rendered = render(text, lambda expression: evaluate(expression, variables, job.as_of or _EPOCH))
     except ExpressionError as error:
         where = "/goal_template" if job.goal is None else "/goal"
-        code = CODE_OF.get(error.kind, "E303")
+        code = codes_by_kind().get(error.kind, "E303")
         if inputs_follow and code == "E302" and _reads_declared(text, template):
             # What it will be is the job's to say.
             return text
