@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
 import typing
 
 import pytest
 from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
 from typer.core import TyperGroup
 from typer.main import get_command
 
 from tests.repository.tree import ROOT
 from wavewright.config import exit_codes
-from wavewright.config.environment import VARIABLES, EnvironmentVariable
+from wavewright.config.environment import VARIABLES, EnvironmentSettings, EnvironmentVariable
+from wavewright.config.published_schemas import field_docs
 from wavewright.config.sections import (
     BudgetSettings,
     BudgetsSection,
@@ -76,17 +79,6 @@ def test_every_function_of_expressions_is_listed() -> None:
         pytest.param("jobs-and-goals.md", Rules, id="rules"),
         pytest.param("jobs-and-goals.md", Limits, id="limits"),
         pytest.param("jobs-and-goals.md", Recipe, id="recipe"),
-        pytest.param("settings.md", SettingsFile, id="settings"),
-        pytest.param("settings.md", ModelsSection, id="models"),
-        pytest.param("settings.md", ModelProviderSettings, id="providers"),
-        pytest.param("settings.md", PriceSettings, id="prices"),
-        pytest.param("settings.md", BudgetsSection, id="budgets"),
-        pytest.param("settings.md", BudgetSettings, id="budget"),
-        pytest.param("settings.md", DaemonSection, id="daemon"),
-        pytest.param("settings.md", MaxLimitsSection, id="max limits"),
-        pytest.param("settings.md", QueuesSection, id="queues"),
-        pytest.param("settings.md", ValidationSection, id="validation"),
-        pytest.param("settings.md", IdentitySettings, id="identity"),
         pytest.param("workers.md", WorkerSpec, id="worker"),
         pytest.param("workers.md", AgentLimits, id="agent"),
         pytest.param("package.md", Package, id="package"),
@@ -119,11 +111,58 @@ def own_fields(event: type) -> list[str]:
     return [entry.name for entry in dataclasses.fields(event) if entry.name != "at"]
 
 
-@pytest.mark.parametrize("variable", VARIABLES, ids=lambda variable: variable.name)
-def test_every_environment_variable_is_described_with_its_setting(variable: EnvironmentVariable) -> None:
-    text = (REFERENCE / "settings.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("a project", SettingsFile),
+        ("models", ModelsSection),
+        ("a provider", ModelProviderSettings),
+        ("a price", PriceSettings),
+        ("budgets", BudgetsSection),
+        ("a budget", BudgetSettings),
+        ("the daemon", DaemonSection),
+        ("max_limits", MaxLimitsSection),
+        ("queues", QueuesSection),
+        ("validation", ValidationSection),
+        ("an identity", IdentitySettings),
+    ],
+)
+def test_every_setting_is_listed_with_its_default(name: str, model: type[BaseModel]) -> None:
+    docs = field_docs(model)
+    rows = [
+        f"| `{setting}` | {shown_default(field.default)} | {sentence(docs[setting])} |"
+        for setting, field in model.model_fields.items()
+    ]
+    table = "\n".join(["| field | default | meaning |", "|---|---|---|", *rows, ""])
 
-    assert f"| `{variable.name}` | `{variable.setting}`" in text
+    assert written_part("settings.md", f"settings of {name}", table) == table
+
+
+def shown_default(default: object) -> str:
+    """Return a default as YAML; nothing where there is none, or where it is a section."""
+    if default is PydanticUndefined or isinstance(default, BaseModel) or (not default and default != 0):
+        return ""
+    return f"`{json.dumps(default)}`" if isinstance(default, list) else f"`{default}`"
+
+
+def sentence(doc: str) -> str:
+    """Return a docstring as it stands in a table."""
+    return " ".join(doc.split()).replace("|", "&#124;")
+
+
+def test_every_environment_variable_is_listed_with_its_setting() -> None:
+    docs = field_docs(EnvironmentSettings)
+    rows = [f"| `{one.name}` | {described(one, docs.get(field, ''))} |" for field, one in VARIABLES.items()]
+    table = "\n".join(["| variable | what it sets |", "|---|---|", *rows, ""])
+
+    assert written_part("settings.md", "variables", table) == table
+
+
+def described(variable: EnvironmentVariable, doc: str) -> str:
+    setting = f"`{variable.setting}`" if variable.setting else ""
+    place = "a path is relative to the working directory" if variable.is_path else ""
+    known = "; ".join(part for part in (setting, place, variable.expected) if part)
+    return f"{known}. {sentence(doc)}" if known and doc else known or sentence(doc)
 
 
 def test_every_option_of_a_function_is_described_where_tools_are_written() -> None:

@@ -32,7 +32,7 @@ def wavewright(
 ) -> CommandLine:
     """Call the command line; its working directory is the test's folder."""
     monkeypatch.chdir(tmp_path)
-    for variable in VARIABLES:
+    for variable in VARIABLES.values():
         monkeypatch.delenv(variable.name, raising=False)
 
     def call(*arguments: str | Path) -> Answer:

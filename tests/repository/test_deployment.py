@@ -119,7 +119,7 @@ def test_the_daemon_waits_for_a_healthy_broker_and_a_healthy_database() -> None:
 def test_every_variable_of_the_compose_file_is_one_that_the_daemon_knows() -> None:
     given = COMPOSE["services"]["daemon"]["environment"]
 
-    known = {variable.name for variable in VARIABLES} | {"WAVEWRIGHT_STATE"}
+    known = {variable.name for variable in VARIABLES.values()} | {"WAVEWRIGHT_STATE"}
     assert set(given) <= known
 
 

@@ -1,25 +1,7 @@
-"""Settings that the environment gives; they go before those of the file.
+"""Settings that the environment gives; they replace those of the file.
 
-| variable | setting |
-|---|---|
-| `WAVEWRIGHT_STATE` | `state_dir` |
-| `WAVEWRIGHT_JOURNAL` | `journal` |
-| `WAVEWRIGHT_PG_URL` | `journal`, as the address of a PostgreSQL database |
-| `WAVEWRIGHT_OUTPUT` | `output_dir` |
-| `WAVEWRIGHT_RETENTION` | `retention` |
-| `WAVEWRIGHT_SCHEDULE` | `schedule` |
-| `WAVEWRIGHT_CONCURRENCY` | `concurrency` |
-| `WAVEWRIGHT_MODEL` | `model`, for every role and preference |
-| `WAVEWRIGHT_BASE_URL` | `models.base_url` |
-| `WAVEWRIGHT_API_KEY` | the key for `base_url`, or for the model's provider; it has no place in the file |
-| `WAVEWRIGHT_CASSETTE` | `models.cassette` |
-| `WAVEWRIGHT_CASSETTE_MODE` | `models.cassette_mode` |
-| `WAVEWRIGHT_DAILY_TOKEN_BUDGET` | `budgets.day.tokens` |
-| `WAVEWRIGHT_AMQP_URL` | `daemon.amqp_url` |
-| `WAVEWRIGHT_HMAC_KEY` | the key of signatures; it has no place in the file |
-| `WAVEWRIGHT_SLOTS` | `daemon.slots` |
-| `WAVEWRIGHT_HEALTH` | `daemon.health` |
-| `WAVEWRIGHT_LOG_LEVEL` | `daemon.log_level` |
+The fields of `EnvironmentSettings` are the table of variables: messages, the settings and the reference page are
+made from it.
 """
 
 from __future__ import annotations
@@ -38,57 +20,95 @@ from wavewright.config.value_types import AmqpUrl, JournalLocation, PgUrl, Secon
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentVariable:
-    """An environment variable and the setting that it replaces."""
+    """An environment variable: what is known of it besides the type of its value."""
 
     name: str
-    setting: str
-
-
-VARIABLES: Final = (
-    EnvironmentVariable("WAVEWRIGHT_STATE", "state_dir"),
-    EnvironmentVariable("WAVEWRIGHT_JOURNAL", "journal"),
-    EnvironmentVariable("WAVEWRIGHT_PG_URL", "pg_url"),
-    EnvironmentVariable("WAVEWRIGHT_OUTPUT", "output_dir"),
-    EnvironmentVariable("WAVEWRIGHT_RETENTION", "retention"),
-    EnvironmentVariable("WAVEWRIGHT_SCHEDULE", "schedule"),
-    EnvironmentVariable("WAVEWRIGHT_CONCURRENCY", "concurrency"),
-    EnvironmentVariable("WAVEWRIGHT_MODEL", "model"),
-    EnvironmentVariable("WAVEWRIGHT_BASE_URL", "base_url"),
-    EnvironmentVariable("WAVEWRIGHT_API_KEY", "api_key"),
-    EnvironmentVariable("WAVEWRIGHT_CASSETTE", "cassette"),
-    EnvironmentVariable("WAVEWRIGHT_CASSETTE_MODE", "cassette_mode"),
-    EnvironmentVariable("WAVEWRIGHT_DAILY_TOKEN_BUDGET", "daily_tokens"),
-    EnvironmentVariable("WAVEWRIGHT_AMQP_URL", "amqp_url"),
-    EnvironmentVariable("WAVEWRIGHT_HMAC_KEY", "hmac_key"),
-    EnvironmentVariable("WAVEWRIGHT_SLOTS", "slots"),
-    EnvironmentVariable("WAVEWRIGHT_HEALTH", "health"),
-    EnvironmentVariable("WAVEWRIGHT_LOG_LEVEL", "log_level"),
-)
+    setting: str = ""
+    """The setting that it replaces, as a dotted path in `wavewright.yaml`; empty where it replaces none."""
+    is_path: bool = False
+    """Whether it may name a file or folder, relative to the working directory."""
+    expected: str = ""
+    """Its valid values, for messages; empty where its value may be secret and must not be repeated."""
 
 
 class EnvironmentSettings(BaseModel):
-    """Settings as the environment gives them, after reading their texts."""
+    """Settings as the environment gives them, each with its variable."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
-    state_dir: str | None = None
-    journal: JournalLocation | None = None
-    pg_url: PgUrl | None = None
-    output_dir: str | None = None
-    retention: Seconds | None = None
-    schedule: Schedule | None = None
-    concurrency: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    model: str | None = None
-    base_url: str | None = None
-    api_key: str | None = None
-    cassette: str | None = None
-    cassette_mode: CassetteMode | None = None
-    daily_tokens: Annotated[int, Field(ge=1)] | None = None
-    amqp_url: AmqpUrl | None = None
-    hmac_key: HmacKey | None = None
-    slots: Slots | None = None
-    health: HealthAddress | None = None
-    log_level: LogLevel | None = None
+    state_dir: Annotated[str | None, EnvironmentVariable("WAVEWRIGHT_STATE", "state_dir", is_path=True)] = (
+        None
+    )
+    journal: Annotated[
+        JournalLocation | None, EnvironmentVariable("WAVEWRIGHT_JOURNAL", "journal", is_path=True)
+    ] = None
+    pg_url: Annotated[PgUrl | None, EnvironmentVariable("WAVEWRIGHT_PG_URL")] = None
+    """The address of a PostgreSQL database, in place of `journal`."""
+    output_dir: Annotated[
+        str | None, EnvironmentVariable("WAVEWRIGHT_OUTPUT", "output_dir", is_path=True)
+    ] = None
+    retention: Annotated[
+        Seconds | None,
+        EnvironmentVariable(
+            "WAVEWRIGHT_RETENTION", "retention", expected="a time longer than 0, such as '12h' or '30d'"
+        ),
+    ] = None
+    schedule: Annotated[
+        Schedule | None,
+        EnvironmentVariable("WAVEWRIGHT_SCHEDULE", "schedule", expected="'waves' or 'dataflow'"),
+    ] = None
+    concurrency: Annotated[
+        Annotated[int, Field(ge=1, le=10_000)] | None,
+        EnvironmentVariable(
+            "WAVEWRIGHT_CONCURRENCY", "concurrency", expected="a whole number from 1 to 10000"
+        ),
+    ] = None
+    model: Annotated[str | None, EnvironmentVariable("WAVEWRIGHT_MODEL", "model")] = None
+    """For every role and every goal, whatever `models` says."""
+    base_url: Annotated[str | None, EnvironmentVariable("WAVEWRIGHT_BASE_URL", "models.base_url")] = None
+    api_key: Annotated[str | None, EnvironmentVariable("WAVEWRIGHT_API_KEY")] = None
+    """The key for `models.base_url`, or for the model's provider; never a setting of the file."""
+    cassette: Annotated[
+        str | None, EnvironmentVariable("WAVEWRIGHT_CASSETTE", "models.cassette", is_path=True)
+    ] = None
+    cassette_mode: Annotated[
+        CassetteMode | None,
+        EnvironmentVariable(
+            "WAVEWRIGHT_CASSETTE_MODE", "models.cassette_mode", expected="'replay' or 'record'"
+        ),
+    ] = None
+    daily_tokens: Annotated[
+        Annotated[int, Field(ge=1)] | None,
+        EnvironmentVariable(
+            "WAVEWRIGHT_DAILY_TOKEN_BUDGET", "budgets.day.tokens", expected="a whole number from 1"
+        ),
+    ] = None
+    amqp_url: Annotated[AmqpUrl | None, EnvironmentVariable("WAVEWRIGHT_AMQP_URL", "daemon.amqp_url")] = None
+    hmac_key: Annotated[HmacKey | None, EnvironmentVariable("WAVEWRIGHT_HMAC_KEY")] = None
+    """The key of messages' signatures, 16 characters at least: with it every message is signed
+    and must be signed; never a setting of the file."""
+    slots: Annotated[
+        Slots | None,
+        EnvironmentVariable("WAVEWRIGHT_SLOTS", "daemon.slots", expected="a whole number from 1 to 1000"),
+    ] = None
+    health: Annotated[
+        HealthAddress | None, EnvironmentVariable("WAVEWRIGHT_HEALTH", "daemon.health", expected="HOST:PORT")
+    ] = None
+    log_level: Annotated[
+        LogLevel | None,
+        EnvironmentVariable(
+            "WAVEWRIGHT_LOG_LEVEL", "daemon.log_level", expected="'debug', 'info', 'warning' or 'error'"
+        ),
+    ] = None
+
+
+VARIABLES: Final = {
+    field: variable
+    for field, about in EnvironmentSettings.model_fields.items()
+    for variable in about.metadata
+    if isinstance(variable, EnvironmentVariable)
+}
+"""The variables by their fields in `EnvironmentSettings`."""
 
 
 def read_environment(environment: Mapping[str, str]) -> EnvironmentSettings:
@@ -97,7 +117,11 @@ def read_environment(environment: Mapping[str, str]) -> EnvironmentSettings:
     Raises:
         DocumentError: variables are wrong; each fault names one.
     """
-    given = {one.setting: environment[one.name] for one in VARIABLES if environment.get(one.name, "").strip()}
+    given = {
+        field: environment[variable.name]
+        for field, variable in VARIABLES.items()
+        if environment.get(variable.name, "").strip()
+    }
     if not given:
         return EnvironmentSettings.model_construct()
     try:
@@ -112,32 +136,17 @@ def drop_invalid_variables(environment: Mapping[str, str], error: DocumentError)
     return {name: value for name, value in environment.items() if name not in faulty}
 
 
-_EXPECTED = {
-    "retention": "a time longer than 0, such as '12h' or '30d'",
-    "schedule": "'waves' or 'dataflow'",
-    "concurrency": "a whole number from 1 to 10000",
-    "cassette_mode": "'replay' or 'record'",
-    "daily_tokens": "a whole number from 1",
-    "slots": "a whole number from 1 to 1000",
-    "health": "HOST:PORT",
-    "log_level": "'debug', 'info', 'warning' or 'error'",
-}
-
-
 def _environment_error(details: list[ErrorDetails], given: Mapping[str, str]) -> DocumentError:
-    names = {one.setting: one.name for one in VARIABLES}
     lines: list[str] = []
     faults: list[DocumentFault] = []
     offset = 0
     for detail in details:
-        setting = str(detail["loc"][0])
-        name = names[setting]
-        wanted = _EXPECTED.get(setting)
-        if wanted is not None:
-            line = f"{name}={given[setting]}"
-            message = f"the environment variable {name} should be {wanted}, and is {given[setting]!r}"
+        field = str(detail["loc"][0])
+        name, expected = VARIABLES[field].name, VARIABLES[field].expected
+        if expected:
+            line = f"{name}={given[field]}"
+            message = f"the environment variable {name} should be {expected}, and is {given[field]!r}"
         else:
-            # An address may hold a password, and a key is one: they are said to be wrong, and never repeated.
             line = f"{name}=***"
             message = f"the environment variable {name}: {detail.get('ctx', {}).get('error', detail['msg'])}"
         span = Span(offset + len(name) + 1, offset + len(line))

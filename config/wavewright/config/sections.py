@@ -63,19 +63,20 @@ class ModelsSection(_ModelSettingsModel):
     thinking: dict[ThinkingName, str] = {}
     """Goal's thinking level → what the provider is told: minimal, low, medium, high, xhigh, max or off."""
     attempt_seconds: _Positive = 60.0
-    """Of one HTTP attempt."""
+    """Seconds that one HTTP request may take."""
     request_seconds: _Positive = 180.0
-    """Of one model call, its retries and waits included."""
+    """Seconds that one model call may take, with its retries and waits; where it is set, the clocks of ladders give no
+    more than that, else they take precedence over it."""
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
-    """HTTP attempts of one model call, the first included."""
+    """HTTP requests of one model call, the first included."""
     providers: dict[str, ModelProviderSettings] = {}
     """Provider → its limits."""
     prices: dict[str, PriceSettings] = {}
     """Model name without provider → price."""
     max_output_tokens: Annotated[int, Field(ge=1)] = 16_000
-    """Ceiling of one answer."""
+    """Most tokens of one answer."""
     worker_tokens: Annotated[int, Field(ge=1)] = 50_000
-    """What workers share out: a worker's `token_share` of it is the ceiling of its answer."""
+    """Tokens that workers share: an answer of a worker has at most its `token_share` of them."""
     calibration: str | None = Field(default=None, min_length=1)
     """File that says which judge gates may block; without it they only warn."""
     cassette: str | None = Field(default=None, min_length=1)
@@ -110,6 +111,7 @@ class BudgetsSection(_ModelSettingsModel):
     """The section `budgets` of `wavewright.yaml`."""
 
     run: BudgetSettings = BudgetSettings.model_construct()
+    """Of one run."""
     job: BudgetSettings = BudgetSettings.model_construct()
     """Of all runs of one job (by its name)."""
     day: BudgetSettings = BudgetSettings.model_construct()
@@ -182,15 +184,15 @@ class QueuesSection(_DaemonModel):
     """Queues by what they are for; each has a routing key of its own name."""
 
     intake: _BrokerName = "wavewright.jobs"
-    """What the daemon takes in: jobs, verdicts, answers."""
+    """What the daemon consumes: jobs, verdicts, answers."""
     packages: _BrokerName = "wavewright.packages"
     """Where packages go."""
     decisions: _BrokerName = "user.decisions"
     """Where questions to people go."""
     status: _BrokerName = "job.status"
-    """Where it is told how jobs stand."""
+    """Where the status of jobs is published."""
     dead: _BrokerName = "wavewright.dead"
-    """Where messages end that could not be taken in, and jobs that could not be done."""
+    """Where dead-lettered messages and jobs end."""
 
 
 class ValidationSection(_DaemonModel):
@@ -221,7 +223,7 @@ class IdentitySettings(_DaemonModel):
     user_id: str | None = Field(default=None, min_length=1, max_length=255)
     """The broker's user that it must be, as the broker vouches for it; any where absent."""
     may_send: list[str] = Field(min_length=1)
-    """Types of its messages."""
+    """Types of its messages: `job_request`, `validation_result`, `user_decision_response` or one of the pack."""
 
 
 class DaemonSection(_DaemonModel):
@@ -230,29 +232,31 @@ class DaemonSection(_DaemonModel):
     pack: str | None = Field(default=None, min_length=1)
     """Pack whose messages, log events and names of queues are used; the neutral ones where absent."""
     amqp_url: AmqpUrl | None = Field(default=None, repr=False)
-    """Address of the broker."""
+    """Address of the broker, `amqps://USER:PASSWORD@HOST/VHOST`; it belongs in `WAVEWRIGHT_AMQP_URL`, for it holds a
+    password. The user `guest` is refused on another machine than this one."""
     exchange: _BrokerName = "wavewright.topic"
-    """Topic exchange through which everything goes."""
+    """Topic exchange of all messages."""
     dead_letter_exchange: _BrokerName = "wavewright.dlx"
-    """Exchange of what ends in the queue `dead`."""
+    """Dead-letter exchange, of the queue `dead`."""
     queues: QueuesSection = QueuesSection.model_construct()
-    """Names of the queues."""
+    """Names of the queues, see below; each has a routing key of its own name."""
     delivery_limit: Annotated[int, Field(ge=1, le=1_000)] = 5
-    """Deliveries of one message after which the broker gives it up."""
+    """Deliveries of one message after which the broker dead-letters it."""
     agent: str = Field(default="wavewright", min_length=1, max_length=128)
-    """Who the daemon is in its messages, and to whom messages for it are addressed."""
+    """Name of the daemon in its messages, and to whom messages for it are addressed."""
     slots: Slots = 4
     """Jobs that run at once."""
     goal_template: str | None = Field(default=None, min_length=1)
     """Goal template of jobs that bring a goal and no job document."""
     validation: ValidationSection = ValidationSection.model_construct()
-    """Who looks at packages."""
+    """Who validates packages, see below."""
     identities: dict[str, IdentitySettings] = {}
     """Sender → what it is known by and may send; where there are none, everybody may send everything."""
     max_body: Annotated[int, Field(ge=1_024, le=64 * 2**20)] = 2**20
-    """Bytes of a message that is taken in, at most."""
+    """Bytes of a message that is received, at most."""
     max_sent: Annotated[int, Field(ge=2**16, le=512 * 2**20)] = 16 * 2**20
-    """Bytes of a message that is sent, at most: a job whose package is larger fails; no more than the broker takes."""
+    """Bytes of a message that is sent, at most: a job whose package is larger fails. No more than the broker's
+    `max_message_size`, which is this from RabbitMQ 4.0 on."""
     max_depth: Annotated[int, Field(ge=4, le=256)] = 32
     """How deep the lists and objects of a message may be nested."""
     max_limits: MaxLimitsSection = MaxLimitsSection.model_construct()
@@ -262,13 +266,17 @@ class DaemonSection(_DaemonModel):
     skew: _Seconds = 300.0
     """Seconds that a message may come from the future."""
     remember: _Seconds | None = None
-    """Seconds for which the ids of messages are remembered; `max_age`, `skew` and a day where absent."""
+    """Seconds for which the ids of messages that were received or published are remembered, to recognize repeats, and
+    for which a verdict or an answer waits for what it names; at least `max_age` and `skew` together, which with a day
+    are the default."""
     stall_limit: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False, strict=False)] = 60.0
-    """Seconds for which a step may keep the event loop from everything else; the daemon ends then."""
+    """Seconds for which a step may block the event loop; then the daemon ends with exit code 70, and its jobs go on in
+    the next one."""
     health: HealthAddress | None = None
-    """`HOST:PORT` where it says over HTTP whether it lives and is ready, with its metrics; nowhere where absent."""
+    """`HOST:PORT` of the HTTP endpoints `/live`, `/ready` and `/metrics`; port 0 takes any that is free; no endpoints
+    where absent."""
     log_level: LogLevel = "info"
-    """What is worth a line in the log."""
+    """Lowest level that is logged: `debug`, `info`, `warning` or `error`."""
 
     @field_validator("remember")
     @classmethod
@@ -285,10 +293,3 @@ class DaemonSection(_DaemonModel):
     def remembered_for(self) -> float:
         """Seconds for which the ids of messages are remembered."""
         return self.max_age + self.skew + DAY_SECONDS if self.remember is None else self.remember
-
-
-def with_daily_tokens(budgets: BudgetsSection, tokens: int | None) -> BudgetsSection:
-    """Return the budgets with another one of tokens a day, where one is given."""
-    if tokens is None:
-        return budgets
-    return budgets.model_copy(update={"day": budgets.day.model_copy(update={"tokens": tokens})})

@@ -1,24 +1,29 @@
 """Settings: where a project keeps things, and how its runs behave unless a job says otherwise.
 
 A *project* is the folder that holds `wavewright.yaml`, found from a folder upwards; without such a file it is that
-folder. What the environment says goes before the file, and the file before the defaults. Paths
-in the file are relative to the project, so that a command does the same wherever in it one stands. All faults are
-told at once, those of the file and those of the environment.
+folder. The environment takes precedence over the file, and the file over the defaults. Paths
+in the file are relative to the project, those in the environment to the working directory, as on a command line. All
+faults are reported at once, those of the file and those of the environment.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from wavewright.config.documents import Document, DocumentError, DocumentFault, ReadLimits, read_document_file
-from wavewright.config.environment import EnvironmentSettings, drop_invalid_variables, read_environment
+from wavewright.config.environment import (
+    VARIABLES,
+    EnvironmentSettings,
+    drop_invalid_variables,
+    read_environment,
+)
 from wavewright.config.model_validation import read_as_model
 from wavewright.config.sections import (
     BudgetsSection,
@@ -26,13 +31,13 @@ from wavewright.config.sections import (
     DaemonSection,
     ModelsSection,
     Schedule,
-    with_daily_tokens,
 )
 from wavewright.config.sources import EMPTY_DOCUMENT, combine_errors
 from wavewright.config.valid_subset import valid_subset
 from wavewright.config.value_types import JournalLocation, Seconds, is_url
 
 FILE_NAMES = ("wavewright.yaml", "wavewright.yml")
+M = TypeVar("M", bound=BaseModel)
 _LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=20)
 
 
@@ -162,7 +167,7 @@ def load_valid_settings(
     near: Path | None = None,
     default_state: Path | None = None,
 ) -> tuple[Settings, list[DocumentError]]:
-    """Return what is sound of the settings, and all that is not, for whoever looks on for more that is wrong."""
+    """Return the valid part of the settings and every fault, so that a caller can look for further faults."""
     folder = start.absolute()
     file = find_settings_file(folder)
     if file is None and near is not None:
@@ -181,31 +186,31 @@ def _resolve_settings(
     default_state: Path | None,
 ) -> Settings:
     root = folder if file is None else file.parent
-    # A path from the environment is relative to where the command is given, as paths on a command line are.
-    own_state = default_state or root / Path(given.state_dir).expanduser()
-    state = _path("state_dir", from_environment, folder) or own_state
+    given = _with_environment(given, from_environment, folder)
+    if default_state is None or from_environment.state_dir is not None:
+        default_state = root / Path(given.state_dir).expanduser()
+    is_database = given.journal is not None and is_url(given.journal)
+    journal = None if is_database else _resolve_path(root, given.journal)
     return Settings(
         root=root,
         file=file,
-        state_dir=state,
-        journal=_journal_file(given, from_environment, root, folder) or state / "journal.sqlite",
-        journal_url=_journal_url(given, from_environment),
-        output_dir=_path("output_dir", from_environment, folder)
-        or _resolve_path(root, given.output_dir)
-        or state / "runs",
-        retention=from_environment.retention or given.retention,
-        schedule=from_environment.schedule or given.schedule,
-        concurrency=from_environment.concurrency or given.concurrency,
-        model=from_environment.model or given.model,
+        state_dir=default_state,
+        journal=journal or default_state / "journal.sqlite",
+        journal_url=from_environment.pg_url or (given.journal if is_database else None),
+        output_dir=_resolve_path(root, given.output_dir) or default_state / "runs",
+        retention=given.retention,
+        schedule=given.schedule,
+        concurrency=given.concurrency,
+        model=given.model,
         model_is_forced=from_environment.model is not None,
         models=given.models,
-        base_url=from_environment.base_url or given.models.base_url,
+        base_url=given.models.base_url,
         api_key=from_environment.api_key,
-        cassette=_path("cassette", from_environment, folder) or _resolve_path(root, given.models.cassette),
-        cassette_mode=from_environment.cassette_mode or given.models.cassette_mode,
+        cassette=_resolve_path(root, given.models.cassette),
+        cassette_mode=given.models.cassette_mode,
         calibration=_resolve_path(root, given.models.calibration),
-        budgets=with_daily_tokens(given.budgets, from_environment.daily_tokens),
-        daemon=_daemon(given.daemon, from_environment),
+        budgets=given.budgets,
+        daemon=given.daemon,
         hmac_key=from_environment.hmac_key,
         prompts=tuple(root / name for name in given.prompts),
         workers=tuple(root / name for name in given.workers),
@@ -214,6 +219,26 @@ def _resolve_settings(
         packs=given.packs,
         tools=tuple(given.tools),
         document=document,
+    )
+
+
+def _with_environment(given: SettingsFile, environment: EnvironmentSettings, folder: Path) -> SettingsFile:
+    """Return the file's settings with those replaced that the environment gives; its paths are made absolute."""
+    for field_name, variable in VARIABLES.items():
+        value = getattr(environment, field_name)
+        if value is None or not variable.setting:
+            continue
+        if variable.is_path and not is_url(value):
+            value = str(_resolve_path(folder, value))
+        given = _replaced(given, variable.setting.split("."), value)
+    return given
+
+
+def _replaced(section: M, path: Sequence[str], value: object) -> M:
+    """Return a copy of a section with another value at a path of fields."""
+    name, *rest = path
+    return section.model_copy(
+        update={name: _replaced(getattr(section, name), rest, value) if rest else value}
     )
 
 
@@ -309,28 +334,5 @@ def _read_mapping(file: Path) -> Document:
     return document
 
 
-def _path(setting: str, environment: EnvironmentSettings, folder: Path) -> Path | None:
-    return _resolve_path(folder, getattr(environment, setting))
-
-
 def _resolve_path(folder: Path, path: str | None) -> Path | None:
     return None if path is None else folder / Path(path).expanduser()
-
-
-def _daemon(section: DaemonSection, environment: EnvironmentSettings) -> DaemonSection:
-    names = ("amqp_url", "slots", "health", "log_level")
-    given = {name: value for name in names if (value := getattr(environment, name)) is not None}
-    return section.model_copy(update=given) if given else section
-
-
-def _journal_url(given: SettingsFile, environment: EnvironmentSettings) -> str | None:
-    journal = environment.pg_url or environment.journal or given.journal
-    return journal if journal is not None and is_url(journal) else None
-
-
-def _journal_file(
-    given: SettingsFile, environment: EnvironmentSettings, root: Path, folder: Path
-) -> Path | None:
-    if environment.journal is not None and not is_url(environment.journal):
-        return _resolve_path(folder, environment.journal)
-    return None if given.journal is None or is_url(given.journal) else _resolve_path(root, given.journal)
