@@ -91,7 +91,7 @@ def run_guarded(folder: Path, *arguments: str) -> Guarded:
     notes = temporary / "notes.json"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")}
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("guarded.py"), notes, *arguments],
+        [sys.executable, Path(__file__).with_name("guarded_command.py"), notes, *arguments],
         cwd=folder,
         env={**environment, "TMPDIR": str(temporary), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
