@@ -15,6 +15,7 @@ from benchmarks.makespan import measure_makespan
 from benchmarks.models import measure_models
 from benchmarks.overhead import measure_journaled, measure_memory
 from benchmarks.postgres import measure_postgres
+from benchmarks.size import measure_size
 from benchmarks.starting import measure_starting
 
 
@@ -36,12 +37,13 @@ def main() -> None:
         "steps": lambda: measure_steps(extent()),
         "drain": lambda: measure_drain(extent()),
     }
-    together: dict[str, Callable[[], None]] = {"load": lambda: measure_load(WHOLE)}
+    together: dict[str, Callable[[], None]] = {"load": lambda: measure_load(WHOLE), "size": measure_size}
     reader.add_argument(
         "part",
         nargs="*",
         choices=[*parts, *together, []],
-        help=f"of {', '.join(parts)}; all where absent; or load: daemon, steps and drain in full, twenty minutes",
+        help=f"of {', '.join(parts)}; all where absent; or load: daemon, steps and drain in full, twenty minutes;"
+        " or size, of the code",
     )
     reader.add_argument("--quick", action="store_true", help="no plan of 10,000 steps or more")
     reader.add_argument(
