@@ -104,13 +104,15 @@ async def _planned(
     watch: _UsageCollector,
 ) -> PlanningResult:
     """Plan, and put the planner's questions to whoever can answer them."""
-    services, purse = opened.services, opened.budget_store
+    services, budget_store = opened.services, opened.budget_store
     template_plan = order.draft.plan if order.draft is not None else None
     # Planning is held to the budgets of a run, and its plan to what such a run would have left.
     run = new_run_id(time.time())
-    if purse is not None:
-        purse.limit_run(run, order.goal.limits.budget)
-    allowance = await remaining_allowance(purse, services, settings, order.goal, run=run, plan=template_plan)
+    if budget_store is not None:
+        budget_store.limit_run(run, order.goal.limits.budget)
+    allowance = await remaining_allowance(
+        budget_store, services, settings, order.goal, run=run, plan=template_plan
+    )
     answers: list[AnsweredQuestion] = []
     while True:
         planned = await make_plan(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from wavewright.config.settings import Settings
 from wavewright.engine.jobs.inline import resolve_inline_job
-from wavewright.engine.jobs.resolving import resolve_job_file
+from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.phases.execute_plan import steps_to_repeat
 from wavewright.engine.pipeline.context import (
     PlannedContext,
@@ -19,7 +19,7 @@ from wavewright.engine.pipeline.context import (
     extended,
     goal_with_feedback,
 )
-from wavewright.engine.pipeline.pipeline import PhaseResult, proceed
+from wavewright.engine.pipeline.pipeline import PhaseResult, PipelineError, proceed
 from wavewright.engine.pipeline.services import draft_note, pending_draft, record, record_resumed
 from wavewright.engine.pipeline.version import __version__
 from wavewright.engine.project.tools import tools_of_goal, tools_with_redacted_outputs
@@ -48,16 +48,10 @@ class ReadJob:
                 return proceed(await self._resumed(request, fold(events)))
         if request.retry is not None:
             return proceed(await self._retried(request, request.retry))
-        if request.resolved_job is not None:
-            order = request.resolved_job
-        elif request.job is not None:
-            order = resolve_inline_job(request.job, settings)
-        else:
-            assert request.job_file is not None
-            order = resolve_job_file(request.job_file, request.plan_file, settings, request.inputs)
-        goal = _as_requested(order.goal, request, settings)
-        with_targets = order if order.targets is not None else None
-        return proceed(RunContext(request, goal, resolved_job=with_targets, draft=order.draft))
+        job = _resolved_job(request, settings)
+        goal = _as_requested(job.goal, request, settings)
+        with_targets = job if job.targets is not None else None
+        return proceed(RunContext(request, goal, resolved_job=with_targets, draft=job.draft))
 
     async def _retried(self, request: RunRequest, retried: RetryRequest) -> RunContext:
         """Return the context of a new run that repeats another one."""
@@ -96,6 +90,16 @@ class ReadJob:
         if state.plan is None:
             return replace(context, draft=pending_draft(state))
         return extended(PlannedContext, context, plan=Plan.model_validate(state.plan))
+
+
+def _resolved_job(request: RunRequest, settings: Settings) -> ResolvedJob:
+    if request.resolved_job is not None:
+        return request.resolved_job
+    if request.job is not None:
+        return resolve_inline_job(request.job, settings)
+    if request.job_file is not None:
+        return resolve_job_file(request.job_file, request.plan_file, settings, request.inputs)
+    raise PipelineError("a request for a new run names no job; give it `job_file` or `job`")
 
 
 def _as_requested(goal: Goal, request: RunRequest, settings: Settings) -> Goal:

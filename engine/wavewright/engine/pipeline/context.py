@@ -1,14 +1,8 @@
-"""What was said of a run's package: as it comes, as it is journaled, and as the run's goal has it.
+"""What a run carries from phase to phase, and the ports that its phases use.
 
-The texts are somebody else's. They are journaled with the package and the iteration that they are about, become an
-input of the run, and are read by steps alone.
-
-What a run carries from phase to phase.
-
-The context is frozen: a phase returns a new one with `dataclasses.replace`. What a phase cannot compute (journal,
-clock, approver, the project's settings) stands in `Ports`, given once when the run begins.
-
-Faults of what was asked for or of the project: they are there the next time, too.
+A context is frozen: a phase returns a new one with `dataclasses.replace`, or with `extended` where the run has reached
+a further stage. What a phase cannot compute (journal, clock, approver, settings) stands in `Ports`. The texts of a
+rejection come from outside: they are journaled, become an input of the run, and are read by steps alone.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""The way of an event: into the journal, then to whoever watches, then into the state.
+"""What the phases share: recording events, asking a language model, and opening the models.
 
-What the phases that ask a language model have in common.
-
-Such a phase may take long, may be stopped and runs under the run's time limit; whatever it lets be known while it
-works is journaled as it comes, so that a crash loses no cost and a watcher sees each call at once.
-
-What a run asks language models through, opened for as long as it goes on.
+A recorded event goes into the journal, then to the listener, then into the state. A phase that asks a model may take
+long, may be cancelled and runs under the run's time limit; each model call is journaled as soon as it has ended, so a
+crash loses no cost.
 """
 
 from __future__ import annotations
@@ -102,7 +99,7 @@ def diagnostics_json(diagnostics: Iterable[Diagnostic]) -> list[JsonObject]:
 
 
 class ModelEventRecorder:
-    """Takes what is let be known, without waiting; a task behind it journals that."""
+    """Takes the events of model calls without waiting; a task of its own journals them."""
 
     def __init__(self, ports: Ports) -> None:
         self.journaled: list[Event] = []
@@ -120,16 +117,16 @@ class ModelEventRecorder:
 
     def _send_event(self, event: Event) -> None:
         # Where the program ends at once, every task is cancelled, and the one that journals may be gone already: then
-        # the purse alone knows what the call cost.
+        # the budget store alone knows what the call cost.
         with suppress(anyio.BrokenResourceError):
             self._send.send_nowait(event)
 
     def close(self) -> None:
-        """Let nothing more be known; `journal` returns once the rest is durable."""
+        """Take no more events; `journal` returns once the rest is durable."""
         self._send.close()
 
     async def journal(self, run: RunId) -> None:
-        """Journal what comes until `close`; shielded, so that a run that is cancelled writes down what it spent."""
+        """Journal events until `close`; shielded, so that a cancelled run still journals what it has spent."""
         with anyio.CancelScope(shield=True):
             async with self._events:
                 async for event in self._events:
@@ -140,7 +137,7 @@ class ModelEventRecorder:
 
 @asynccontextmanager
 async def open_recorder(ports: Ports, run: RunId) -> AsyncGenerator[ModelEventRecorder]:
-    """Give a recorder; on leaving, everything that it was told is durable."""
+    """Open a recorder; on leaving the context, everything that it took is durable."""
     recorder = ModelEventRecorder(ports)
     try:
         async with anyio.create_task_group() as group:
@@ -155,20 +152,20 @@ async def open_recorder(ports: Ports, run: RunId) -> AsyncGenerator[ModelEventRe
 
 @dataclass(frozen=True, slots=True)
 class ModelPhaseResult(Generic[C, T]):
-    """What the work came to."""
+    """The result of work that asks a model."""
 
     context: C
     """With the events of the work folded in, and its time counted."""
     value: T | None
     """Absent where the work was cut off."""
     was_stopped: bool = False
-    """Whether somebody outside stopped it; otherwise the run's time was up."""
+    """Whether it was cancelled from outside; otherwise the run's time limit cut it off."""
 
 
 async def run_model_phase(
     ports: Ports, context: C, work: Callable[[ModelEventRecorder], Awaitable[T]]
 ) -> ModelPhaseResult[C, T]:
-    """Do the work, journal what it lets be known, and cut it off at a stop from outside or at the run's limit."""
+    """Do the work and journal its events; cancel it on a stop from outside or at the run's time limit."""
     started = time.monotonic()
     value: T | None = None
     async with open_recorder(ports, context.run) as recorder:
@@ -189,7 +186,7 @@ def single_exception(failure: BaseException) -> BaseException:
 
 
 async def remaining_allowance(
-    purse: InspectableBudgetStore | None,
+    budget_store: InspectableBudgetStore | None,
     services: Services,
     settings: Settings,
     goal: Goal,
@@ -202,9 +199,9 @@ async def remaining_allowance(
     Where a budget of money is set, also by a step of the plan, the price of a token comes with it, of the model that
     a worker without a preference of its own would ask.
     """
-    if purse is None:
+    if budget_store is None:
         return None
-    allowance = await purse.left(BudgetScope(run=run, job=goal.job, role="worker"))
+    allowance = await budget_store.left(BudgetScope(run=run, job=goal.job, role="worker"))
     steps = plan.steps if plan is not None else ()
     if not allowance.bounds_usd and all(step.budget is None or step.budget.usd is None for step in steps):
         return allowance
@@ -227,7 +224,7 @@ def _worker_price(services: Services, settings: Settings, goal: Goal) -> float |
 
 @dataclass(frozen=True, slots=True)
 class OpenServices:
-    """Whom a run asks, and out of which purse."""
+    """The models that a run asks, and the budgets that they are held to."""
 
     services: Services
     budget_store: InspectableBudgetStore | None = None
@@ -237,7 +234,7 @@ class OpenServices:
 @asynccontextmanager
 async def open_services(
     settings: Settings,
-    purse: InspectableBudgetStore | None = None,
+    budget_store: InspectableBudgetStore | None = None,
     memory: ReplayCache = NULL_REPLAY_CACHE,
     circuit: CircuitBreaker = ALWAYS_CLOSED,
 ) -> AsyncGenerator[OpenServices]:
@@ -245,7 +242,7 @@ async def open_services(
 
     Args:
         settings: The project's.
-        purse: Keeps the budgets; the one in the journal's file where absent.
+        budget_store: Keeps the budgets; the one in the journal's file where absent.
         memory: What was answered in earlier lives of the runs that ask.
         circuit: Keeps questions from a provider that is out of order.
 
@@ -266,7 +263,9 @@ async def open_services(
         read_calibration(settings.calibration)  # a faulty one is told before a plan is paid for
     async with AsyncExitStack() as stack:
         kept: InspectableBudgetStore = (
-            await stack.enter_async_context(budget_store_of(settings)) if purse is None else purse
+            await stack.enter_async_context(budget_store_of(settings))
+            if budget_store is None
+            else budget_store
         )
         models = await stack.enter_async_context(open_models(settings, kept, memory=memory, circuit=circuit))
         services = make_services(settings, models, kept, memory)
