@@ -1,75 +1,30 @@
-"""Strict JSON, read fast.
-
-The interpreter's own decoder does the reading, with a hook wherever it is more tolerant than JSON is; places are not
-kept. Only where something is wrong is the text read again, by the scanner, which says what and where.
-
-Documents: the one door through which whatever a person or a model wrote is read.
+"""Documents: the one door through which whatever a person or a model wrote is read.
 
 A *document* is a JSON value that knows where its nodes stand. JSON and YAML give the same values, and so does TOML,
 which is read where a name asks for it; all are read strictly, so that no two readers can disagree on what a text
-says. Places are worked out when they are first asked for: a sound document never pays for them.
+says. JSON is read by the interpreter's decoder, and again by the scanner only where something is wrong or a place is
+asked for: a valid document never pays for places.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from wavewright.config.sources import (
-    MAX_EXACT_INTEGER,
     DocumentError,
     DocumentFault,
     ReadLimits,
     Source,
     Span,
 )
+from wavewright.config.strict_json import UNSTORABLE_ESCAPE, StrictJsonError, decode_strict_json, is_deeper
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from wavewright.config.sources import Node
-
-
-_SUSPECT_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
-
-
-class _UnsupportedJsonError(Exception):
-    """Something that the decoder reads and JSON, or this project, does not."""
-
-
-def _refuse(_name: str) -> NoReturn:
-    raise _UnsupportedJsonError
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > 17:
-        raise _UnsupportedJsonError
-    number = int(digits)
-    if abs(number) > MAX_EXACT_INTEGER:
-        raise _UnsupportedJsonError
-    return number
-
-
-def _fraction(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise _UnsupportedJsonError
-    return number
-
-
-def _object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise _UnsupportedJsonError
-    return value
-
-
-_decode = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_integer, parse_float=_fraction, parse_constant=_refuse
-).decode
 
 
 def read_json(source: Source, limits: ReadLimits) -> JsonValue:
@@ -79,11 +34,11 @@ def read_json(source: Source, limits: ReadLimits) -> JsonValue:
         DocumentError: with every fault of the text, in its order.
     """
     try:
-        value: JsonValue = _decode(source.text)
-    except (_UnsupportedJsonError, json.JSONDecodeError, RecursionError):
+        value = decode_strict_json(source.text)
+    except (StrictJsonError, json.JSONDecodeError, RecursionError):
         return _read_with_scanner(source, limits)
     # An escaped NUL or surrogate may be half of a pair, or the text "\\ud800": the scanner knows.
-    if _is_deeper(value, limits.max_depth) or _SUSPECT_ESCAPE.search(source.text):
+    if is_deeper(value, limits.max_depth) or UNSTORABLE_ESCAPE.search(source.text):
         return _read_with_scanner(source, limits)
     return value
 
@@ -94,20 +49,6 @@ def _read_with_scanner(source: Source, limits: ReadLimits) -> JsonValue:
     from wavewright.config.sources import plain_value
 
     return plain_value(scan_json(source, limits))
-
-
-def _is_deeper(value: JsonValue, limit: int) -> bool:
-    level = [value] if isinstance(value, (dict, list)) else []
-    for _ in range(limit):
-        level = [
-            child
-            for node in level
-            for child in (node.values() if isinstance(node, dict) else node)
-            if isinstance(child, (dict, list))
-        ]
-        if not level:
-            return False
-    return bool(level)
 
 
 __all__ = [

@@ -1,20 +1,18 @@
 """JSON off the wire, read strictly and in bounded time.
 
-The interpreter's own decoder does the reading, with a hook wherever it is more tolerant than JSON is. A document's
-author is shown the place of every fault; a sender is told the kind only, so a hostile body is never read a second time
-by something slower. What is read is one object whose names are unique, whose numbers every reader agrees on, and
-whose texts can be stored and shown.
+A document's author is shown the place of every fault; a sender is told the kind only, so a hostile body is never
+read a second time by something slower. What is read is one object whose names are unique, whose numbers every reader
+agrees on, and whose texts can be stored and shown.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
-from wavewright.config.sources import MAX_EXACT_INTEGER
+from wavewright.config.strict_json import UNSTORABLE_ESCAPE, StrictJsonError, decode_strict_json, is_deeper
 from wavewright.engine.messages.refusals import MessageRejected
 
 if TYPE_CHECKING:
@@ -25,9 +23,6 @@ MAX_NODES: Final = 50_000
 
 _MAX_BRACKETS_SCANNED: Final = 1_000
 _BRACKET: Final = re.compile(r"[\[\]{}]")
-_LONG_INTEGER: Final = re.compile(r"[0-9]{16}")
-_UNSTORABLE_ESCAPE: Final = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
-"""What a text must hold for NUL or half a surrogate pair to come out of it."""
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
@@ -35,7 +30,7 @@ def read_strict_json(body: bytes, *, max_depth: int) -> JsonObject:
     """Return the one JSON object that a body consists of.
 
     Raises:
-        Refused: it is no such thing.
+        MessageRejected: it is no such thing.
     """
     text = _text(body)
     nodes = text.count("[") + text.count("{")
@@ -44,7 +39,9 @@ def read_strict_json(body: bytes, *, max_depth: int) -> JsonObject:
             raise _too_deep(max_depth)
         raise MessageRejected("too_large", f"the body holds more than {MAX_NODES} lists and objects")
     try:
-        value: Json = (_decode_long if _LONG_INTEGER.search(text) else _decode_short)(text)
+        value = decode_strict_json(text)
+    except StrictJsonError as error:
+        raise MessageRejected(error.kind, error.message) from None
     except json.JSONDecodeError as error:
         # How deep the decoder goes before it raises RecursionError depends on the version of Python.
         if _begins_deep(text[: error.pos], max_depth):
@@ -57,9 +54,9 @@ def read_strict_json(body: bytes, *, max_depth: int) -> JsonObject:
         raise _too_deep(max_depth) from None
     if not isinstance(value, dict):
         raise MessageRejected("not_json", "the body is JSON, and no object; an envelope is an object")
-    if nodes > max_depth and _is_deeper(value, max_depth):
+    if nodes > max_depth and is_deeper(value, max_depth):
         raise _too_deep(max_depth)
-    if _UNSTORABLE_ESCAPE.search(text) and _holds_unstorable_text(value):
+    if UNSTORABLE_ESCAPE.search(text) and _holds_unstorable_text(value):
         raise MessageRejected(
             "bad_unicode", "a text holds NUL or half of a surrogate pair; leave the character out"
         )
@@ -71,47 +68,6 @@ def _text(body: bytes) -> str:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise MessageRejected("bad_encoding", f"the body is not UTF-8 at byte {error.start}") from None
-
-
-def _constant(_name: str) -> NoReturn:
-    raise MessageRejected(
-        "nonfinite_number", "NaN and Infinity are no JSON; write null where there is no number"
-    )
-
-
-def _integer(digits: str) -> int:
-    # The length is looked at first: converting 200,000 digits takes seconds, and Python refuses.
-    number = int(digits) if len(digits) <= 17 else MAX_EXACT_INTEGER + 1
-    if -MAX_EXACT_INTEGER <= number <= MAX_EXACT_INTEGER:
-        return number
-    raise MessageRejected(
-        "number_out_of_range", "an integer is beyond 2^53 - 1; write an identifier as a string"
-    )
-
-
-def _fraction(digits: str) -> float:
-    number = float(digits)
-    if math.isfinite(number):
-        return number
-    raise MessageRejected("nonfinite_number", "a number is too large and would become infinite")
-
-
-def _object(pairs: list[tuple[str, Json]]) -> JsonObject:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise MessageRejected(
-            "duplicate_key", "an object has the same name twice, so readers disagree on its value"
-        )
-    return value
-
-
-_decode_short = json.JSONDecoder(
-    object_pairs_hook=_object, parse_float=_fraction, parse_constant=_constant
-).decode
-"""For bodies without an integer that could be too large, which is nearly all: asking about each takes half the time."""
-_decode_long = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_integer, parse_float=_fraction, parse_constant=_constant
-).decode
 
 
 def _too_deep(limit: int) -> MessageRejected:
@@ -126,21 +82,6 @@ def _begins_deep(text: str, limit: int) -> bool:
         if depth > limit:
             return True
     return False
-
-
-def _is_deeper(value: Json, limit: int) -> bool:
-    level = [value]
-    for _ in range(limit):
-        level = [
-            child
-            for node in level
-            if isinstance(node, (dict, list))
-            for child in (node.values() if isinstance(node, dict) else node)
-            if isinstance(child, (dict, list))
-        ]
-        if not level:
-            return False
-    return True
 
 
 def _holds_unstorable_text(value: Json) -> bool:
