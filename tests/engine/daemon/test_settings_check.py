@@ -109,7 +109,7 @@ async def test_every_place_that_refuses_the_daemon_is_told(yard: Yard, start: St
     assert code == 2
     assert f"queue '{yard.topology.intake}' is there in another form" in daemon.text
     assert "the file is not a journal" in daemon.text
-    assert "Address already in use; set `daemon.health` to another place" in daemon.text
+    assert "Address already in use\n  = help: set `daemon.health` to another place" in daemon.text
     assert "Traceback" not in daemon.text
 
 

@@ -1,7 +1,7 @@
-"""Opening the bus, and all that can be done with it.
+"""The bus: consuming, publishing, relaying and subscribing over one topology.
 
-A *bus* is two lines to the broker, one for what comes in and one for what goes out, over one topology. It is opened
-only when both stand and every queue is there; after that, losing a connection is nobody's business but the bus's.
+It has two connections, one for consuming and one for publishing. It is open once both are and the topology is
+declared; after that it reconnects by itself.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ RECONNECT_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class BusSettings:
-    """What the bus must know."""
+    """Address, topology and limits of a bus."""
 
     url: str = field(repr=False)
-    """`amqp://user:password@host:port/vhost`, or `amqps://…?cafile=…` for an encrypted line."""
+    """`amqp://user:password@host:port/vhost`, or `amqps://…?cafile=…` for an encrypted connection."""
     topology: Topology = field(default_factory=Topology)
     connect_seconds: float = 30.0
-    """How long a broker that does not answer is waited for at the start."""
+    """How long to wait for a broker that does not answer at the start."""
     name: str = "wavewright"
-    """What the broker shows the connections as."""
+    """Name of the connections at the broker."""
     checks_write_rights: bool = False
-    """Whether the right to write to every outlet and to the dead letters is looked for at the start."""
+    """Whether the rights to publish to every queue and to the dead letters are checked at the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Connections:
-    """The two connections; one that is slowed down by the broker does not slow down the other."""
+    """The two connections; one that the broker throttles does not slow down the other."""
 
     address: BrokerAddress
     incoming: BrokerConnection
     outgoing: BrokerConnection
 
-    async def open(self, settings: BusSettings, notice: BrokerEventHandler) -> None:
+    async def open(self, settings: BusSettings, on_event: BrokerEventHandler) -> None:
         seconds = settings.connect_seconds
         is_first = True
         away = BusDown(f"no broker answered within {seconds:g} s", place=self.address.shown)
@@ -63,15 +63,15 @@ class _Connections:
                     return await self._open_once(settings)
                 except BusDown as error:
                     if is_first:
-                        notice("broker_away", {"broker": self.address.shown, "error": error.message})
+                        on_event("broker_away", {"broker": self.address.shown, "error": error.message})
                     away, is_first = error, False
                 await anyio.sleep(RECONNECT_SECONDS)
         raise away
 
     async def _open_once(self, settings: BusSettings) -> None:
-        for line in (self.incoming, self.outgoing):
-            if not line.is_up:
-                await line.open()
+        for one in (self.incoming, self.outgoing):
+            if not one.is_up:
+                await one.open()
         connection, topology, place = (
             await self.outgoing.wait_connected(),
             settings.topology,
@@ -90,57 +90,57 @@ class _Connections:
                 yield
                 keeping.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            # What keeps the lines never fails: this is what happened inside, in a wrapping that nobody asked for.
+            # Reconnecting never fails: this is the error of the block, in the group of the task group.
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
     async def close(self) -> None:
-        for line in (self.incoming, self.outgoing):
-            await line.close()
+        for one in (self.incoming, self.outgoing):
+            await one.close()
 
 
 class Bus:
-    """The way to and from the broker."""
+    """An open bus."""
 
     def __init__(
         self,
-        lines: _Connections,
+        connections: _Connections,
         topology: Topology,
-        notice: BrokerEventHandler,
+        on_event: BrokerEventHandler,
         on_sent: Callable[[OutgoingMessage], None],
     ) -> None:
-        self._user = lines.address.user
-        self._connections = lines
+        self._user = connections.address.user
+        self._connections = connections
         self._topology = topology
-        self._on_event = notice
-        self._publisher = Publisher(lines.outgoing, topology)
-        self._health = BrokerHealth(notice)
-        self._intake = IntakeQueue(lines.incoming, topology, self.dead_letter, self._health)
-        self._relay = Relay(self._publisher, self._user, notice, self._health, on_sent)
+        self._on_event = on_event
+        self._publisher = Publisher(connections.outgoing, topology)
+        self._health = BrokerHealth(on_event)
+        self._intake = IntakeQueue(connections.incoming, topology, self.dead_letter, self._health)
+        self._relay = Relay(self._publisher, self._user, on_event, self._health, on_sent)
 
     @property
     def is_up(self) -> bool:
-        """Whether both connections stand at this moment: for a health check, not for asking before a call."""
+        """Whether both connections are open: for a health check, not to be asked before a call."""
         return self._connections.incoming.is_up and self._connections.outgoing.is_up
 
     @property
     def fault(self) -> str | None:
-        """What keeps messages from coming in or going out at this moment; none where nothing is known to."""
+        """Why messages cannot be consumed or published at the moment; none where no reason is known."""
         if not self.is_up:
             return "there is no connection to the broker"
         return self._health.reason or self._relay.full_queues.reason
 
     async def take(self) -> Delivery:
-        """Return the next message of the intake, waiting for it, through losses of the connection, too.
+        """Return the next message of the intake, waiting for it, also through losses of the connection.
 
-        Nothing is taken beforehand. The message is the broker's until `ack`; several may take at once.
+        Nothing is prefetched. Several tasks may take at the same time.
 
         Raises:
-            RightsMissing: this user may not take from the intake, and never could.
+            RightsMissing: this user may not consume the intake.
         """
         return await self._intake.take()
 
     async def dead_letter(self, delivery: Delivery, kind: str, reason: str) -> None:
-        """Lay a message aside as a dead letter with the reason, and settle it once the broker has that.
+        """Publish a message as a dead letter with the reason, and acknowledge it once that is confirmed.
 
         Raises:
             BusError: the dead letter was not confirmed; the delivery is not settled.
@@ -151,24 +151,24 @@ class Bus:
         await delivery.ack()
         self._on_event("message_buried", {"kind": kind, "reason": reason, "message_id": delivery.message_id})
 
-    async def publish(self, outgoing: OutgoingMessage, timeout: float = PUBLISH_SECONDS) -> None:  # noqa: ASYNC109 - as the outlet says
-        """Send a message and return once the broker has confirmed it.
+    async def publish(self, outgoing: OutgoingMessage, timeout: float = PUBLISH_SECONDS) -> None:  # noqa: ASYNC109 - as in `Publisher.publish`
+        """Publish a message and return once the broker has confirmed it.
 
         Raises:
-            MessageReturned: no queue wants it, or it is too large for the broker.
-            MessageRefused: the queue that wants it is full.
-            RightsMissing: this user may not send there.
+            MessageReturned: no queue is bound, or it is too large for the broker.
+            MessageNacked: the queue that is bound is full.
+            RightsMissing: this user may not publish there.
             BusDown: it was not confirmed in time; it may have arrived nevertheless.
         """
         message = message_of(outgoing, self._user)
         await self._publisher.publish(message, outgoing.exchange, outgoing.routing_key, timeout)
 
     async def relay(self, outbox: RetryableOutbox) -> None:
-        """Send whatever lies in the outbox, for as long as this is not cancelled."""
+        """Publish the messages of the outbox until this is cancelled."""
         await self._relay.run(outbox)
 
     async def flush(self, outbox: Outbox) -> None:
-        """Send what lies in the outbox, as before the end: until it is empty, or nothing of a batch can be sent."""
+        """Publish the messages of the outbox until it is empty, or nothing of a batch can be published."""
         while True:
             found, sent = await self._relay.send_batch(outbox)
             if not found or not sent:
@@ -176,54 +176,56 @@ class Bus:
 
     @asynccontextmanager
     async def subscribe(self, *routing_keys: str, sees_dead: bool = False) -> AsyncGenerator[Subscription]:
-        """Look on at the messages that are sent under these keys: `async for delivery in watcher`.
+        """Subscribe to the messages under these routing keys: `async for delivery in subscription`.
 
         With `sees_dead` dead letters of the intake come as well, whatever their keys.
 
         Raises:
             BusMisconfigured: this user may not.
-            BusDown: the connection was lost before it began.
+            BusDown: the connection was lost before the subscription began.
         """
-        watcher = Subscription(self._connections.incoming, self._topology, routing_keys, sees_dead=sees_dead)
+        subscription = Subscription(
+            self._connections.incoming, self._topology, routing_keys, sees_dead=sees_dead
+        )
         try:
-            await watcher.open()
-            yield watcher
+            await subscription.open()
+            yield subscription
         finally:
-            await watcher.close()
+            await subscription.close()
 
     def wake_relay(self) -> None:
-        """Say that something was put into the outbox; else it goes out half a second later."""
+        """Publish new messages of the outbox at once, and not at the next poll."""
         self._relay.wake()
 
 
 @asynccontextmanager
 async def open_bus(
     settings: BusSettings,
-    notice: BrokerEventHandler = ignore_event,
+    on_event: BrokerEventHandler = ignore_event,
     on_sent: Callable[[OutgoingMessage], None] = lambda _: None,
 ) -> AsyncGenerator[Bus]:
     """Connect to the broker, declare the topology, and keep the connections.
 
     Args:
         settings: Address and topology.
-        notice: Called with each event of the broker.
+        on_event: Called with each event of the broker.
         on_sent: Called with each message of an outbox that is confirmed and marked as sent.
 
     Raises:
-        BusMisconfigured: it will not work like this, and what would mend it.
+        BusMisconfigured: settings or broker must be changed first; the hint says how.
         BusDown: no broker answered within `connect_seconds`.
     """
     address = read_address(settings.url)
     if not address.is_encrypted and not address.is_loopback:
-        notice("broker_unencrypted", {"broker": address.shown})
-    lines = _Connections(
+        on_event("broker_unencrypted", {"broker": address.shown})
+    connections = _Connections(
         address,
-        BrokerConnection(address, f"{settings.name} in", notice),
-        BrokerConnection(address, f"{settings.name} out", notice),
+        BrokerConnection(address, f"{settings.name} in", on_event),
+        BrokerConnection(address, f"{settings.name} out", on_event),
     )
     try:
-        await lines.open(settings, notice)
-        async with lines.kept_connected():
-            yield Bus(lines, settings.topology, notice, on_sent)
+        await connections.open(settings, on_event)
+        async with connections.kept_connected():
+            yield Bus(connections, settings.topology, on_event, on_sent)
     finally:
-        await lines.close()
+        await connections.close()

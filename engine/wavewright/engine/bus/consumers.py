@@ -1,19 +1,13 @@
-"""Messages that the broker sends of itself, until somebody stops it.
+"""Consumers of queues.
 
-A *consumer* gives on what comes, in its order. It ends with a word when its channel ends or the queue is deleted, so
-nobody waits at a queue that is not there any more.
+`Consumer` receives messages in their order, and raises when its channel closes or its queue is deleted.
 
-Taking one message from a queue, and no more.
+`PullConsumer` takes one message at a time: it gets one that is waiting, else consumes until one comes, and cancels the
+consumer before it returns the message. So the broker counts no delivery that nobody has looked at. It gives up after
+`CONSUME_SECONDS`, since the queue may have been declared again meanwhile.
 
-A *hand* is a channel that holds at most the message it was sent for. It first looks whether one waits, and only
-else becomes a consumer, until one comes; it stops to be one before the message is given on. So the broker never
-counts a delivery that nobody has looked at. A hand that has waited long lets go: what it waits at may not be the
-queue any more.
-
-Messages come in, one for each who asks.
-
-The *intake* is one queue. Whoever takes from it waits through every loss of the connection; a message that was given
-out too often without being settled is not given out again, but buried.
+`IntakeQueue` takes messages of the intake through every loss of the connection. A message that was delivered too often
+without being settled is dead-lettered.
 """
 
 from __future__ import annotations
@@ -60,11 +54,11 @@ class Consumer:
         self._wire: WireChannel | None = None
 
     async def start(self) -> None:
-        """Have messages sent, at most so many that are not settled.
+        """Begin to consume, with the prefetch count as the limit of unsettled messages.
 
         Raises:
             RightsMissing: this user may not take from the queue.
-            BusDown: the channel is gone, or the queue is.
+            BusDown: the channel is closed, or the queue is deleted.
         """
         try:
             wire = await translate_errors(self._channel.get_underlay_channel(), place=self._place)
@@ -82,7 +76,7 @@ class Consumer:
         """Return the next message, waiting for it.
 
         Raises:
-            BusDown: no more will come.
+            BusDown: the channel is closed, or the queue is deleted.
         """
         try:
             return await self._arrived.receive()
@@ -90,7 +84,7 @@ class Consumer:
             raise BusDown("the broker stopped to send from the queue", place=self._place) from None
 
     async def stop_and_drain(self) -> AbstractIncomingMessage | None:
-        """Have no more messages sent, and return the one that came nevertheless, if any.
+        """Cancel the consumer, and return a message that came meanwhile, if any.
 
         Raises:
             BusDown: the channel is gone.
@@ -104,7 +98,7 @@ class Consumer:
             return None
 
     async def stop(self) -> None:
-        """Have no more messages sent, also while this is being cancelled, and give back what nobody asked for."""
+        """Cancel the consumer, also while this is being cancelled, and requeue messages that nobody received."""
         self._channel.close_callbacks.discard(self._close_stream)
         if self._wire is not None:
             # The channel stays, for the next consumer; what it holds on to would stay with it.
@@ -118,7 +112,7 @@ class Consumer:
                 # The channel is gone, and what was on its way goes back to the queue.
                 return
         if patience.cancelled_caught:
-            # The broker does not answer: closing the channel says the same, and says it for sure.
+            # The broker does not answer: closing the channel cancels the consumer for certain.
             await close_channel(self._channel, self._place)
 
     async def _requeue_unclaimed(self) -> None:
@@ -133,7 +127,7 @@ class Consumer:
         try:
             self._send.send_nowait(message)
         except anyio.ClosedResourceError:
-            # It crossed the word that no more are wanted.
+            # It was sent before the broker read the cancellation.
             await BrokerSettlement(message).requeue()
 
     def _close_stream(self, *_: object) -> None:
@@ -141,12 +135,12 @@ class Consumer:
 
 
 CONSUME_SECONDS: Final = 15.0
-"""How long a hand waits before another one looks. RabbitMQ says nothing to a consumer whose quorum queue is deleted and
-declared again at once, and the consumer's channel finds the new queue empty for ever."""
+"""How long one consumer waits. RabbitMQ does not notify a consumer whose quorum queue is deleted and declared again at
+once, and its channel finds the new queue empty for ever."""
 
 
 class PullConsumer:
-    """One channel to one queue; it takes a message at a time, and is thrown away when its channel ends."""
+    """Takes one message at a time from a queue, on a channel of its own."""
 
     def __init__(self, channel: AbstractChannel, queue: AbstractQueue, place: str) -> None:
         self._channel = channel
@@ -155,15 +149,15 @@ class PullConsumer:
 
     @property
     def is_open(self) -> bool:
-        """Whether the channel can still be used."""
+        """Whether the channel is open."""
         return not self._channel.is_closed
 
     async def take(self) -> AbstractIncomingMessage | None:
-        """Return the next message, waiting for it; none where it took so long that another hand should look.
+        """Return the next message, waiting for it; none after `CONSUME_SECONDS`.
 
         Raises:
             RightsMissing: this user may not take from the queue.
-            BusDown: the channel ended, and what was on its way goes back to the queue.
+            BusDown: the channel closed; a message in flight is requeued by the broker.
         """
         try:
             waiting = await await_reply(self._queue.get(fail=False, timeout=None), place=self._place)
@@ -174,7 +168,7 @@ class PullConsumer:
         return waiting or await self._consume_one()
 
     async def close(self) -> None:
-        """Give up the channel."""
+        """Close the channel."""
         await close_channel(self._channel, self._place)
 
     async def _consume_one(self) -> AbstractIncomingMessage | None:
@@ -190,28 +184,32 @@ class PullConsumer:
 
 RETRY_SECONDS: Final = 0.02
 FAST_RETRIES: Final = 20
-"""Failures in a row after which it is no longer tried again at once."""
+"""Failures in a row after which retries wait for `SLOW_RETRY_SECONDS`."""
 SLOW_RETRY_SECONDS: Final = 1.0
 
 DeadLetterPublisher: TypeAlias = Callable[[Delivery, str, str], Awaitable[None]]
 
 
 class IntakeQueue:
-    """The queue that is taken from."""
+    """The queue that the daemon consumes."""
 
     def __init__(
-        self, line: BrokerConnection, topology: Topology, bury: DeadLetterPublisher, trouble: BrokerHealth
+        self,
+        broker: BrokerConnection,
+        topology: Topology,
+        dead_letter: DeadLetterPublisher,
+        health: BrokerHealth,
     ) -> None:
-        self._broker = line
-        self._health = trouble
+        self._broker = broker
+        self._health = health
         self._topology = topology
-        self._dead_letter = bury
+        self._dead_letter = dead_letter
         self._idle: list[PullConsumer] = []
         self._may_take = False
-        """Whether anything was ever taken, or nothing was there to be."""
+        """Whether taking from the queue has worked before."""
 
     async def take(self) -> Delivery:
-        """Return the next message that may be given out.
+        """Return the next message that was not delivered too often.
 
         Raises:
             RightsMissing: this user may not take from the queue, and never could.
@@ -228,10 +226,10 @@ class IntakeQueue:
             await self._dead_letter(
                 delivery,
                 "max_deliveries",
-                f"delivered {count} times, and each time whoever took it did not get to its end",
+                f"delivered {count} times, and never settled",
             )
         except BusError:
-            # It is given back, and buried by whoever takes it next.
+            # It is requeued, and dead-lettered by the next consumer.
             await delivery.requeue()
 
     async def _take_any(self) -> Delivery:
@@ -250,32 +248,32 @@ class IntakeQueue:
                 await anyio.sleep(SLOW_RETRY_SECONDS)
                 failures += 1
             except BusError:
-                # Where the connection is gone its line makes a new one; where only the channel is, the queue is
-                # declared again, for somebody may have deleted it. A message that the library cannot read ends the
-                # connection a few times until the broker gives it up: that shall not keep the next one waiting.
+                # A lost connection is replaced by `BrokerConnection`; after a lost channel the queue is declared again,
+                # since it may have been deleted. A message that the library cannot parse closes the connection until
+                # the broker dead-letters it: the next message must not wait for that.
                 await anyio.sleep(RETRY_SECONDS if failures < FAST_RETRIES else SLOW_RETRY_SECONDS)
                 failures += 1
 
     async def _take_once(self, *, declares: bool) -> Delivery | None:
-        hand = await self._idle_consumer(declares=declares)
-        message = await hand.take()
+        consumer = await self._idle_consumer(declares=declares)
+        message = await consumer.take()
         self._may_take = True
         if message is None:
-            await hand.close()
+            await consumer.close()
             return None
-        if hand.is_open:
-            self._idle.append(hand)
+        if consumer.is_open:
+            self._idle.append(consumer)
         return delivery_of(message)
 
     async def _idle_consumer(self, *, declares: bool) -> PullConsumer:
         while self._idle:
-            hand = self._idle.pop()
-            if hand.is_open:
-                return hand
+            consumer = self._idle.pop()
+            if consumer.is_open:
+                return consumer
         return await self._new_consumer(declares=declares)
 
     async def _new_consumer(self, *, declares: bool) -> PullConsumer:
-        """Return a hand at the queue, which is declared first where something has just failed."""
+        """Return a consumer of the queue; the topology is declared first after a failure."""
         place = self._broker.place
         connection = await self._broker.wait_connected()
         if declares:

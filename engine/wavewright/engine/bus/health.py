@@ -1,11 +1,7 @@
-"""What the bus tells those who watch it: that a connection came or went, that a message was laid aside.
+"""Events and health of the bus.
 
-A *notice* is the name of an event with its fields, for a log and for metrics. Nothing in one is secret.
-
-What only a person can mend at the broker, kept in sight for as long as it lasts.
-
-A *trouble* is met on one of two ways, in or out, each time that something is tried there; it is told at once and then
-once a minute, and whoever asks how things are is told what it is until the way is free again.
+An event has a name and fields, for log and metrics, and holds no secret. `BrokerHealth` keeps the faults that a person
+must fix at the broker, for consuming and for publishing; a fault is reported at once and then once a minute.
 """
 
 from __future__ import annotations
@@ -34,49 +30,49 @@ BrokerEvent: TypeAlias = Literal[
 
 
 class BrokerEventHandler(Protocol):
-    """Takes a notice, and does not wait."""
+    """Handles an event, without waiting."""
 
     def __call__(self, name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
-        """Take one."""
+        """Handle one event."""
         ...
 
 
 def ignore_event(name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
-    """Tell nobody."""
+    """Do nothing."""
     del name, fields
 
 
 Direction: TypeAlias = Literal["in", "out"]
 
 REPORT_SECONDS: Final = 60.0
-"""How often the same is told."""
+"""How often the same fault is reported."""
 
 
 class BrokerHealth:
-    """What stands in the way, by the way."""
+    """Current faults by direction."""
 
-    def __init__(self, notice: BrokerEventHandler) -> None:
-        self._on_event = notice
+    def __init__(self, on_event: BrokerEventHandler) -> None:
+        self._on_event = on_event
         self._faults = dict[Direction, str]()
         self._report_due = dict[tuple[Direction, str], float]()
-        """When it may be told again; also of what is over, for it may come and go."""
+        """When a fault may be reported again, also after it is over: it may come back."""
 
     @property
     def reason(self) -> str | None:
-        """What stands in the way at this moment; none where nothing does."""
+        """One of the current faults; none where there is none."""
         return next(iter(self._faults.values()), None)
 
-    def report_fault(self, way: Direction, error: BusMisconfigured) -> None:
-        """Note what was met on a way."""
-        self._faults[way] = error.message
+    def report_fault(self, direction: Direction, error: BusMisconfigured) -> None:
+        """Note a fault, and report it where that is due."""
+        self._faults[direction] = error.message
         now = anyio.current_time()
-        if now < self._report_due.get((way, error.message), now):
+        if now < self._report_due.get((direction, error.message), now):
             return
         self._report_due = {met: due for met, due in self._report_due.items() if due > now}
-        self._report_due[way, error.message] = now + REPORT_SECONDS
+        self._report_due[direction, error.message] = now + REPORT_SECONDS
         name: BrokerEvent = "rights_missing" if isinstance(error, RightsMissing) else "broker_misconfigured"
         self._on_event(name, {"error": error.message, "mend": error.hint})
 
-    def clear_fault(self, way: Direction) -> None:
-        """Note that a way is free."""
-        self._faults.pop(way, None)
+    def clear_fault(self, direction: Direction) -> None:
+        """Note that a direction works."""
+        self._faults.pop(direction, None)

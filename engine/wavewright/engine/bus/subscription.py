@@ -1,7 +1,7 @@
-"""Looking on at messages that are meant for others.
+"""Subscriptions: copies of messages that are published under given routing keys.
 
-A *watcher* has a queue of its own beside those of the topology: it gets a copy of each message under the routing keys
-that it names, and takes none away from anybody. What passes while its connection is being made anew, it misses.
+A subscription has an exclusive queue of its own, so it takes no message from another consumer. It misses what is
+published while it reconnects.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from wavewright.engine.bus.topology import Topology
 from wavewright.engine.messages.delivery import Delivery
 
 MAX_QUEUE_LENGTH: Final = 10_000
-"""Copies that wait for a watcher that is slow; then the oldest go."""
+"""Copies kept for a slow subscriber; then the oldest are dropped."""
 PREFETCH: Final = 200
 RECONNECT_SECONDS: Final = 0.5
 
 
 class Subscription:
-    """Copies of messages, as they pass: `async for delivery in watcher`."""
+    """Copies of messages as they are published: `async for delivery in subscription`."""
 
     def __init__(
         self,
-        line: BrokerConnection,
+        broker: BrokerConnection,
         topology: Topology,
         routing_keys: tuple[str, ...],
         *,
         sees_dead: bool = False,
     ) -> None:
-        self._broker = line
+        self._broker = broker
         self._topology = topology
         self._bindings = [(topology.exchange, key) for key in routing_keys]
         if sees_dead:
@@ -60,10 +60,10 @@ class Subscription:
                 await anyio.sleep(RECONNECT_SECONDS)
 
     async def open(self) -> None:
-        """Have copies made from now on.
+        """Declare and bind the queue.
 
         Raises:
-            BusMisconfigured: this user may not have a queue of its own here.
+            BusMisconfigured: this user may not declare a queue of its own.
             BusDown: the connection is gone.
         """
         place = self._broker.place
@@ -81,7 +81,7 @@ class Subscription:
                 await translate_errors(queue.bind(exchange, key), place=place)
         except AMQPChannelError as error:
             raise BusMisconfigured(
-                f"nothing can be watched: {describe_error(error)}",
+                f"cannot subscribe: {describe_error(error)}",
                 place=place,
                 hint="let the user have queues that begin with the name of the exchange: rabbitmqctl set_permissions",
             ) from error
@@ -89,7 +89,7 @@ class Subscription:
         await self._consumer.start()
 
     async def close(self) -> None:
-        """Have no more copies made."""
+        """Cancel the consumer and close the channel; the broker deletes the queue."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             await consumer.stop()
@@ -104,5 +104,5 @@ class Subscription:
 
 
 def subscription_queue_name(exchange: str) -> str:
-    """Return a name for a watcher's queue that nobody else has."""
+    """Return a unique name for the queue of a subscription."""
     return f"{exchange}.watch.{uuid.uuid4().hex}"

@@ -1,18 +1,18 @@
-"""Messages are taken in, one by one.
+"""Handling of incoming messages.
 
-A message is the broker's until its effect is committed, and acknowledged at once after that: what the daemon does
-about it is then the store's to remember. What is wrong in itself is laid aside with the reason; nothing is repaired,
-and nothing goes round for ever.
+A message is acknowledged right after its effect is committed to the job store. An invalid message is dead-lettered with
+the reason; nothing is repaired, and nothing is redelivered for ever.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 
+from wavewright.engine.bus.bus import Bus
 from wavewright.engine.bus.errors import BusError
 from wavewright.engine.daemon.dispatcher import Dispatcher
 from wavewright.engine.daemon.job_runner import JobRunner
@@ -37,33 +37,17 @@ FIRST_PAUSE: Final = 0.5
 MAX_PAUSE: Final = 30.0
 
 
-class MessageSource(Protocol):
-    """The bus, as far as messages come in by it."""
-
-    async def take(self) -> Delivery:
-        """Return the next message, waiting for it."""
-        ...
-
-    async def dead_letter(self, delivery: Delivery, kind: str, reason: str) -> None:
-        """Lay a message aside as a dead letter with the reason.
-
-        Raises:
-            BusError: the dead letter was not confirmed; the delivery is not settled.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class MessageHandler:
-    """Takes messages in."""
+    """Decodes messages and commits their effects."""
 
-    source: MessageSource
+    bus: Bus
     runner: JobRunner
     rules: AcceptanceRules
     dispatcher: Dispatcher
 
     async def run(self) -> None:
-        """Take messages in, several at once, until this is cancelled."""
+        """Handle messages, several at the same time, until this is cancelled."""
         async with anyio.create_task_group() as taking:
             for _ in range(MAX_IN_FLIGHT):
                 taking.start_soon(self._take_loop)
@@ -71,10 +55,10 @@ class MessageHandler:
     async def _take_loop(self) -> None:
         while True:
             async with self.dispatcher.reserve_slot():
-                await self.handle(await self.source.take())
+                await self.handle(await self.bus.take())
 
     async def handle(self, delivery: Delivery) -> None:
-        """Bring one message to its end: its effect, or its place among the dead letters."""
+        """Commit the effect of one message, or dead-letter it."""
         metrics = self.runner.watch.metrics
         try:
             received = decode(delivery, self.rules, self.runner.clock())
@@ -104,7 +88,7 @@ class MessageHandler:
         return None
 
     async def _log_received(self, received: ReceivedMessage) -> None:
-        """Tell of a message that had its effect; what its job is about stands with the job."""
+        """Log a message that had an effect."""
         log, jobs = self.runner.watch.log, self.runner.jobs
         match received.request:
             case JobRequested(job=job, request=request):
@@ -142,7 +126,7 @@ class MessageHandler:
 
     async def _dead_letter(self, delivery: Delivery, kind: str, reason: str) -> None:
         try:
-            await self.source.dead_letter(delivery, kind, reason)
+            await self.bus.dead_letter(delivery, kind, reason)
         except BusError:
-            # It comes again, and is laid aside then.
+            # It is delivered again, and dead-lettered then.
             await delivery.requeue()
