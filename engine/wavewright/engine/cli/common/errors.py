@@ -7,6 +7,7 @@ import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError, describe
@@ -90,7 +91,7 @@ def _report(error: Exception) -> int:
         show()
         return exit_codes.MISUSE
     if isinstance(error, ExceptionGroup):
-        return _report_all(error.exceptions)
+        return _report_all(cast("ExceptionGroup[Exception]", error).exceptions)
     if isinstance(error, WavewrightError) and error.exit_code != exit_codes.INTERNAL:
         sys.stderr.write(without_secrets(_text_of(error)) + "\n")
         return error.exit_code
