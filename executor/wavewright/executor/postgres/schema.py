@@ -1,8 +1,8 @@
-"""The tables in the database: made, brought up to date, or left alone.
+"""The tables in the database.
 
-All of it lies in one *schema*, `wavewright`, beside whatever else the database holds, and carries its *format*. An
-older one is brought to this one in a single transaction, by one process at a time; a newer one is refused and left
-as it is. Events may be added, never changed: the database itself refuses that.
+They lie in one schema, `wavewright`, beside whatever else the database holds, and are created in one transaction by
+one process at a time. A schema of another format is refused and left as it is. Events may be added, never changed: the
+database itself refuses that.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from wavewright.executor.store.errors import JournalNotOpened
 
 FORMAT: Final = 3
 """Of the tables and of the events' bodies; in the table `format`."""
-OLDEST_FORMAT: Final = 1
-"""Of a database that is brought to `FORMAT`."""
 LOCK: Final = 0x57617665
 """`Wave` in ASCII: the number of the advisory lock that one process at a time has while it makes tables."""
 
-_FORMAT_1: Final = """
+_TABLES: Final = f"""
+    CREATE SCHEMA IF NOT EXISTS wavewright;
+
     CREATE TABLE format (format integer NOT NULL, lone boolean PRIMARY KEY DEFAULT true CHECK (lone));
-    INSERT INTO format (format) VALUES (0);
+    INSERT INTO format (format) VALUES ({FORMAT});
 
     -- One clock for all who hold runs.
     CREATE FUNCTION clock_seconds() RETURNS double precision LANGUAGE sql VOLATILE AS
@@ -78,8 +78,18 @@ _FORMAT_1: Final = """
 
     CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'the journal is append-only: an event is never changed or deleted'; END $$;
-    CREATE TRIGGER event_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON event
+    CREATE TRIGGER event_kept BEFORE UPDATE OR TRUNCATE ON event
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+    -- A run is removed whole, its own row first.
+    CREATE FUNCTION refuse_loss() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN
+        IF EXISTS (SELECT FROM removed JOIN wavewright.run ON run.no = removed.run) THEN
+            RAISE EXCEPTION 'the journal is append-only: an event is deleted with its run only';
+        END IF;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER event_removed AFTER DELETE ON event REFERENCING OLD TABLE AS removed
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_loss();
 
     -- A model call: put aside until it is settled, then what it came to. In the whole units of `budgets.Amount`.
     CREATE TABLE purse_entry (
@@ -100,8 +110,7 @@ _FORMAT_1: Final = """
         calls bigint NOT NULL, tokens bigint NOT NULL, usd bigint NOT NULL, seconds bigint NOT NULL,
         PRIMARY KEY (pot, name, step)
     ) WITH (fillfactor = 50);
-"""
-_FORMAT_2: Final = """
+
     CREATE TABLE job (
         no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
         job text NOT NULL UNIQUE,
@@ -185,55 +194,38 @@ _FORMAT_2: Final = """
     -- An event's body, for forecasts; none of one that is damaged.
     CREATE FUNCTION as_json(text) RETURNS json LANGUAGE plpgsql IMMUTABLE AS
     $$ BEGIN RETURN $1::json; EXCEPTION WHEN invalid_text_representation THEN RETURN NULL; END $$;
-"""
-# A run is removed whole, its own row first: events of a run that is there are never deleted.
-_FORMAT_3: Final = """
-    CREATE FUNCTION refuse_loss() RETURNS trigger LANGUAGE plpgsql AS
-    $$ BEGIN
-        IF EXISTS (SELECT FROM removed JOIN wavewright.run ON run.no = removed.run) THEN
-            RAISE EXCEPTION 'the journal is append-only: an event is deleted with its run only';
-        END IF;
-        RETURN NULL;
-    END $$;
-    DROP TRIGGER event_kept ON event;
-    CREATE TRIGGER event_kept BEFORE UPDATE OR TRUNCATE ON event
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-    CREATE TRIGGER event_removed AFTER DELETE ON event REFERENCING OLD TABLE AS removed
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse_loss();
-"""
+"""  # noqa: S608 - a constant
 _COLUMNS: Final = """
     SELECT relname, attname, format_type(atttypid, atttypmod) FROM pg_class
     JOIN pg_namespace ON pg_namespace.oid = relnamespace LEFT JOIN pg_attribute ON attrelid = pg_class.oid
     WHERE nspname = 'wavewright'"""
-_MIGRATIONS: Final = {0: _FORMAT_1, 1: _FORMAT_2, 2: _FORMAT_3}
-"""By format: what makes the next one of it."""
 
 
 async def prepare_schema(connection: Connection, place: str) -> None:
-    """Make the tables where there are none, and bring older ones to this format: all of it or nothing.
+    """Make the tables where there are none: all of them or nothing.
 
     Raises:
-        JournalNotOpened: they are of a newer format, or of another program.
+        JournalNotOpened: they are of another format, or of another program.
     """
-    if await _format(connection, place) == FORMAT:
+    if await _has_tables(connection, place):
         return
     async with PostgresTransaction(connection):
         # Another process may come at the same time: it waits here, and then finds nothing left to do.
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
-        found = await _format(connection, place)
-        if found == 0:
-            await connection.execute("CREATE SCHEMA IF NOT EXISTS wavewright")
-        for older in range(found, FORMAT):
-            await connection.execute(_MIGRATIONS[older])
-        await connection.execute("UPDATE format SET format = $1", FORMAT)
+        if not await _has_tables(connection, place):
+            await connection.execute(_TABLES)
 
 
-async def _format(connection: Connection, place: str) -> int:
-    """Return the format of the tables; 0 where there are none."""
+async def _has_tables(connection: Connection, place: str) -> bool:
+    """Return whether the tables are there.
+
+    Raises:
+        JournalNotOpened: they are of another format, or of another program.
+    """
     # Not `to_regclass`: what it found before another process made the tables, it finds again afterwards.
     columns = await connection.fetch(_COLUMNS)
     if not columns:
-        return 0
+        return False
     if ("format", "format", "integer") not in map(tuple, columns):
         raise JournalNotOpened(
             "the database has a schema 'wavewright' of another program",
@@ -241,16 +233,17 @@ async def _format(connection: Connection, place: str) -> int:
             hint="name another database; this one was left as it is",
         )
     found = await connection.fetchval("SELECT format FROM wavewright.format")
-    if found is None or found < OLDEST_FORMAT:
+    if found is None or found < 1:
         raise JournalNotOpened(
             "the journal does not say which format it has",
             place=place,
             hint="restore the database from a backup, or name another one; this one was left as it is",
         )
-    if found > FORMAT:
+    if found != FORMAT:
+        age, fix = ("a newer", "upgrade wavewright") if found > FORMAT else ("an older", "use that release")
         raise JournalNotOpened(
-            f"the journal has format {found}, made by a newer wavewright; this one reads format {FORMAT}",
+            f"the journal has format {found}, made by {age} wavewright; this one reads format {FORMAT}",
             place=place,
-            hint="upgrade wavewright, or name another database; this one was left as it is",
+            hint=f"{fix}, or name another database; this one was left as it is",
         )
-    return int(found)
+    return True

@@ -200,7 +200,7 @@ class SqliteBudgetStore(QueuedBudgetStore):
         """Open the journal's file, and create it where there is none.
 
         Args:
-            path: The journal's file; one of an older format is brought to this one.
+            path: The journal's file.
             budgets: The configured budgets; none where absent.
             clock: Seconds since the epoch.
             patience: Seconds to wait for another program's lock.

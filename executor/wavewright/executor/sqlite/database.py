@@ -2,8 +2,7 @@
 
 The file carries its *application id* and *format* in its header, so another program's database and another
 version's journal are told apart before anything is read. Events may be added, never changed: the database itself
-refuses that. Nothing is created or changed in a file that is not a journal of this format or an older one, which is
-brought to this one in place when it is opened to be written. Which tables it has, `journal_tables` says.
+refuses that. Nothing is created or changed in a file that is not a journal of this format.
 
 The write-ahead log beside the journal's file: grown before it is needed, and copied before it is long.
 
@@ -25,7 +24,7 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from wavewright.executor.sqlite.errors import explain_opening, is_locked
-from wavewright.executor.sqlite.schema import APPLICATION_ID, FORMAT, MIGRATIONS, OLDEST_FORMAT, TABLES
+from wavewright.executor.sqlite.schema import APPLICATION_ID, FORMAT, TABLES
 from wavewright.executor.store.errors import JournalNotOpened
 
 
@@ -113,7 +112,6 @@ def _set_up(connection: sqlite3.Connection, path: Path, *, is_read_only: bool) -
             place=str(path),
             hint="keep the journal on a local disk",
         )
-    _migrate(connection)
     for pragma in (
         "synchronous = FULL",
         # On macOS fsync alone leaves the disk's own cache; elsewhere these two change nothing.
@@ -142,22 +140,8 @@ def _create_tables(connection: sqlite3.Connection) -> None:
     with SqliteTransaction(connection, patience=0):
         # Another process may have come first.
         if _is_new(connection):
-            for statement in (*TABLES, f"PRAGMA user_version = {FORMAT}"):
+            for statement in TABLES:
                 connection.execute(statement)
-
-
-def _migrate(connection: sqlite3.Connection) -> None:
-    """Bring a file of an older format to this one: all of it or nothing, and never an event changed."""
-    if _application_and_version(connection)[1] == FORMAT:
-        return
-    with SqliteTransaction(connection, patience=0):
-        # Another process may have come first.
-        _, version = _application_and_version(connection)
-        while version < FORMAT:
-            for statement in MIGRATIONS[version]:
-                connection.execute(statement)
-            version += 1
-            connection.execute(f"PRAGMA user_version = {version}")
 
 
 def _check_format(connection: sqlite3.Connection, path: Path) -> None:
@@ -174,9 +158,9 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
             place=str(path),
             hint="upgrade wavewright, or give another path; the file was left as it is",
         )
-    if version < OLDEST_FORMAT:
+    if version < FORMAT:
         raise JournalNotOpened(
-            f"the journal has format {version}, made by an older wavewright; this one reads from {OLDEST_FORMAT} on",
+            f"the journal has format {version}, made by an older wavewright; this one reads format {FORMAT}",
             place=str(path),
             hint="read it with the release that made it, or give another path; the file was left as it is",
         )

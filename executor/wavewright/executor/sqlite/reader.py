@@ -195,10 +195,7 @@ class JournalReader:
             raise explain_use(error, self.path, self._connection) from error
 
     def _tokens_by_run(self) -> dict[str, int]:
-        """Return what the purse holds against each run; a file of format 1 that can only be read has no purse."""
-        named = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'purse_total'"
-        if self._connection.execute(named).fetchone() is None:
-            return {}
+        """Return the tokens that the budget store counts for each run."""
         sums = "SELECT name, tokens FROM purse_total WHERE pot = 'run' AND step = ''"
         return dict(self._connection.execute(sums).fetchall())
 

@@ -85,10 +85,9 @@ class SqliteRunRemoval:
         return size
 
     def _give_pages_back(self) -> None:
-        """Shorten the file by its free pages; in a file of an older format they stay, to be used again."""
-        ((kind,),) = self._rows("PRAGMA auto_vacuum")
+        """Shorten the file by its free pages."""
         ((free,),) = self._rows("PRAGMA freelist_count")
-        for _ in range(free if kind else 0):
+        for _ in range(free):
             # One page each: Python's driver does not step on through a statement without columns.
             self._rows("PRAGMA incremental_vacuum(1)")
 

@@ -1,8 +1,4 @@
-"""The tables of the journal's file, and how an older format becomes this one.
-
-A *format* is a set of tables; each is the one before and some more, so that a file is brought forward by making the
-tables that it lacks. Nothing that was written is touched by that.
-"""
+"""The tables of the journal's file."""
 
 from __future__ import annotations
 
@@ -12,10 +8,8 @@ APPLICATION_ID: Final = 0x57617665
 """`Wave` in ASCII; what `file` and `PRAGMA application_id` show."""
 FORMAT: Final = 4
 """Of the tables and of the events' bodies; in `PRAGMA user_version`."""
-OLDEST_FORMAT: Final = 1
-"""Of a file that can be read as it is, and is brought to `FORMAT` in place where it is opened to be written."""
 
-_EVENT_TABLES: Final = (
+TABLES: Final = (
     """
     CREATE TABLE run (
         no INTEGER PRIMARY KEY,
@@ -52,12 +46,12 @@ _EVENT_TABLES: Final = (
     """
     CREATE TRIGGER event_unchanged BEFORE UPDATE ON event
     BEGIN SELECT RAISE(ABORT, 'the journal is append-only: an event is never changed'); END""",
+    # A run is removed whole, its own row first.
     """
-    CREATE TRIGGER event_kept BEFORE DELETE ON event
-    BEGIN SELECT RAISE(ABORT, 'the journal is append-only: an event is never deleted'); END""",
+    CREATE TRIGGER event_kept BEFORE DELETE ON event WHEN EXISTS (SELECT 1 FROM run WHERE no = OLD.run)
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only: an event is deleted with its run only'); END""",
     f"PRAGMA application_id = {APPLICATION_ID}",
-)
-_BUDGET_TABLES: Final = (
+    f"PRAGMA user_version = {FORMAT}",
     # A model call: put aside while `settled` is 0, then what it came to. In the whole units of `budgets.Amount`.
     """
     CREATE TABLE purse_entry (
@@ -78,8 +72,6 @@ _BUDGET_TABLES: Final = (
         calls INTEGER NOT NULL, tokens INTEGER NOT NULL, usd INTEGER NOT NULL, seconds INTEGER NOT NULL,
         PRIMARY KEY (pot, name, step)
     ) WITHOUT ROWID""",
-)
-_JOB_TABLES: Final = (
     """
     CREATE TABLE job (
         no INTEGER PRIMARY KEY,
@@ -163,16 +155,4 @@ _JOB_TABLES: Final = (
     "CREATE INDEX decision_of_job ON decision (job)",
     "CREATE INDEX decision_open ON decision (no) WHERE choice IS NULL",
 )
-
-# A run is removed whole, its own row first: events of a run that is there are never deleted.
-_REMOVAL: Final = (
-    "DROP TRIGGER event_kept",
-    """
-    CREATE TRIGGER event_kept BEFORE DELETE ON event WHEN EXISTS (SELECT 1 FROM run WHERE no = OLD.run)
-    BEGIN SELECT RAISE(ABORT, 'the journal is append-only: an event is deleted with its run only'); END""",
-)
-
-TABLES: Final = (*_EVENT_TABLES, *_BUDGET_TABLES, *_JOB_TABLES, *_REMOVAL)
-"""What makes a new file."""
-MIGRATIONS: Final = {1: _BUDGET_TABLES, 2: _JOB_TABLES, 3: _REMOVAL}
-"""By format: what makes the next one of it."""
+"""Statements that make a new file."""

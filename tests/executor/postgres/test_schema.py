@@ -1,0 +1,105 @@
+"""The tables are made whole or not at all, and those of another format are left as they are."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import anyio
+import asyncpg
+import pytest
+
+from tests.executor.postgres.journal_helpers import until
+from tests.support.postgres import PostgresServer
+from wavewright.executor.postgres.budget_store import PostgresBudgetStore
+from wavewright.executor.postgres.journal import PostgresJournal
+from wavewright.executor.sqlite.event_store import SqliteEventStore
+from wavewright.executor.store.errors import JournalNotOpened
+
+pytestmark = pytest.mark.anyio
+
+
+NAMES = """
+    SELECT table_name::text, column_name::text, data_type::text, is_nullable::text, column_default::text
+    FROM information_schema.columns WHERE table_schema = 'wavewright' ORDER BY 1, 2"""
+
+
+def tables(postgres: PostgresServer, url: str) -> list[tuple[object, ...]]:
+    return postgres.fetch(
+        "SELECT tablename::text FROM pg_tables WHERE schemaname = 'wavewright' ORDER BY 1", url
+    )
+
+
+async def test_what_is_beside_the_events_has_the_same_columns_in_a_database_as_in_a_file(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url, path = postgres.database(), tmp_path / "journal.sqlite"
+    async with PostgresJournal(url):
+        pass
+    SqliteEventStore(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        in_file = {
+            (table, column)
+            for (table,) in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table'"
+            ).fetchall()
+            for (_, column, *_) in connection.execute(f"PRAGMA table_info({table})").fetchall()
+        }
+    in_database = {(table, column) for table, column, *_ in postgres.fetch(NAMES, url)}
+
+    # Who has a run open is a table of its own in a database, and outputs need no index of ours.
+    differing = {table for table, _ in in_file ^ in_database}
+    assert differing == {"run", "opening", "format", "result", "indexed"}
+
+
+async def test_a_connection_that_breaks_while_the_tables_are_made_leaves_none_and_they_are_made_anew(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.database()
+    other = await asyncpg.connect(url)
+    await other.execute("CREATE SCHEMA wavewright; BEGIN; CREATE TABLE wavewright.decision (mine text)")
+
+    async def open_it() -> None:
+        async with PostgresJournal(url):
+            pass
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(open_it)
+        # All tables but the last are made, in a transaction that waits for the other's end.
+        await until(lambda: bool(postgres.fetch(_WAITING, url)))
+        assert tables(postgres, url) == []
+        postgres.run("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted", url)
+        await other.execute("ROLLBACK")
+        await other.close()
+    assert ("decision",) in tables(postgres, url)
+
+
+_WAITING = "SELECT pid FROM pg_locks WHERE NOT granted"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param("UPDATE format SET format = 99", "made by a newer wavewright", id="newer"),
+        pytest.param("UPDATE format SET format = 1", "made by an older wavewright", id="older"),
+        pytest.param("UPDATE format SET format = 0", "does not say which format it has", id="none"),
+        pytest.param("DELETE FROM format", "does not say which format it has", id="empty"),
+        pytest.param("ALTER TABLE format RENAME format TO mine", "of another program", id="other columns"),
+        pytest.param("ALTER TABLE format ALTER format TYPE text", "of another program", id="other type"),
+    ],
+)
+async def test_a_format_that_is_not_known_is_refused_and_left_as_it_is(
+    postgres: PostgresServer, change: str, message: str
+) -> None:
+    url = postgres.database()
+    async with PostgresJournal(url):
+        pass
+    postgres.run(f"SET search_path TO wavewright; {change}", url)
+    before = [postgres.fetch(query, url) for query in (NAMES, "SELECT * FROM wavewright.format")]
+
+    for store in (PostgresJournal(url), PostgresBudgetStore(url)):
+        with pytest.raises(JournalNotOpened, match=message):
+            await store.__aenter__()
+
+    assert [postgres.fetch(query, url) for query in (NAMES, "SELECT * FROM wavewright.format")] == before
