@@ -38,9 +38,9 @@ from wavewright.engine.pipeline.services import OpenServices, open_services
 from wavewright.executor.events.types import Event
 from wavewright.executor.run.reuse import JournalReplayCache
 from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
-from wavewright.executor.sqlite.job_store import SqliteJobStore
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.job_records import JobId, OutboxWrites, OutgoingMessage
+from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.journal import Journal
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
@@ -91,7 +91,7 @@ class LittleDaemon:
 
     async def work(self) -> bool:
         """Work on one job as far as it goes; say whether there was one."""
-        job = await self.stores.jobs.claim(tell=self.workshop.reporter.state_reports)
+        job = await self.stores.jobs.claim(project=self.workshop.reporter.state_reports)
         reach("after claim")
         if job is None:
             return False
@@ -179,7 +179,7 @@ async def _stores(settings: Settings, clock: Callable[[], float]) -> AsyncGenera
         SqliteJournal(settings.journal, clock=clock) as journal,
         SqliteBudgetStore(settings.journal, settings.budgets, clock) as purse,
     ):
-        yield Stores(journal, SqliteJobStore(journal, clock=clock, outbox_lease=OUTBOX_LEASE), purse)
+        yield Stores(journal, JobStore(journal, outbox_lease=OUTBOX_LEASE), purse)
 
 
 @asynccontextmanager

@@ -22,13 +22,13 @@ from wavewright.engine.daemon import reports
 from wavewright.engine.messages import decoding
 from wavewright.engine.messages import strict_json as wire_json
 from wavewright.engine.messages.delivery import Delivery
+from wavewright.executor.budgets import tables as budget_tables
 from wavewright.executor.budgets.limits import Reserve
-from wavewright.executor.sqlite import budget_store as purse_store
 from wavewright.executor.sqlite import event_store as journal_store
-from wavewright.executor.sqlite import outbox as sqlite_outbox
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.sqlite.leases import SqliteLeases
 from wavewright.executor.store.job_records import OutgoingMessage
+from wavewright.executor.store.job_tables import JobTables
 from wavewright.planner.ports.budgets import Reservation
 
 Patch = pytest.MonkeyPatch
@@ -64,7 +64,7 @@ def _a_day_anew_whenever_the_date_differs(patch: Patch) -> None:
     def date_of(now: float, _latest: object) -> str:
         return f"{now // 86_400:.0f}"
 
-    patch.setattr(purse_store, "budget_day", date_of)
+    patch.setattr(budget_tables, "budget_day", date_of)
 
 
 def _no_fence(patch: Patch) -> None:
@@ -97,7 +97,7 @@ def _a_charge_after_the_call(patch: Patch) -> None:
         del self
         return Reservation(0, wish.account, wish.amount)
 
-    patch.setattr(purse_store.SqliteBudgetTables, "_reserve", reserve)
+    patch.setattr(budget_tables._ReservationBatch, "_reserve", reserve)  # pyright: ignore[reportPrivateUsage]
 
 
 def _dead_letters_that_come_again(patch: Patch) -> None:
@@ -108,14 +108,12 @@ def _dead_letters_that_come_again(patch: Patch) -> None:
 
 
 def _an_outbox_without_leases(patch: Patch) -> None:
-    lease = sqlite_outbox.SqliteOutboxTables.lease
+    lease = JobTables.lease_messages
 
-    def take_all(
-        self: sqlite_outbox.SqliteOutboxTables, owner: str, now: float, seconds: float, most: int
-    ) -> list[OutgoingMessage]:
-        return lease(self, owner, now, -seconds, most)
+    async def take_all(self: JobTables, owner: str, seconds: float, most: int) -> list[OutgoingMessage]:
+        return await lease(self, owner, -seconds, most)
 
-    patch.setattr(sqlite_outbox.SqliteOutboxTables, "lease", take_all)
+    patch.setattr(JobTables, "lease_messages", take_all)
 
 
 def _cut_messages_repaired(patch: Patch) -> None:

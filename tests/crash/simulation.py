@@ -24,9 +24,9 @@ from tests.crash.file_broker import FileBroker
 from tests.crash.minimal_daemon import Agreeing, LittleDaemon, World, assemble
 from wavewright.engine.pipeline.services import open_services
 from wavewright.executor.events.types import Event, ItemFinished, StepFinished
-from wavewright.executor.sqlite.job_store import SqliteJobStore
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.job_records import JobId, OutboxWrites, OutgoingMessage
+from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
 from wavewright.tools.functions import user_tools
@@ -70,7 +70,7 @@ class Life:
 class MortalStore:
     """A job store that only the living can call."""
 
-    def __init__(self, jobs: SqliteJobStore, life: Life) -> None:
+    def __init__(self, jobs: JobStore, life: Life) -> None:
         self._jobs = jobs
         self._life = life
 
@@ -202,7 +202,7 @@ class Simulation:
         opened, life = AsyncExitStack(), Life()
         journal = await opened.enter_async_context(SqliteJournal(self.settings.journal, clock=self.clock))
         services = await opened.enter_async_context(open_services(self.settings))
-        jobs = SqliteJobStore(journal, clock=self.clock, outbox_lease=0.0)
+        jobs = JobStore(journal, outbox_lease=0.0)
         stores = Stores(MortalJournal(journal, life, self.folder / LEDGER), MortalStore(jobs, life), None)  # type: ignore[arg-type]
         broker = MortalBroker(self.folder / "broker", life)
         parts = assemble(self.settings, stores, services, broker, self.clock)

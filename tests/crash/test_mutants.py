@@ -27,9 +27,9 @@ from wavewright.config.settings import load_settings
 from wavewright.engine.bus import channels as guard
 from wavewright.engine.bus.errors import BusDown
 from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
-from wavewright.executor.sqlite.job_store import SqliteJobStore
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.errors import RunLost
+from wavewright.executor.store.job_store import JobStore
 from wavewright.planner.ports.budgets import BudgetExceeded, BudgetScope, Spend
 from wavewright.planner.types import JsonObject, RunId
 
@@ -153,8 +153,8 @@ async def two_senders(folder: Path, _mutant: str | None) -> list[str]:
     async with little_daemon(folder, broker=broker) as daemon:
         await daemon.take_in()
     async with SqliteJournal(path) as one, SqliteJournal(path) as other:
-        first = await SqliteJobStore(one).pending()
-        second = await SqliteJobStore(other).pending()
+        first = await JobStore(one).pending()
+        second = await JobStore(other).pending()
     return ["I8: two daemons have the same messages in hand"] if first and second else []
 
 

@@ -147,7 +147,7 @@ async def published_states(stores: Stores) -> list[str]:
 
 async def claimed(stores: Stores, number: int | None = None) -> JobRow:
     """Return the job that is claimed next, the expected one."""
-    job = await stores.jobs.claim(tell=project_state)
+    job = await stores.jobs.claim(project=project_state)
     assert job is not None
     assert number is None or job.job == job_id(number)
     return job

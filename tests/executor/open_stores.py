@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from wavewright.config.value_types import is_url
-from wavewright.executor.postgres.job_store import PostgresJobStore
 from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.sqlite.job_store import SqliteJobStore
 from wavewright.executor.sqlite.journal import SqliteJournal
+from wavewright.executor.store.job_store import JobStore
 
 
 def journal_at(place: str, *, lease: float = 10.0) -> SqliteJournal | PostgresJournal:
@@ -14,10 +13,6 @@ def journal_at(place: str, *, lease: float = 10.0) -> SqliteJournal | PostgresJo
     return PostgresJournal(place, lease=lease) if is_url(place) else SqliteJournal(place, lease=lease)
 
 
-def jobs_of(
-    journal: SqliteJournal | PostgresJournal, *, outbox_lease: float = 5.0
-) -> SqliteJobStore | PostgresJobStore:
+def jobs_of(journal: SqliteJournal | PostgresJournal, *, outbox_lease: float = 5.0) -> JobStore:
     """Return the job store beside an open journal."""
-    if isinstance(journal, PostgresJournal):
-        return PostgresJobStore(journal, outbox_lease=outbox_lease)
-    return SqliteJobStore(journal, outbox_lease=outbox_lease)
+    return JobStore(journal, outbox_lease=outbox_lease)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
-from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.journal import Journal
 from wavewright.planner.ports.budgets import InspectableBudgetStore
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from wavewright.executor.postgres.journal import PostgresJournal
     from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
     from wavewright.executor.sqlite.journal import SqliteJournal
+    from wavewright.executor.store.job_store import JobStore
     from wavewright.executor.store.retention import RunRemoval
 
 
@@ -90,35 +90,19 @@ async def open_stores(
     Raises:
         JournalError: with the place and the fix.
     """
+    from wavewright.executor.store.job_store import JobStore
+
     async with (
         journal_of(settings, clock=clock) as journal,
         budget_store_of(settings, clock=clock) as purse,
     ):
-        yield Stores(journal, _job_store_of(journal, clock), purse)
+        yield Stores(journal, JobStore(journal), purse)
 
 
 def removal_of(journal: Journal) -> RunRemoval:
     """Return the removing side of an open journal that is in a file or a database."""
-    from wavewright.executor.sqlite.journal import SqliteJournal
+    from wavewright.executor.store.retention import RunRemoval
+    from wavewright.executor.store.stored_journal import StoredJournal
 
-    if isinstance(journal, SqliteJournal):
-        from wavewright.executor.sqlite.retention import SqliteRunRemoval
-
-        return SqliteRunRemoval(journal)
-    from wavewright.executor.postgres.journal import PostgresJournal
-    from wavewright.executor.postgres.retention import PostgresRunRemoval
-
-    assert isinstance(journal, PostgresJournal)
-    return PostgresRunRemoval(journal)
-
-
-def _job_store_of(journal: SqliteJournal | PostgresJournal, clock: Callable[[], float]) -> JobStore:
-    from wavewright.executor.sqlite.journal import SqliteJournal
-
-    if isinstance(journal, SqliteJournal):
-        from wavewright.executor.sqlite.job_store import SqliteJobStore
-
-        return SqliteJobStore(journal, clock=clock)
-    from wavewright.executor.postgres.job_store import PostgresJobStore
-
-    return PostgresJobStore(journal)
+    assert isinstance(journal, StoredJournal)
+    return RunRemoval(journal)

@@ -10,7 +10,6 @@ import pytest
 
 from wavewright.config.settings import load_settings
 from wavewright.engine.daemon.maintenance import ApprovalRenewal
-from wavewright.executor.sqlite.job_store import SqliteJobStore
 from wavewright.executor.store.errors import JournalError, JournalNotWritten
 from wavewright.executor.store.job_records import (
     Decision,
@@ -23,6 +22,7 @@ from wavewright.executor.store.job_records import (
     OutboxWrites,
     ReceivedMessage,
 )
+from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.stores import Stores, open_stores
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +70,7 @@ async def test_a_job_that_could_not_be_queued_can_be_queued_the_next_time(
         raise JournalNotWritten("the disk is full")
 
     with monkeypatch.context() as without_room:
-        without_room.setattr(SqliteJobStore, "change", full)
+        without_room.setattr(JobStore, "change", full)
         with pytest.raises(JournalNotWritten):
             await renewal.renew()
     renewed = await renewal.renew()

@@ -27,10 +27,10 @@ from wavewright.engine.pipeline.context import RunContext
 from wavewright.engine.pipeline.pipeline import PipelineRun
 from wavewright.engine.pipeline.services import open_services
 from wavewright.engine.session import run_request
-from wavewright.executor.sqlite.job_store import SqliteJobStore
 from wavewright.executor.store.errors import EventDamaged, EventUnwritable, JournalError, JournalNotWritten
 from wavewright.executor.store.job_records import JobId, JobRequested, MessageId, Receipt, ReceivedMessage
-from wavewright.executor.store.job_store import MAX_ATTEMPTS
+from wavewright.executor.store.job_rules import MAX_ATTEMPTS
+from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.stores import open_stores
 
 Failing = Callable[[int], None]
@@ -91,16 +91,16 @@ async def test_a_job_that_fails_unforeseen_every_time_is_laid_aside_and_its_neig
 async def test_a_message_is_kept_in_hand_until_the_store_can_be_written_again(
     yard: Yard, counterpart: Counterpart, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted, left, receive = str(uuid4()), [1], SqliteJobStore.receive
+    wanted, left, receive = str(uuid4()), [1], JobStore.receive
 
-    async def flaky(self: SqliteJobStore, *arguments: object) -> Receipt:
+    async def flaky(self: JobStore, *arguments: object) -> Receipt:
         if left[0]:
             left[0] -= 1
             message = "the disk is full"
             raise JournalNotWritten(message)
         return await receive(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(SqliteJobStore, "receive", flaky)
+    monkeypatch.setattr(JobStore, "receive", flaky)
     async with in_process() as daemon:
         await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it"))))
         await counterpart.until_told(wanted, "JOB_COMPLETED")

@@ -11,12 +11,12 @@ import pytest
 from tests.executor.event_examples import run_started
 from tests.executor.job_examples import decision_of, job_id, request_of
 from wavewright.engine.decisions.questions import list_questions
-from wavewright.executor.sqlite.job_store import SqliteJobStore
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.job_records import Decision, JobChange, JobId, JobRow, JobState, OutboxWrites
+from wavewright.executor.store.job_store import JobStore
 
 
-class Frugal(SqliteJobStore):
+class Frugal(JobStore):
     """Says when jobs that have ended, or answered decisions, are looked through."""
 
     looked_through = False

@@ -9,11 +9,10 @@ import pytest
 
 from tests.support.postgres import PostgresServer
 from wavewright.executor.postgres.budget_store import PostgresBudgetStore
-from wavewright.executor.postgres.job_store import PostgresJobStore
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
-from wavewright.executor.sqlite.job_store import SqliteJobStore
 from wavewright.executor.sqlite.journal import SqliteJournal
+from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.stores import Stores
 
 
@@ -22,9 +21,9 @@ async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     if request.param == "sqlite":
         path = tmp_path / "journal.sqlite"
         async with SqliteJournal(path) as journal, SqliteBudgetStore(path) as purse:
-            yield Stores(journal, SqliteJobStore(journal), purse)
+            yield Stores(journal, JobStore(journal), purse)
         return
     server: PostgresServer = request.getfixturevalue("postgres")
     url = server.database()
     async with PostgresJournal(url) as in_database, PostgresBudgetStore(url) as shared:
-        yield Stores(in_database, PostgresJobStore(in_database), shared)
+        yield Stores(in_database, JobStore(in_database), shared)

@@ -25,7 +25,6 @@ from wavewright.engine.messages.rules import (
     sign,
 )
 from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
-from wavewright.executor.sqlite.job_store import SqliteJobStore
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.job_records import (
     Decision,
@@ -41,7 +40,8 @@ from wavewright.executor.store.job_records import (
     Receipt,
     ReceivedMessage,
 )
-from wavewright.executor.store.job_store import ProjectJob
+from wavewright.executor.store.job_rules import ProjectJob
+from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import JsonObject
 from wavewright.tools.lore.messages import CONTRACT
@@ -141,7 +141,7 @@ class Desk:
 
     async def fail_until_dead(self, tell: ProjectJob) -> None:
         """Begin every job that waits and let its attempt fail, until none waits any more."""
-        while (job := await self.stores.jobs.claim(tell=tell)) is not None:
+        while (job := await self.stores.jobs.claim(project=tell)) is not None:
             await self.stores.jobs.change(JobChange(job.job, "queued", is_failed_attempt=True))
 
 
@@ -157,7 +157,7 @@ async def furnished(stores: Stores, agreed: Contract) -> Desk:
 async def open_desk(path: Path, agreed: Contract) -> AsyncGenerator[Desk]:
     """Open a SQLite file that holds what the contract says."""
     async with SqliteJournal(path) as journal, SqliteBudgetStore(path) as purse:
-        yield await furnished(Stores(journal, SqliteJobStore(journal), purse), agreed)
+        yield await furnished(Stores(journal, JobStore(journal), purse), agreed)
 
 
 async def _furnish(desk: Desk, state: _State) -> None:

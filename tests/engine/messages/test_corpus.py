@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.messages.message_corpus import CASES, Row, contract, delivery_of, furnished, open_desk, rows
-from wavewright.executor.store.job_store import MAX_ATTEMPTS, project_nothing
+from wavewright.executor.store.job_rules import MAX_ATTEMPTS, project_nothing
 from wavewright.executor.stores import Stores
 
 JUDGED_BY_STORE = {

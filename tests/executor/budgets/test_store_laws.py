@@ -25,8 +25,10 @@ from tests.support.postgres import PostgresServer
 from wavewright.config.sections import BudgetSettings, BudgetsSection
 from wavewright.executor.budgets.limits import FINISHING_ROLES, BudgetLimits, Reserve, Settle
 from wavewright.executor.budgets.stores import MemoryBudgetStore
-from wavewright.executor.postgres.budget_store import PostgresBudgetTables
-from wavewright.executor.sqlite.budget_store import SqliteBudgetTables
+from wavewright.executor.budgets.tables import BudgetTables
+from wavewright.executor.postgres.budget_store import PostgresBudgetDatabase
+from wavewright.executor.sqlite.budget_store import SqliteBudgetDatabase
+from wavewright.executor.store.writer import run_inline
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import Allowance, BudgetExceeded, BudgetScope, Reservation, Spend
 from wavewright.planner.ports.model_port import ModelUse, Role
@@ -236,34 +238,35 @@ class SqliteBudgetStoreMachine(BudgetStoreMachine):
         self.stores = [self.opened(), self.opened()]
         self.turn = 0
 
-    def opened(self) -> SqliteBudgetTables:
-        return SqliteBudgetTables(Path(self.folder.name) / "j.db", self.budgets, clock=lambda: self.time)
+    def opened(self) -> BudgetTables:
+        database = SqliteBudgetDatabase(Path(self.folder.name) / "j.db")
+        return BudgetTables(database, self.budgets, clock=lambda: self.time)
 
     @property
-    def store(self) -> SqliteBudgetTables:
+    def store(self) -> BudgetTables:
         """The one whose turn it is."""
         self.turn += 1
         return self.stores[self.turn % 2]
 
     @rule()
     def open_again(self) -> None:
-        self.store.close()
+        run_inline(self.store.database.close())
         self.stores[self.turn % 2] = self.opened()
 
     def reserve_now(self, account: BudgetScope, amount: Spend) -> Reservation | BudgetExceeded:
-        (answer,) = self.store.transact([Reserve(account, amount)])
+        (answer,) = run_inline(self.store.transact([Reserve(account, amount)]))
         assert answer is not None
         return answer
 
     def settle_now(self, reservation: Reservation, spent: Spend) -> None:
-        self.store.transact([Settle(reservation.id, spent, USE)])
+        run_inline(self.store.transact([Settle(reservation.id, spent, USE)]))
 
     def left_now(self, account: BudgetScope) -> Allowance:
-        return self.store.left(account)
+        return run_inline(self.store.left(account))
 
     def teardown(self) -> None:
         for store in self.stores:
-            store.close()
+            run_inline(store.database.close())
         self.folder.cleanup()
 
 
@@ -283,18 +286,18 @@ class PostgresBudgetStoreMachine(BudgetStoreMachine):
         self.left_now(BudgetScope())
         self.server.run("TRUNCATE wavewright.purse_entry, wavewright.purse_total", self.url)
 
-    def opened(self) -> PostgresBudgetTables:
-        return PostgresBudgetTables(self.url, self.budgets, clock=lambda: self.time)
+    def opened(self) -> BudgetTables:
+        return BudgetTables(PostgresBudgetDatabase(self.url), self.budgets, clock=lambda: self.time)
 
     @property
-    def store(self) -> PostgresBudgetTables:
+    def store(self) -> BudgetTables:
         """The one whose turn it is."""
         self.turn += 1
         return self.stores[self.turn % 2]
 
     @rule()
     def open_again(self) -> None:
-        self.loop.run(self.store.close())
+        self.loop.run(self.store.database.close())
         self.stores[self.turn % 2] = self.opened()
 
     @rule()
@@ -314,7 +317,7 @@ class PostgresBudgetStoreMachine(BudgetStoreMachine):
 
     def teardown(self) -> None:
         for store in self.stores:
-            self.loop.run(store.close())
+            self.loop.run(store.database.close())
         self.loop.close()
 
 

@@ -160,9 +160,9 @@ async def test_a_closed_purse_says_so(postgres: PostgresServer) -> None:
     await purse.aclose()
     await purse.aclose()
 
-    with pytest.raises(JournalError, match="the purse is closed"):
+    with pytest.raises(JournalError, match="the budget store is closed"):
         await purse.reserve(WORK, Spend())
-    with pytest.raises(JournalError, match="the purse is closed"):
+    with pytest.raises(JournalError, match="the budget store is closed"):
         await purse.left(WORK)
 
 

@@ -21,7 +21,6 @@ from tests.executor.job_examples import (
     verdict,
 )
 from tests.support.postgres import PostgresServer
-from wavewright.executor.postgres.job_store import PostgresJobStore
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.store.job_records import (
     DecisionMade,
@@ -31,6 +30,7 @@ from wavewright.executor.store.job_records import (
     OutboxWrites,
     ReceivedMessage,
 )
+from wavewright.executor.store.job_store import JobStore
 from wavewright.planner.types import RunId
 
 JOBS = 40
@@ -41,11 +41,11 @@ class Daemon:
 
     def __init__(self, journal: PostgresJournal) -> None:
         self.journal = journal
-        self.jobs = PostgresJobStore(journal)
+        self.jobs = JobStore(journal)
 
     async def work(self, numbers: dict[JobId, int], asked: set[JobId], ended: anyio.Event) -> None:
         while not ended.is_set():
-            job = await self.jobs.claim(tell=project_state)
+            job = await self.jobs.claim(project=project_state)
             if job is not None:
                 await self._advance(job, numbers[job.job], asked)
                 continue

@@ -29,12 +29,12 @@ from tests.executor.store.job_store_contract import JobStoreContract
 from tests.support.lossy_proxy import LossyLine
 from tests.support.postgres import OwnServer, PostgresServer
 from wavewright.executor.postgres.budget_store import PostgresBudgetStore
-from wavewright.executor.postgres.job_store import PostgresJobStore
-from wavewright.executor.postgres.job_transactions import PostgresJobTransactions
 from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.postgres.outbox import PostgresOutboxTables
 from wavewright.executor.store.errors import JournalError, JournalUnreachable, RunLost
 from wavewright.executor.store.job_records import DecisionMade, JobChange, JobRow, OutboxWrites
+from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.job_tables import JobTables
+from wavewright.executor.store.job_transactions import receive
 from wavewright.executor.stores import Stores
 
 
@@ -49,7 +49,7 @@ class PostgresDaemonStores:
     async def open(self) -> Stores:
         journal = await self._opened.enter_async_context(PostgresJournal(self.url))
         purse = await self._opened.enter_async_context(PostgresBudgetStore(self.url))
-        return Stores(journal, PostgresJobStore(journal), purse)
+        return Stores(journal, JobStore(journal), purse)
 
     async def kill(self, stores: Stores) -> None:
         """Write down another start of its process than its own, as if its pid had gone to a later one."""
@@ -133,14 +133,14 @@ async def test_whatever_answer_is_lost_a_job_is_received_claimed_and_changed_onc
 ) -> None:
     with LossyLine(daemons.url) as line:
         async with PostgresJournal(line.url) as journal:
-            jobs = PostgresJobStore(journal)
+            jobs = JobStore(journal)
             number = 0
             async for answers in each_lost_in_turn(line, stride=2):
                 number += 1
 
                 async def work(number: int = number) -> None:
                     assert (await jobs.receive(request_of(number), project_state)).action == "accept"
-                    job = await jobs.claim(tell=project_state)
+                    job = await jobs.claim(project=project_state)
                     assert job is not None
                     assert (job.job, job.attempts) == (job_id(number), 1)
                     beside = OutboxWrites(messages=(outgoing(number, job=number),))
@@ -166,7 +166,7 @@ async def test_a_claim_of_which_nobody_could_be_told_is_made_again_by_the_same_d
     other, attempts = await daemons.open(), set[int]()
     with LossyLine(daemons.url) as line:
         async with PostgresJournal(line.url, patience=0.0) as journal:
-            jobs, number = PostgresJobStore(journal), 0
+            jobs, number = JobStore(journal), 0
             async for answers in each_lost_in_turn(line):
                 number += 1
                 await other.jobs.receive(request_of(number))
@@ -193,7 +193,7 @@ async def test_whatever_answer_is_lost_a_question_is_asked_answered_and_acted_on
 ) -> None:
     with LossyLine(daemons.url) as line:
         async with PostgresJournal(line.url) as journal:
-            jobs = PostgresJobStore(journal)
+            jobs = JobStore(journal)
             number = 0
             async for answers in each_lost_in_turn(line, stride=5):
                 number += 1
@@ -325,7 +325,7 @@ async def test_an_answer_that_comes_while_its_question_is_written_is_not_overloo
     other = await asyncpg.connect(daemons.url)
     await other.execute("SET search_path TO wavewright; BEGIN")
     now = await other.fetchval("SELECT clock_seconds()")
-    receipt = await PostgresJobTransactions(one.journal.store).receive(other, now, answer, project_state)
+    receipt = await receive(one.journal.store.begin(other, now), answer, project_state)
     change = JobChange(job.job, "parked")
     asking = asyncio.ensure_future(
         waited(
@@ -363,7 +363,7 @@ async def test_what_is_told_of_a_step_goes_to_the_server_in_one_statement(postgr
                 told_of = asyncio.ensure_future(waited(journal.append(RUN, steps(1, start=count), beside)))
                 await answers.lose(told_of)
                 await told_of
-            messages = await PostgresJobStore(journal).pending()
+            messages = await JobStore(journal).pending()
 
     # The first answer is lost, then none.
     assert count == 2
@@ -440,11 +440,12 @@ async def test_messages_that_another_daemon_leases_while_this_one_waits_are_left
 ) -> None:
     one = await daemons.open()
     await one.jobs.receive(request_of(1), project_state)
+    assert isinstance(one.journal, PostgresJournal)
 
     # What another daemon does, up to its commit.
     other = await asyncpg.connect(daemons.url)
     await other.execute("SET search_path TO wavewright; BEGIN")
-    leased = await PostgresOutboxTables(other).lease("another", 5.0, 100)
+    leased = await JobTables(one.journal.store.begin(other, 0.0)).lease_messages("another", 5.0, 100)
     leasing = asyncio.ensure_future(one.jobs.pending())
     await until(lambda: leasing.done() or bool(daemons.server.fetch(WAITING)))
     await other.execute("UPDATE outbox SET leased = clock_seconds()")

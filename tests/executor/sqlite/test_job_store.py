@@ -20,10 +20,10 @@ from tests.executor.job_examples import (
 from tests.executor.store.job_store_contract import JobStoreContract
 from wavewright.config.settings import load_settings
 from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
-from wavewright.executor.sqlite.job_store import SqliteJobStore
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.errors import JournalNotWritten
 from wavewright.executor.store.job_records import JobChange, JobRequested
+from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.stores import Stores, open_stores
 from wavewright.planner.ports.budgets import BudgetScope, Spend
 
@@ -38,7 +38,7 @@ class SqliteDaemonStores:
     async def open(self) -> Stores:
         journal = await self._opened.enter_async_context(SqliteJournal(self.path))
         purse = await self._opened.enter_async_context(SqliteBudgetStore(self.path))
-        return Stores(journal, SqliteJobStore(journal), purse)
+        return Stores(journal, JobStore(journal), purse)
 
     async def kill(self, stores: Stores) -> None:
         """Write down another start of its process than its own, as if its pid had gone to a later one."""
@@ -86,14 +86,14 @@ def seconds() -> list[float]:
 
 
 @pytest.fixture
-async def stores(tmp_path: Path, seconds: list[float]) -> AsyncIterator[tuple[SqliteJournal, SqliteJobStore]]:
+async def stores(tmp_path: Path, seconds: list[float]) -> AsyncIterator[tuple[SqliteJournal, JobStore]]:
     async with SqliteJournal(tmp_path / "journal.sqlite", clock=lambda: seconds[0]) as journal:
-        yield journal, SqliteJobStore(journal, clock=lambda: seconds[0])
+        yield journal, JobStore(journal)
 
 
 @pytest.mark.anyio
 async def test_a_clock_that_went_back_keeps_no_job_and_no_message_waiting(
-    stores: tuple[SqliteJournal, SqliteJobStore], seconds: list[float]
+    stores: tuple[SqliteJournal, JobStore], seconds: list[float]
 ) -> None:
     journal, jobs = stores
     await jobs.receive(request_of(1), project_state)
@@ -113,7 +113,7 @@ async def test_a_clock_that_went_back_keeps_no_job_and_no_message_waiting(
 
 @pytest.mark.anyio
 async def test_the_body_of_a_message_is_kept_until_it_was_sent(
-    stores: tuple[SqliteJournal, SqliteJobStore],
+    stores: tuple[SqliteJournal, JobStore],
 ) -> None:
     journal, jobs = stores
     await jobs.receive(request_of(1), project_state)
@@ -129,7 +129,7 @@ async def test_the_body_of_a_message_is_kept_until_it_was_sent(
 
 @pytest.mark.anyio
 async def test_an_owner_on_another_machine_is_watched_from_one_claim_to_the_next(
-    stores: tuple[SqliteJournal, SqliteJobStore], seconds: list[float]
+    stores: tuple[SqliteJournal, JobStore], seconds: list[float]
 ) -> None:
     journal, jobs = stores
     await jobs.receive(request_of(1))
@@ -155,7 +155,7 @@ async def test_an_owner_on_another_machine_is_watched_from_one_claim_to_the_next
 
 @pytest.mark.anyio
 async def test_a_full_disk_takes_no_message_and_spoils_none(
-    stores: tuple[SqliteJournal, SqliteJobStore],
+    stores: tuple[SqliteJournal, JobStore],
 ) -> None:
     journal, jobs = stores
     await jobs.receive(request_of(1))
@@ -175,7 +175,7 @@ async def test_a_full_disk_takes_no_message_and_spoils_none(
 @pytest.mark.anyio
 async def test_a_message_waits_for_another_programs_lock_and_is_then_taken(tmp_path: Path) -> None:
     async with SqliteJournal(tmp_path / "journal.sqlite", patience=0.05) as journal:
-        jobs = SqliteJobStore(journal)
+        jobs = JobStore(journal)
         with closing(sqlite3.connect(journal.path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(JournalNotWritten, match="locked"):
@@ -188,7 +188,7 @@ async def test_a_message_waits_for_another_programs_lock_and_is_then_taken(tmp_p
 @pytest.mark.anyio
 @pytest.mark.parametrize(("count", "size"), [(60, 200_000), (400, 10)])
 async def test_the_write_ahead_log_is_copied_however_it_has_grown(
-    stores: tuple[SqliteJournal, SqliteJobStore], count: int, size: int
+    stores: tuple[SqliteJournal, JobStore], count: int, size: int
 ) -> None:
     journal, jobs = stores
     for number in range(count):

@@ -25,8 +25,7 @@ from tests.executor.job_examples import (
 from wavewright.executor.events.types import Event, Noted, StepStarted, StepStatus
 from wavewright.executor.store.errors import JournalError, JournalNotWritten, RunLost
 from wavewright.executor.store.job_records import JobChange, JobRow, OutboxWrites, OutgoingMessage
-from wavewright.executor.store.job_rules import TRUSTED_ATTEMPTS, CrashSuspects, has_advanced
-from wavewright.executor.store.job_store import MAX_ATTEMPTS
+from wavewright.executor.store.job_rules import MAX_ATTEMPTS, TRUSTED_ATTEMPTS, CrashSuspects, has_advanced
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import StepId, StepKey
 
@@ -230,7 +229,7 @@ class AttemptsContract(StoresTestCase):
 
         # The first is worn out and would be told of as dead, the second claimed.
         with pytest.raises(fault):
-            await one.jobs.claim(tell=tell)
+            await one.jobs.claim(project=tell)
 
         job = await claimed(one, 2)
         assert job.attempts == 1

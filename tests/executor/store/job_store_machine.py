@@ -35,8 +35,7 @@ from wavewright.executor.store.job_records import (
     MessageId,
     OutboxWrites,
 )
-from wavewright.executor.store.job_rules import TRUSTED_ATTEMPTS, queue_rank
-from wavewright.executor.store.job_store import MAX_ATTEMPTS
+from wavewright.executor.store.job_rules import MAX_ATTEMPTS, TRUSTED_ATTEMPTS, queue_rank
 
 OUTBOX_LEASE = 5.0
 JOBS = 3

@@ -48,7 +48,7 @@ async def is_over(jobs):
 
 async def work(journal, jobs):
     while True:
-        job = await jobs.claim(tell=project_state)
+        job = await jobs.claim(project=project_state)
         if job is None:
             if await is_over(jobs):
                 return

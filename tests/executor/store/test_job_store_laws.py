@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 from hypothesis import given, settings
@@ -21,12 +21,9 @@ from tests.executor.store.job_store_machine import OUTBOX_LEASE, JobStoreMachine
 from tests.executor.store.job_store_model import SyncJobStore
 from tests.support.postgres import PostgresServer
 from wavewright.executor.events.types import Event
-from wavewright.executor.postgres.job_store import PostgresJobStore
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.event_store import SqliteEventStore
-from wavewright.executor.sqlite.job_transactions import SqliteJobTransactions
-from wavewright.executor.store.commands import append_entry
-from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.commands import ANY_ORDER, LockOrder, append_entry
 from wavewright.executor.store.job_records import (
     Decision,
     DecisionId,
@@ -40,6 +37,9 @@ from wavewright.executor.store.job_records import (
     ReceivedMessage,
 )
 from wavewright.executor.store.job_rules import MAX_CLOCK_STEP_BACK, queue_rank
+from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.transaction import TransactionWork
+from wavewright.executor.store.writer import run_inline
 from wavewright.planner.types import RunId
 
 T = TypeVar("T")
@@ -52,37 +52,38 @@ class SqliteSyncJobStore:
         self.store = SqliteEventStore(path, clock=clock)
         # What is asked here is not what survives a power cut.
         self.store._connection.execute("PRAGMA synchronous = OFF")  # pyright: ignore[reportPrivateUsage]
-        self._do = SqliteJobTransactions(self.store, clock=clock, outbox_lease=OUTBOX_LEASE)
+        self._jobs = JobStore(self, outbox_lease=OUTBOX_LEASE)
 
-    def _grant(self, wish: Callable[[], T]) -> T:
-        (answer,) = self.store.execute([wish])
-        if isinstance(answer, JournalError):
-            raise answer
-        return answer
+    async def transact(self, work: TransactionWork[T], *, order: LockOrder = ANY_ORDER) -> T:
+        (result,) = self.store.execute([work])
+        return cast("T", result)
+
+    async def read(self, ask: TransactionWork[T]) -> T:
+        return self.store.read(ask)
 
     def receive(self, message: ReceivedMessage) -> Receipt:
-        return self._grant(lambda: self._do.receive(message, project_state))
+        return run_inline(self._jobs.receive(message, project_state))
 
     def claim(self, most_weight: float | None) -> JobRow | None:
-        return self._grant(lambda: self._do.claim(most_weight, project_state))
+        return asyncio.run(self._jobs.claim(most_weight=most_weight, project=project_state))
 
     def change(self, change: JobChange) -> None:
-        self._grant(lambda: self._do.change(change, project_state))
+        run_inline(self._jobs.change(change, project_state))
 
     def decide(self, made: DecisionMade) -> Receipt:
-        return self._grant(lambda: self._do.decide(made, project_state))
+        return run_inline(self._jobs.decide(made, project_state))
 
     def take_answer(self, decision: DecisionId) -> Decision | None:
-        return self._grant(lambda: self._do.take_answer(decision))
+        return asyncio.run(self._jobs.take_answer(decision))
 
     def pending(self, most: int) -> Sequence[OutgoingMessage]:
-        return self._grant(lambda: self._do.pending(most))
+        return run_inline(self._jobs.pending(most))
 
     def mark_sent(self, messages: Sequence[MessageId]) -> None:
-        self._grant(lambda: self._do.mark_sent(messages))
+        run_inline(self._jobs.mark_sent(messages))
 
     def list_jobs(self) -> Sequence[JobRow]:
-        return self._grant(lambda: self._do.list_jobs(()))
+        return run_inline(self._jobs.list_jobs())
 
     def append(self, run: RunId, step: str, alongside: OutboxWrites) -> None:
         if fault := self.store.write([append_entry(run, [step_finished(step)], alongside)]).get(run):
@@ -128,7 +129,7 @@ class PostgresSyncJobStore:
     def __init__(self, url: str, loop: asyncio.Runner) -> None:
         self._loop = loop
         self.journal = PostgresJournal(url)
-        self._jobs = PostgresJobStore(self.journal, outbox_lease=OUTBOX_LEASE)
+        self._jobs = JobStore(self.journal, outbox_lease=OUTBOX_LEASE)
 
     def _now(self, work: Coroutine[Any, Any, T]) -> T:
         return self._loop.run(work)
@@ -137,7 +138,7 @@ class PostgresSyncJobStore:
         return self._now(self._jobs.receive(message, project_state))
 
     def claim(self, most_weight: float | None) -> JobRow | None:
-        return self._now(self._jobs.claim(most_weight=most_weight, tell=project_state))
+        return self._now(self._jobs.claim(most_weight=most_weight, project=project_state))
 
     def change(self, change: JobChange) -> None:
         self._now(self._jobs.change(change, project_state))

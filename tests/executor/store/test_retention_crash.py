@@ -27,11 +27,11 @@ import os, signal, sys
 import anyio, asyncpg
 from tests.executor.open_stores import journal_at
 from wavewright.executor.store.retention import remove_groups
-from wavewright.executor.sqlite.retention import SqliteRunRemoval
+from wavewright.executor.sqlite.transaction import SqliteStatements
 from wavewright.executor.stores import removal_of
 
 place, left = sys.argv[1], int(sys.argv[2])
-rows, execute = SqliteRunRemoval._rows, asyncpg.Connection.execute
+sqlite_execute, execute = SqliteStatements.execute, asyncpg.Connection.execute
 
 def count(statement):
     global left
@@ -39,15 +39,15 @@ def count(statement):
     if left == 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-def counted_rows(self, statement, *values):
+async def counted_sqlite_execute(self, statement, *values):
     count(statement)
-    return rows(self, statement, *values)
+    return await sqlite_execute(self, statement, *values)
 
 async def counted_execute(self, statement, *values, **options):
     count(statement)
     return await execute(self, statement, *values, **options)
 
-SqliteRunRemoval._rows, asyncpg.Connection.execute = counted_rows, counted_execute
+SqliteStatements.execute, asyncpg.Connection.execute = counted_sqlite_execute, counted_execute
 
 async def main():
     async with journal_at(place) as journal:

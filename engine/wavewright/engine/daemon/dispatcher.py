@@ -154,7 +154,7 @@ class Dispatcher:
                 # A job that was claimed is begun, whatever has happened meanwhile.
                 with anyio.CancelScope(shield=True):
                     job = await self._runner.jobs.claim(
-                        most_weight=most, tell=self._runner.reporter.state_reports
+                        most_weight=most, project=self._runner.reporter.state_reports
                     )
             except JournalError as fault:
                 self._runner.note_store_state(fault)

@@ -25,8 +25,8 @@ from wavewright.engine.dry_run.history import (
     RunSteps,
 )
 from wavewright.engine.dry_run.kept_results import StoredCall
-from wavewright.executor.postgres.driver import Connection
 from wavewright.executor.postgres.journal import PostgresJournal
+from wavewright.executor.store.transaction import Statements
 from wavewright.planner.types import RunId, StepKey
 
 _T = TypeVar("_T")
@@ -81,7 +81,7 @@ def find_stored(url: str, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
     return _read_journal(url, partial(_find_stored, keys=keys)) if keys else {}
 
 
-def _read_journal(url: str, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
+def _read_journal(url: str, ask: Callable[[Statements], Awaitable[_T]]) -> _T:
     async def answer() -> _T:
         async with PostgresJournal(url) as journal:
             return await journal.read(ask)
@@ -91,32 +91,33 @@ def _read_journal(url: str, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
         return alone.submit(anyio.run, answer).result()
 
 
-async def _find_stored(connection: Connection, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
-    rows = await connection.fetch(_STORED, list(keys))
+async def _find_stored(statements: Statements, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
+    rows = await statements.fetch(_STORED, list(keys))
     return {StepKey(key): StoredCall(RunId(run), at) for key, run, at in rows}
 
 
-async def _history(connection: Connection, tools: Collection[str]) -> History:
-    after = await connection.fetchval("SELECT coalesce(max(id), 0) FROM event") - HISTORY_WINDOW
-    calls = await _latest_calls(connection, tools, after)
+async def _history(statements: Statements, tools: Collection[str]) -> History:
+    ((newest,),) = await statements.fetch("SELECT coalesce(max(id), 0) FROM event")
+    after = newest - HISTORY_WINDOW
+    calls = await _latest_calls(statements, tools, after)
     if not calls.events:
         return NO_HISTORY
-    rows = await connection.fetch(_CALLS, calls.events)
-    uses = await connection.fetch(_USES, after)
+    rows = await statements.fetch(_CALLS, calls.events)
+    uses = await statements.fetch(_USES, after)
     return calls.history(
         {event: (_value(seconds) or 0.0, _value(index)) for event, seconds, index in rows},
         (_model_use(run, list(map(_value, columns))) for run, *columns in map(tuple, uses)),
     )
 
 
-async def _latest_calls(connection: Connection, tools: Collection[str], after: int) -> LatestCalls:
+async def _latest_calls(statements: Statements, tools: Collection[str], after: int) -> LatestCalls:
     calls = LatestCalls(tools)
     steps = dict[int, RunSteps]()
-    endings = (CallEnding(*row) for row in await connection.fetch(_ENDINGS, after))
+    endings = (CallEnding(*row) for row in await statements.fetch(_ENDINGS, after))
     while chunk := list(itertools.islice(endings, _BATCH_SIZE)):
         unknown = {ending.run for ending in chunk} - steps.keys()
         steps |= {run: RunSteps() for run in unknown}
-        for run, step, tool, is_fan in await connection.fetch(_STEPS, list(unknown), after):
+        for run, step, tool, is_fan in await statements.fetch(_STEPS, list(unknown), after):
             steps[run].add(_value(step), _value(tool), is_fan=is_fan)
         if any(calls.add_ending(ending, steps[ending.run]) for ending in chunk):
             break

@@ -1,9 +1,4 @@
-"""What goes into the job store beside a run's events, in their transaction.
-
-The journal's store calls this after it has checked the fence of the run whose events it writes; a job whose root run
-is another one is changed only where that one is held here, too.
-
-The rows of one commit, and how they get into the database exactly once.
+"""The rows of one commit, and how they get into the database exactly once.
 
 An *append* knows beforehand what it will leave behind, so that after a broken connection the database can be asked
 whether it is there.
@@ -19,72 +14,27 @@ from typing import Final, Self
 
 from wavewright.config.errors import WavewrightError
 from wavewright.executor.events.types import RunFinished, RunStarted
-from wavewright.executor.postgres.driver import Connection, PostgresTransaction, storable_text
-from wavewright.executor.postgres.job_tables import PostgresJobTables
-from wavewright.executor.postgres.outbox import PostgresOutboxTables, message_columns, put_messages
-from wavewright.executor.postgres.session import AlreadyCommitted, TransactionWork
-from wavewright.executor.postgres.writer import ANY_ORDER, LockOrder, QueuedTransaction, job_lock_order
-from wavewright.executor.store.commands import AppendEntry
+from wavewright.executor.postgres.driver import Connection, PostgresTransaction
+from wavewright.executor.postgres.session import AlreadyCommitted
+from wavewright.executor.postgres.transaction import (
+    PostgresStoreTransaction,
+    message_columns,
+    put_messages,
+)
+from wavewright.executor.store.commands import (
+    ANY_ORDER,
+    AppendEntry,
+    LockOrder,
+    QueuedTransaction,
+    job_lock_order,
+)
 from wavewright.executor.store.errors import JournalError
-from wavewright.executor.store.job_records import JobChange, JobId, JobRow
 from wavewright.executor.store.job_rows import OutboxRows, OutgoingRow
-from wavewright.executor.store.job_rules import change_job, resume_job
+from wavewright.executor.store.job_tables import JobTables
+from wavewright.executor.store.job_transactions import put_outbox_rows
 from wavewright.executor.store.leases import HeldLease
+from wavewright.executor.store.transaction import storable_text
 from wavewright.planner.types import RunId
-
-
-async def put_outbox_rows(
-    tables: PostgresJobTables, beside: OutboxRows, now: float, check: Callable[[RunId], Awaitable[None]]
-) -> RunId | None:
-    """Write what goes beside events, but for messages; return the run of a job that nobody works on any more.
-
-    Args:
-        tables: The job store's, in the transaction of the events, with the decisions locked that are asked.
-        beside: What to write.
-        now: Seconds since the epoch, by the database's clock.
-        check: Raises where a run is not held here.
-
-    Raises:
-        RunLost: the job that is changed is not held here.
-        JournalError: there is no such job, it has ended otherwise, or an answer is not there to be taken.
-    """
-    job = None if beside.change is None else await require_job(tables, beside.change.job)
-    await tables.ask(beside.decisions)
-    for decision in beside.taken:
-        if not await tables.take(decision, now):
-            raise JournalError(
-                f"the answer to decision {decision} cannot be taken: it was taken before, has expired or was not given",
-                hint="resume the run; it asks again",
-            )
-    if beside.change is None or job is None:
-        return None
-    await check(job.run)
-    await tables.save_job(await changed_job(tables, job, beside.change, now))
-    return None if beside.change.state == "running" else job.run
-
-
-async def changed_job(tables: PostgresJobTables, job: JobRow, change: JobChange, now: float) -> JobRow:
-    """Return a job as its owner says that it stands; one that waits for an answer which is there goes on.
-
-    Raises:
-        JournalError: it has ended, and not so.
-    """
-    job = change_job(job, change, now)
-    is_answered = job.state == "parked" and await tables.has_untaken_answer(job.job, now)
-    return resume_job(job, now) if is_answered else job
-
-
-async def require_job(tables: PostgresJobTables, job: JobId) -> JobRow:
-    """Return a job that must be there, its row locked.
-
-    Raises:
-        JournalError: it is not.
-    """
-    found = await tables.find_job(job, locked=True)
-    if found is None:
-        raise JournalError(f"there is no job {job}", hint="a job is made by the message that asks for it")
-    return found
-
 
 # One statement is one transaction and one way to the server and back: most appends are nothing else. The rows of
 # runs that are not held any more are left out, and what is held is told. Nothing is written whose turn is taken.
@@ -114,12 +64,19 @@ _OPEN: Final = """
 _COMMITTED_RUNS: Final = """
     SELECT mine.no FROM unnest($1::bigint[], $2::bigint[]) AS mine (no, seq)
     WHERE mine.seq < 0 OR EXISTS (SELECT FROM event WHERE event.run = mine.no AND event.seq = mine.seq)"""
-# Whoever may give it up was checked to hold it.
-_GIVE_UP: Final = "UPDATE run SET owner = NULL WHERE run = $1"
 # Counts what the append has written, so it is a statement of its own.
 _FINISH: Final = """
     UPDATE run SET status = $2, finished = $3, steps = counted.steps, ok = counted.ok, failed = counted.failed
     FROM count_steps($1) AS counted WHERE no = $1"""
+
+
+async def _put_outbox_rows(
+    transaction: PostgresStoreTransaction, run: RunId, rows: OutboxRows, written: Sequence[RunId]
+) -> None:
+    try:
+        await put_outbox_rows(transaction, rows, written)
+    except JournalError as error:
+        raise OutboxRowsRefused(run, error) from error
 
 
 class OutboxRowsRefused(WavewrightError):
@@ -150,22 +107,22 @@ class AppendTransaction:
     """Of runs that end with it."""
     outbox_rows: Sequence[tuple[RunId, OutboxRows]]
     """What goes beside the events of those runs, where it is more than messages."""
-    check: Callable[[Connection, RunId], Awaitable[None]]
-    """Raises, in a transaction, where a run is not held here."""
-    transactions: Sequence[QueuedTransaction] = ()
+    begin: Callable[[Connection, float], PostgresStoreTransaction]
+    """Returns the job store's side of the transaction, given when it began."""
+    works: Sequence[QueuedTransaction]
     """What others want done in the same transaction."""
-    released: list[RunId] = field(default_factory=list[RunId])
-    """Runs of jobs that nobody works on any more, once it is written."""
-    results: dict[int, object] = field(default_factory=dict[int, object])
-    """What the wishes brought, by their places among them, once it is written."""
+    attempts: list[tuple[PostgresStoreTransaction, Sequence[object]]] = field(
+        default_factory=list[tuple[PostgresStoreTransaction, Sequence[object]]]
+    )
+    """The job store's side of each attempt with the results of the works; only the last can be committed."""
 
     @classmethod
     def from_entries(
         cls,
         entries: Sequence[AppendEntry],
         holds: Mapping[RunId, HeldLease],
-        check: Callable[[Connection, RunId], Awaitable[None]],
-        wishes: Sequence[QueuedTransaction] = (),
+        begin: Callable[[Connection, float], PostgresStoreTransaction],
+        works: Sequence[QueuedTransaction],
     ) -> Self:
         """Return the append of these entries, with what others want done beside it."""
         next_seq = {run: hold.seq for run, hold in holds.items()}
@@ -201,17 +158,17 @@ class AppendTransaction:
             is_finished,
             ends,
             [one for one in besides if one[1].decisions or one[1].taken or one[1].change],
-            check,
-            wishes,
+            begin,
+            works,
         )
 
     async def execute(self, connection: Connection, opening: int, turn: int) -> set[int]:
         """Write all of it in one transaction and return the numbers of the runs that are held still.
 
         Raises:
-            BesideRefused: nothing was written.
+            OutboxRowsRefused: nothing was written.
         """
-        if not (self.ends or self.outbox_rows or self.transactions):
+        if not (self.ends or self.outbox_rows or self.works):
             held, _ = await self._insert(connection, opening, turn, self.messages)
             return held
         async with PostgresTransaction(connection):
@@ -219,50 +176,32 @@ class AppendTransaction:
             for run, end in self.ends.items():
                 if (no := self.leases[run].no) in held:
                     await connection.execute(_FINISH, no, end.status, end.at)
-            # Whichever attempt comes as far as here gives up and answers the same.
-            self.released.clear()
-            for _, work in sorted(self._works(held), key=itemgetter(0)):
-                await work(connection, now)
+            transaction = self.begin(connection, now)
+            results = dict[int, object]()
+            for _, work in sorted(self._works(held, transaction, results), key=itemgetter(0)):
+                await work()
+            self.attempts.append((transaction, [results[number] for number in range(len(self.works))]))
         return held
 
-    def _works(self, held: set[int]) -> Iterator[tuple[LockOrder, TransactionWork[None]]]:
-        """Return what is done once the events are written, with its place."""
-        if decisions := [decision for _, beside in self.outbox_rows for decision in beside.decisions]:
-            yield (
-                job_lock_order(None),
-                lambda connection, _: PostgresJobTables(connection).lock_decisions(decisions),
-            )
-        for run, beside in self.outbox_rows:
-            if self.leases[run].no in held:
-                job = None if beside.change is None else beside.change.job
-                yield job_lock_order(job), partial(self._put_outbox_rows, held, run, beside)
+    def _works(
+        self, held: set[int], transaction: PostgresStoreTransaction, results: dict[int, object]
+    ) -> Iterator[tuple[LockOrder, Callable[[], Awaitable[None]]]]:
+        """Return what is done once the events are written, with its lock order."""
+        if decisions := [decision for _, rows in self.outbox_rows for decision in rows.decisions]:
+            yield job_lock_order(None), partial(JobTables(transaction).lock_decisions, decisions)
+        written = [run for run, lease in self.leases.items() if lease.no in held]
+        for run, rows in self.outbox_rows:
+            if run in written:
+                job = None if rows.change is None else rows.change.job
+                yield job_lock_order(job), partial(_put_outbox_rows, transaction, run, rows, written)
         if messages := [message for no, message in self.messages if no in held]:
-            yield ANY_ORDER, lambda connection, _: PostgresOutboxTables(connection).put(messages)
-        for number, wish in enumerate(self.transactions):
-            yield wish.lock_order, partial(self._execute_queued, number, wish)
+            yield ANY_ORDER, partial(transaction.put_messages, messages)
 
-    async def _put_outbox_rows(
-        self, held: set[int], run: RunId, beside: OutboxRows, connection: Connection, now: float
-    ) -> None:
-        """Write what goes beside the events of a run, but for messages."""
+        async def work(number: int) -> None:
+            results[number] = await self.works[number].work(transaction)
 
-        async def check(of_job: RunId) -> None:
-            # A run whose events are written was checked with them.
-            if of_job not in self.leases or self.leases[of_job].no not in held:
-                await self.check(connection, of_job)
-
-        try:
-            given_up = await put_outbox_rows(PostgresJobTables(connection), beside, now, check)
-        except JournalError as error:
-            raise OutboxRowsRefused(run, error) from error
-        if given_up is not None:
-            await connection.execute(_GIVE_UP, given_up)
-            self.released.append(given_up)
-
-    async def _execute_queued(
-        self, number: int, wish: QueuedTransaction, connection: Connection, now: float
-    ) -> None:
-        self.results[number] = await wish.work(connection, now)
+        for number, queued in enumerate(self.works):
+            yield queued.lock_order, partial(work, number)
 
     async def _insert(
         self, connection: Connection, opening: int, turn: int, messages: Sequence[tuple[int, OutgoingRow]]

@@ -1,28 +1,18 @@
-"""Texts as PostgreSQL can hold them.
+"""The driver's connections and transactions, and its errors in the user's words.
 
-A *plain text* has no zero byte and no half of a surrogate pair, which the database refuses. Events are written as
-ASCII and lose nothing; only what is kept beside them to be searched and shown is made plain.
-
-Say in the user's words what PostgreSQL or the way to it has wrong.
-
-A *fault* is told by its code, never by its text; each has one message and one fix. The place is the database's
+An error is recognised by its code, never by its text; each has one message and one fix. The place is the database's
 address without the password, and no message repeats the address as it was given.
-
-A connection of the driver's, and what is all or nothing on it.
-
-A *transaction* here ends with the fault that undid it: where the connection itself broke, that is what is told.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Final, TypeAlias, overload
+from typing import Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import asyncpg
 from asyncpg import exceptions as pg
 
-from wavewright.executor.events.json_values import valid_text
 from wavewright.executor.store.errors import (
     EventUnwritable,
     JournalDamaged,
@@ -31,23 +21,6 @@ from wavewright.executor.store.errors import (
     JournalNotWritten,
     JournalUnreachable,
 )
-
-
-@overload
-def storable_text(text: str) -> str: ...
-@overload
-def storable_text(text: None) -> None: ...
-def storable_text(text: str | None) -> str | None:
-    """Return a text with a replacement character for whatever the database cannot hold."""
-    if text is None or text.isascii():
-        return text if text is None or "\0" not in text else text.replace("\0", "\ufffd")
-    return valid_text(text).replace("\0", "\ufffd")
-
-
-def storable_value(value: object) -> object:
-    """Return a column's value, plain where it is a text."""
-    return storable_text(value) if isinstance(value, str) else value
-
 
 DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 """What a call of the driver raises; a connection that does not answer in time is an `OSError` too."""

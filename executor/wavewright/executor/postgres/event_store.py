@@ -6,25 +6,35 @@ another owner has a higher one. What one run cannot write costs no other run any
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any, Final, TypeVar
+
+from asyncpg import exceptions as pg
 
 from wavewright.executor.postgres.append import AppendTransaction, OutboxRowsRefused
 from wavewright.executor.postgres.driver import DRIVER_ERRORS, Connection, explain_use
 from wavewright.executor.postgres.run_rows import PostgresLeases
 from wavewright.executor.postgres.session import PATIENCE_SECONDS, PostgresSession
-from wavewright.executor.postgres.writer import QueuedTransaction, job_lock_order, reject, resolve
-from wavewright.executor.store.commands import AppendEntry
-from wavewright.executor.store.errors import JournalError, JournalUnreachable, RunLost
+from wavewright.executor.postgres.transaction import PostgresStoreTransaction
+from wavewright.executor.store.commands import AppendEntry, QueuedTransaction, job_lock_order
+from wavewright.executor.store.errors import JournalError, JournalUnreachable, RunBusy
 from wavewright.executor.store.leases import (
     LEASE_SECONDS,
     HeldLease,
+    Lease,
     LeaseProbe,
     Owner,
     run_busy_here_error,
     this_owner,
 )
+from wavewright.executor.store.transaction import TransactionWork
 from wavewright.planner.types import RunId
+
+_T = TypeVar("_T")
+
+_MAX_TRIES: Final = 5
+"""Times that a transaction is begun which meets another one that writes the same new row."""
 
 
 class PostgresEventStore:
@@ -89,38 +99,17 @@ class PostgresEventStore:
         self._held[run] = held
         return None
 
-    def note_acquired(self, run: RunId, held: HeldLease) -> None:
-        """Take note of a run that was claimed in another transaction of this session."""
-        self.faults.pop(run, None)
-        self._held[run] = held
-
-    def note_released(self, run: RunId) -> None:
-        """Take note of a run that was given up in another transaction of this session."""
-        self._held.pop(run, None)
-
-    async def check(self, connection: Connection, run: RunId, *, despite_faults: bool = False) -> None:
-        """Return, in a transaction, where the run is held here and all that was appended to it is written.
-
-        Args:
-            connection: Within a transaction.
-            run: The run.
-            despite_faults: Whether it does not matter that something could not be written.
-
-        Raises:
-            RunLost: it is not held, or another owner came.
-            JournalError: something could not be written.
-        """
-        fault = self.faults.get(run)
-        if isinstance(fault, RunLost) or (fault is not None and not despite_faults):
-            raise fault
-        held = self._held.get(run)
-        if held is None:
-            raise RunLost(f"run {run} is not open here", place=self.place, hint="open it first")
-        await self.leases.check(connection, run, held)
-
     def held_lease(self, run: RunId, *, despite_faults: bool = False) -> HeldLease | None:
         """Return how a run is held here, if it is, and if all that was appended to it is written."""
         return None if run in self.faults and not despite_faults else self._held.get(run)
+
+    def busy_error(self, run: RunId, lease: Lease) -> RunBusy:
+        """Return the error that names the run's owner."""
+        return self.leases.busy_error(run, lease)
+
+    async def heartbeat(self) -> None:
+        """Show that the owner of the held runs is alive."""
+        await self.session.heartbeat()
 
     async def release(self, run: RunId) -> None:
         """Give the run up; nothing where it is not held."""
@@ -159,32 +148,86 @@ class PostgresEventStore:
         return {entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults}
 
     async def write_and_execute(
-        self, entries: Sequence[AppendEntry], wishes: Sequence[QueuedTransaction]
-    ) -> dict[RunId, JournalError] | None:
-        """Write the entries and grant the wishes in one transaction; return the faults as `write` does.
+        self, entries: Sequence[AppendEntry], works: Sequence[QueuedTransaction]
+    ) -> tuple[dict[RunId, JournalError], Sequence[object]] | None:
+        """Write the entries and do the works in one transaction; return the faults as `write` does, and the results.
 
-        None where nothing was done: something of it is at fault and the rest need not be, or they do not go together.
+        None where nothing was done: a part of it is at fault, or the parts do not go together.
         """
         if any(entry.run in self.faults or entry.run not in self._held for entry in entries):
             return None
-        # A decision is locked before its job, and a wish may have locked that already.
+        # A decision is locked before its job, and a work may have locked that already.
         if any(entry.outbox_rows is not None and entry.outbox_rows.decisions for entry in entries):
             return None
         # Nor is it known beforehand which job an answer locks: it would come before those that are locked in order.
-        if any(wish.lock_order == job_lock_order(None) for wish in wishes):
+        if any(queued.lock_order == job_lock_order(None) for queued in works):
             return None
         try:
-            answers = await self._write_at_once(entries, wishes)
-        except JournalUnreachable as error:
-            self.faults.update({entry.run: error for entry in entries})
-            for wish in wishes:
-                reject(wish, error)
+            results = await self._write_at_once(entries, works)
         except (*DRIVER_ERRORS, OutboxRowsRefused, JournalError):
             return None
-        else:
-            for number, wish in enumerate(wishes):
-                resolve(wish, answers[number])
-        return {entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults}
+        return {entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults}, results
+
+    async def execute(self, works: Sequence[TransactionWork[Any]]) -> Sequence[object]:
+        """Return the results of the works, which are done in one transaction.
+
+        Raises:
+            JournalError: nothing was written.
+        """
+
+        async def work(
+            connection: Connection, now: float
+        ) -> tuple[PostgresStoreTransaction, Sequence[object]]:
+            transaction = self.begin(connection, now)
+            return transaction, [await one(transaction) for one in works]
+
+        tries = _MAX_TRIES if len(works) == 1 else 1
+        while True:
+            tries -= 1
+            try:
+                transaction, results = await self.session.transact(work)
+            except pg.UniqueViolationError as error:
+                if tries == 0:
+                    raise explain_use(error, self.place) from error
+            except DRIVER_ERRORS as error:
+                raise explain_use(error, self.place) from error
+            else:
+                self._note_leases(transaction)
+                return results
+
+    @staticmethod
+    def is_at_fault(error: JournalError) -> bool:
+        """Return whether the database, and not one of the works, is the cause."""
+        return isinstance(error, JournalUnreachable)
+
+    async def read(self, ask: TransactionWork[_T]) -> _T:
+        """Return an answer of the database; it may be asked twice.
+
+        Raises:
+            JournalError: the database cannot be read.
+        """
+        try:
+            return await self.session.read(lambda connection: ask(self.begin(connection, 0.0)))
+        except DRIVER_ERRORS as error:
+            raise explain_use(error, self.place) from error
+
+    def begin(self, connection: Connection, now: float) -> PostgresStoreTransaction:
+        """Return the store's view of a transaction that began then on a connection."""
+        return PostgresStoreTransaction(
+            connection,
+            self.leases,
+            opening=self.session.opening,
+            now=now,
+            held=self._held,
+            faults=self.faults,
+        )
+
+    def _note_leases(self, transaction: PostgresStoreTransaction) -> None:
+        for run, lease in transaction.acquired.items():
+            self._held[run] = lease
+            self.faults.pop(run, None)
+        for run in transaction.released:
+            self._held.pop(run, None)
 
     async def _claim_at_append(self, run: RunId) -> None:
         try:
@@ -206,17 +249,19 @@ class PostgresEventStore:
         self.faults[run] = explain_use(error, self.place, run)
 
     async def _write_at_once(
-        self, entries: Sequence[AppendEntry], wishes: Sequence[QueuedTransaction] = ()
-    ) -> Mapping[int, object]:
-        """Write the entries and grant the wishes in one transaction; return what each wish brought, by its place."""
-        holds = {entry.run: self._held[entry.run] for entry in entries}
-        append = AppendTransaction.from_entries(entries, holds, self.check, wishes)
-        there = await self.session.commit_once(append.execute, append.find_committed)
+        self, entries: Sequence[AppendEntry], works: Sequence[QueuedTransaction] = ()
+    ) -> Sequence[object]:
+        """Write the entries and do the works in one transaction; return the results of the works."""
+        leases = {entry.run: self._held[entry.run] for entry in entries}
+        append = AppendTransaction.from_entries(entries, leases, self.begin, works)
+        held = await self.session.commit_once(append.execute, append.find_committed)
         append.mark_committed()
-        for run in append.released:
-            self._held.pop(run, None)
-        await self._note_lost(run for run, hold in holds.items() if hold.no not in there)
-        return append.results
+        results: Sequence[object] = ()
+        if append.attempts:
+            transaction, results = append.attempts[-1]
+            self._note_leases(transaction)
+        await self._note_lost(run for run, lease in leases.items() if lease.no not in held)
+        return results
 
     async def _note_lost(self, runs: Iterable[RunId]) -> None:
         for run in runs:

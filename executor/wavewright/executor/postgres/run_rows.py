@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wavewright.executor.events.types import Event
-from wavewright.executor.postgres.driver import Connection, storable_text
+from wavewright.executor.postgres.driver import Connection
 from wavewright.executor.store.errors import JournalError, RunBusy, RunLost
 from wavewright.executor.store.journal import RunRow, StoredOutput, match_run, reusable_output, run_status
 from wavewright.executor.store.leases import (
@@ -30,6 +30,7 @@ from wavewright.executor.store.leases import (
     run_busy_here_error,
     run_lost_error,
 )
+from wavewright.executor.store.transaction import storable_text
 from wavewright.planner.types import RunId, StepKey
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ class PostgresLeases:
     """The holds of one owner."""
 
     def __init__(self, owner: Owner, place: str) -> None:
-        self._owner = owner
-        self._place = place
+        self.owner = owner
+        self.place = place
 
     async def acquire(
         self,
@@ -84,18 +85,18 @@ class PostgresLeases:
         Raises:
             RunBusy: the run's owner lives; or, where it is not waited for, somebody is at it.
         """
-        owner = (opening, self._owner.host, self._owner.pid)
+        owner = (opening, self.owner.host, self.owner.pid)
         if (made := await connection.fetchrow(_MAKE, run, *owner)) is not None:
             return HeldLease(made["no"], made["fence"], seq=0, is_finished=False)
         row = await connection.fetchrow(_LOOK if waits else f"{_LOOK} SKIP LOCKED", run)
         if row is None:
-            raise run_busy_here_error(run, place=self._place)
+            raise run_busy_here_error(run, place=self.place)
         hold = read_lease(tuple(row)[:9])
         # A hold of its own is left over from a fault.
-        if hold is not None and hold.owner.token != self._owner.token:
-            match judge_lease(hold, now=row["now"], realm=self._owner.pid_namespace):
+        if hold is not None and hold.owner.token != self.owner.token:
+            match judge_lease(hold, now=row["now"], realm=self.owner.pid_namespace):
                 case "busy":
-                    raise run_busy_error(run, hold, owner=self._owner, place=self._place)
+                    raise run_busy_error(run, hold, owner=self.owner, place=self.place)
                 case "watch" if hold.heartbeat != unmoved:
                     return LeaseProbe(hold)
                 case _:
@@ -125,18 +126,18 @@ class PostgresLeases:
         hold = None if row is None else read_lease(tuple(row)[:9])
         if row is None or hold is None:
             return None
-        is_owned = judge_lease(hold, now=row["now"], realm=self._owner.pid_namespace) == "busy"
+        is_owned = judge_lease(hold, now=row["now"], realm=self.owner.pid_namespace) == "busy"
         return str(hold.owner) if is_owned else None
 
     async def lost_error(self, connection: Connection, run: RunId) -> RunLost:
         """Return the error that names who has a run that was held here."""
         row = await connection.fetchrow("SELECT pid, host FROM run WHERE run = $1", run)
         pid, host = ("?", "?") if row is None else row
-        return run_lost_error(run, pid=pid, host=host, place=self._place)
+        return run_lost_error(run, pid=pid, host=host, place=self.place)
 
     def busy_error(self, run: RunId, hold: Lease) -> RunBusy:
         """Return the error that names the run's owner."""
-        return run_busy_error(run, hold, owner=self._owner, place=self._place)
+        return run_busy_error(run, hold, owner=self.owner, place=self.place)
 
 
 _EVENTS: Final = """

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 import anyio
 import asyncpg
@@ -31,9 +31,6 @@ from wavewright.executor.store.errors import JournalError, JournalNotWritten
 from wavewright.executor.store.leases import LEASE_SECONDS, Owner
 
 _T = TypeVar("_T")
-TransactionWork: TypeAlias = Callable[[Connection, float], Awaitable[_T]]
-"""Something to do in a transaction, given when that began: seconds since the epoch, by the database's clock."""
-
 PATIENCE_SECONDS: Final = 30.0
 """Seconds for which a database that was there and does not answer is waited for."""
 _ANSWER_SECONDS: Final = 15.0
@@ -88,8 +85,8 @@ class PostgresSession:
         self._patience = patience
         self._connection: Connection | None = None
         self._was_open = False
-        self._number: int | None = None
-        """The number of this opening, once it has something to write."""
+        self.opening: int | None = None
+        """The number of this owner's row, once it has something to write."""
         self._transaction_id = 0
         """The latest that was begun; never used again, whatever became of it."""
 
@@ -132,7 +129,7 @@ class PostgresSession:
             with suppress(AlreadyCommitted):
                 return await self._retry(try_once)
 
-    async def transact(self, work: TransactionWork[_T]) -> _T:
+    async def transact(self, work: Callable[[Connection, float], Awaitable[_T]]) -> _T:
         """Do all of the work in one transaction, or nothing, and never twice; what it raises undoes it.
 
         Args:
@@ -163,22 +160,22 @@ class PostgresSession:
 
     async def heartbeat(self) -> None:
         """Show that this owner lives. A beat that is not written is made up for by the next."""
-        if self._number is None:
+        if self.opening is None:
             return
         with suppress(*DRIVER_ERRORS, JournalError):
             if self._connection is None or self._connection.is_closed():
                 self._connection = await self._connect()
-            await self._connection.execute(_HEARTBEAT, self._number)
+            await self._connection.execute(_HEARTBEAT, self.opening)
 
     async def close(self) -> None:
         """Give up all that is held and close; a database that cannot be reached is left to find out by itself."""
         with suppress(*DRIVER_ERRORS):
             connection = self._connection
-            if connection is not None and not connection.is_closed() and self._number is not None:
+            if connection is not None and not connection.is_closed() and self.opening is not None:
                 async with PostgresTransaction(connection):
-                    await connection.execute("UPDATE run SET owner = NULL WHERE owner = $1", self._number)
-                    await connection.execute("DELETE FROM opening WHERE no = $1", self._number)
-        self._number = None
+                    await connection.execute("UPDATE run SET owner = NULL WHERE owner = $1", self.opening)
+                    await connection.execute("DELETE FROM opening WHERE no = $1", self.opening)
+        self.opening = None
         with suppress(*DRIVER_ERRORS):
             if self._connection is not None:
                 await self._connection.close(timeout=2.0)
@@ -238,10 +235,10 @@ class PostgresSession:
             connection.terminate()
 
     async def _registered(self, connection: Connection) -> int:
-        if self._number is None:
+        if self.opening is None:
             owner = self.owner
             await connection.execute(_SWEEP)
-            self._number = int(
+            self.opening = int(
                 await connection.fetchval(
                     _OPEN,
                     owner.token,
@@ -252,7 +249,7 @@ class PostgresSession:
                     self._lease,
                 )
             )
-        return self._number
+        return self.opening
 
     async def _is_committed(self, connection: Connection, opening: int, turn: int) -> bool:
         seen = await connection.fetchval("SELECT turn FROM opening WHERE no = $1", opening)

@@ -88,7 +88,7 @@ def _connect(path: Path, *, is_read_only: bool) -> sqlite3.Connection:
         is_frozen = not os.access(path.parent, os.W_OK) and not _has_text(path.with_name(path.name + "-wal"))
         options = "?immutable=1" if is_frozen else "?mode=ro"
     uri = f"{path.absolute().as_uri()}{options or '?mode=rw'}"
-    # Waiting for locks is done here, so that the event loop's thread never waits; see JournalStore.
+    # Waiting for locks is done here, so that the event loop's thread never waits; see SqliteEventStore.
     return sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
 
 

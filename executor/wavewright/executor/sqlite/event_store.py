@@ -20,13 +20,15 @@ from wavewright.config.errors import WavewrightError
 from wavewright.executor.events.types import RunStarted
 from wavewright.executor.sqlite.database import SqliteTransaction, WriteAheadLog, open_journal_file
 from wavewright.executor.sqlite.errors import explain_use, is_locked
-from wavewright.executor.sqlite.job_tables import SqliteJobTables, put_outbox_rows
 from wavewright.executor.sqlite.leases import SqliteLeases
 from wavewright.executor.sqlite.reader import STEP_COUNTS, JournalReader
+from wavewright.executor.sqlite.transaction import SqliteStoreTransaction
 from wavewright.executor.store.commands import AppendEntry
-from wavewright.executor.store.errors import JournalError, JournalNotWritten, RunBusy, RunLost
-from wavewright.executor.store.job_rows import OutboxRows
+from wavewright.executor.store.errors import JournalError, JournalNotWritten, RunBusy
+from wavewright.executor.store.job_transactions import put_outbox_rows
 from wavewright.executor.store.leases import LEASE_SECONDS, HeldLease, Lease, LeaseProbe, Owner, this_owner
+from wavewright.executor.store.transaction import TransactionWork
+from wavewright.executor.store.writer import run_inline
 from wavewright.planner.types import RunId
 
 _LONG_LOG: Final = 4 * 2**20
@@ -91,8 +93,7 @@ class SqliteEventStore:
         self._place = (status.st_dev, status.st_ino)
         self.reader = JournalReader(self.path, self._connection, clock=clock, realm=owner.pid_namespace)
         self._leases = SqliteLeases(self._connection, self.path, owner=owner, clock=clock, seconds=lease)
-        self.jobs = SqliteJobTables(self._connection)
-        """Used within the transaction of a wish; see `grant`."""
+        self._connection.create_function("clock_seconds", 0, clock)
 
     def __enter__(self) -> Self:
         return self
@@ -167,80 +168,34 @@ class SqliteEventStore:
             with suppress(sqlite3.Error), self._transaction():
                 self._leases.heartbeat()
 
-    # Wishes
+    # Transactions of the job store
 
-    def execute(self, wishes: Sequence[Callable[[], _T]]) -> list[_T | JournalError]:
-        """Carry out wishes in one transaction, in this order, and return what each returned.
-
-        A wish that raises an error of the journal gets it as its answer, and undoes nothing but itself. Wishes may
-        be carried out twice, the first time in vain.
-        """
-        held = self._held.copy()
-        changes = self._connection.total_changes
-        try:
-            self._check_place()
-            self.log.preallocate()
-            with self._transaction(self._patience):
-                granted: list[_T | JournalError] = [wish() for wish in wishes]
-            self.log.record_written(_CHANGE_BYTES * (self._connection.total_changes - changes))
-            self.log.record_written(self.jobs.take_written_bytes())
-            return granted
-        except sqlite3.Error as error:
-            self._held = held
-            return [explain_use(error, self.path, self._connection)] * len(wishes)
-        except JournalError as error:
-            self._held = held
-            if len(wishes) == 1:
-                return [error]
-            return [answer for wish in wishes for answer in self.execute([wish])]
-        except BaseException:
-            self._held = held
-            raise
-
-    def acquire_lease(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:
-        """Become the run's owner within a wish; see `claim`."""
-        held = self._leases.acquire(run, unmoved=unmoved)
-        if isinstance(held, LeaseProbe):
-            return held
-        self._held[run] = held
-        self.faults.pop(run, None)
-        return None
-
-    def check(self, run: RunId, *, despite_faults: bool = False) -> None:
-        """Return, within a wish, where the run is held here and all that was appended to it is written.
-
-        Args:
-            run: The run.
-            despite_faults: Whether it does not matter that something could not be written.
+    def execute(self, works: Sequence[TransactionWork[Any]]) -> list[object]:
+        """Return the results of the works, which are done in one transaction.
 
         Raises:
-            RunLost: it is not held, or another owner came.
-            JournalError: something could not be written.
+            JournalError: nothing was written.
         """
-        fault = self.faults.get(run)
-        if isinstance(fault, RunLost) or (fault is not None and not despite_faults):
-            raise fault
-        held = self._held.get(run)
-        if held is None:
-            raise RunLost(f"run {run} is not open here", place=str(self.path), hint="open it first")
-        self._leases.check(run, held)
+        try:
+            return self._commit([], works, patience=self._patience)
+        except sqlite3.Error as error:
+            raise explain_use(error, self.path, self._connection) from error
 
-    def release_lease(self, run: RunId) -> None:
-        """Give the run up within a wish."""
-        if (held := self._held.pop(run, None)) is not None:
-            self._leases.release(held)
+    def read(self, ask: TransactionWork[_T]) -> _T:
+        """Return an answer from the file.
 
-    def is_held(self, run: RunId) -> bool:
-        """Return whether somebody has the run open, or may have."""
-        return self._leases.is_held(run)
+        Raises:
+            JournalError: the file cannot be read.
+        """
+        try:
+            return run_inline(ask(self._begin()))
+        except sqlite3.Error as error:
+            raise explain_use(error, self.path, self._connection) from error
 
-    def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return the rows that a statement brings, or writes, within a wish."""
-        return self._connection.execute(statement, values).fetchall()
-
-    def owner_of(self, run: RunId) -> str | None:
-        """Return who has the run open, for people; none where nobody does, or nobody who lives."""
-        return self._leases.owner_of(run)
+    def _begin(self) -> SqliteStoreTransaction:
+        return SqliteStoreTransaction(
+            self._connection, self._leases, now=self._clock(), held=self._held, faults=self.faults
+        )
 
     # Writing
 
@@ -256,7 +211,7 @@ class SqliteEventStore:
         started = time.perf_counter()
         try:
             if good:
-                self._write_at_once(good, patience=self._patience if may_wait else 0)
+                self._commit(good, [], patience=self._patience if may_wait else 0)
         except sqlite3.Error as error:
             if not may_wait and self._is_refused(error):
                 raise DatabaseLocked from error
@@ -283,7 +238,21 @@ class SqliteEventStore:
     def _is_refused(error: sqlite3.Error) -> bool:
         return isinstance(error, sqlite3.OperationalError) and is_locked(error)
 
-    def _write_at_once(self, entries: Sequence[AppendEntry], *, patience: float) -> None:
+    def write_and_execute(
+        self, entries: Sequence[AppendEntry], works: Sequence[TransactionWork[Any]]
+    ) -> list[object] | None:
+        """Write the entries and do the works in one transaction; return the results, None where nothing was done."""
+        if any(entry.run in self.faults for entry in entries):
+            return None
+        try:
+            return self._commit(entries, works, patience=self._patience)
+        except (sqlite3.Error, JournalError):
+            return None
+
+    def _commit(
+        self, entries: Sequence[AppendEntry], works: Sequence[TransactionWork[Any]], *, patience: float
+    ) -> list[object]:
+        """Write the entries and do the works in one transaction; return the results of the works."""
         self._check_place()
         self.log.preallocate()
         with self._transaction(patience):
@@ -298,32 +267,33 @@ class SqliteEventStore:
             for entry in entries:
                 seq, is_finished = after[entry.run]
                 after[entry.run] = (seq, self._update_run(entry, held[entry.run].no, is_finished=is_finished))
-            left = [
-                self._put_outbox_rows(entry.outbox_rows, held)
-                for entry in entries
-                if entry.outbox_rows is not None
-            ]
-        self.log.record_written(_COMMIT_BYTES + sum(len(row.body) for entry in entries for row in entry.rows))
-        self.log.record_written(self.jobs.take_written_bytes())
+            size = _COMMIT_BYTES if entries else 0
+            size += sum(len(row.body) for entry in entries for row in entry.rows)
+            changes = self._connection.total_changes
+            rows = [entry.outbox_rows for entry in entries if entry.outbox_rows is not None]
+            transaction = self._begin() if rows or works else None
+            results = list[object]()
+            if transaction is not None:
+                transaction.acquired.update(held)
+                for one in rows:
+                    run_inline(put_outbox_rows(transaction, one, list(held)))
+                    run_inline(transaction.put_messages(one.messages))
+                results = [run_inline(work(transaction)) for work in works]
+                size += transaction.written + _CHANGE_BYTES * (self._connection.total_changes - changes)
+        self.log.record_written(size)
         for run, (seq, is_finished) in after.items():
             hold = self._held[run] = held[run]
             hold.seq, hold.is_finished = seq, is_finished
-        for given_up in left:
-            if given_up is not None:
-                self._held.pop(given_up, None)
+        if transaction is not None:
+            self._note_leases(transaction)
+        return results
 
-    def _put_outbox_rows(self, beside: OutboxRows, held: dict[RunId, HeldLease]) -> RunId | None:
-        """Write what goes beside the events of those runs; return the run that is given up with it."""
-
-        def check(run: RunId) -> None:
-            # A run whose events are written was checked before.
-            if run not in held:
-                self.check(run)
-
-        given_up = put_outbox_rows(self.jobs, beside, self._clock(), check)
-        if given_up is not None:
-            self._leases.release(held.get(given_up) or self._held[given_up])
-        return given_up
+    def _note_leases(self, transaction: SqliteStoreTransaction) -> None:
+        for run, lease in transaction.acquired.items():
+            self._held[run] = lease
+            self.faults.pop(run, None)
+        for run in transaction.released:
+            self._held.pop(run, None)
 
     def _check_place(self) -> None:
         """Refuse to write into a file that nobody will find again."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from wavewright.executor.store.errors import RunBusy
 from wavewright.executor.store.leases import (
@@ -25,9 +26,12 @@ from wavewright.executor.store.leases import (
 )
 from wavewright.planner.types import RunId
 
+LEASE_COLUMNS: Final = "owner, host, pid, born, realm, run.since, beat, beat_at, lease"
+"""The columns of `read_lease`, of a run."""
+
 
 class SqliteLeases:
-    """The holds of one owner."""
+    """The leases of one owner."""
 
     def __init__(
         self,
@@ -38,10 +42,10 @@ class SqliteLeases:
         clock: Callable[[], float],
         seconds: float,
     ) -> None:
-        """Keep holds for this owner, each for so many seconds after its last beat."""
+        """Keep leases for this owner, each for so many seconds after its last heartbeat."""
         self._connection = connection
-        self._path = path
-        self._owner = owner
+        self.path = path
+        self.owner = owner
         self._clock = clock
         self._seconds = seconds
 
@@ -58,21 +62,20 @@ class SqliteLeases:
         now = self._clock()
         self._connection.execute("INSERT OR IGNORE INTO run (run, created) VALUES (?, ?)", (run, now))
         no, fence, status, *columns = self._connection.execute(
-            """SELECT no, fence, status, owner, host, pid, born, realm, since, beat, beat_at, lease
-               FROM run WHERE run = ?""",
+            f"SELECT no, fence, status, {LEASE_COLUMNS} FROM run WHERE run = ?",  # noqa: S608 - a constant
             (run,),
         ).fetchone()
         hold = read_lease(tuple(columns))
         # A hold of its own is left over from a fault.
-        if hold is not None and hold.owner.token != self._owner.token:
-            match judge_lease(hold, now=now, realm=self._owner.pid_namespace):
+        if hold is not None and hold.owner.token != self.owner.token:
+            match judge_lease(hold, now=now, realm=self.owner.pid_namespace):
                 case "busy":
                     raise self.busy_error(run, hold)
                 case "watch" if hold.heartbeat != unmoved:
                     return LeaseProbe(hold)
                 case _:
                     pass
-        owner = self._owner
+        owner = self.owner
         self._connection.execute(
             """UPDATE run SET fence = fence + 1, beat = beat + 1, owner = ?, host = ?, pid = ?, born = ?, realm = ?,
                since = ?, beat_at = ?, lease = ? WHERE no = ?""",
@@ -103,7 +106,7 @@ class SqliteLeases:
             "SELECT fence, host, pid FROM run WHERE no = ?", (held.no,)
         ).fetchone()
         if fence != held.fence:
-            raise run_lost_error(run, pid=pid, host=host, place=str(self._path))
+            raise run_lost_error(run, pid=pid, host=host, place=str(self.path))
 
     def release(self, held: HeldLease) -> None:
         """Take this owner out of the run's row, unless another one stands there."""
@@ -114,7 +117,7 @@ class SqliteLeases:
     def heartbeat(self) -> None:
         """Renew all holds of this owner."""
         self._connection.execute(
-            "UPDATE run SET beat = beat + 1, beat_at = ? WHERE owner = ?", (self._clock(), self._owner.token)
+            "UPDATE run SET beat = beat + 1, beat_at = ? WHERE owner = ?", (self._clock(), self.owner.token)
         )
 
     def owner_of(self, run: RunId) -> str | None:
@@ -129,17 +132,18 @@ class SqliteLeases:
 
     def _find(self, run: RunId) -> Lease | None:
         columns = self._connection.execute(
-            "SELECT owner, host, pid, born, realm, since, beat, beat_at, lease FROM run WHERE run = ?", (run,)
+            f"SELECT {LEASE_COLUMNS} FROM run WHERE run = ?",  # noqa: S608 - a constant
+            (run,),
         ).fetchone()
         return None if columns is None else read_lease(columns)
 
     def _verdict(self, hold: Lease) -> LeaseVerdict:
-        return judge_lease(hold, now=self._clock(), realm=self._owner.pid_namespace)
+        return judge_lease(hold, now=self._clock(), realm=self.owner.pid_namespace)
 
     def busy_error(self, run: RunId, hold: Lease) -> RunBusy:
         """Return the error that names the run's owner."""
-        return run_busy_error(run, hold, owner=self._owner, place=str(self._path))
+        return run_busy_error(run, hold, owner=self.owner, place=str(self.path))
 
     def busy_here_error(self, run: RunId) -> RunBusy:
         """Return the error for a run that this process has open itself."""
-        return run_busy_here_error(run, place=str(self._path))
+        return run_busy_here_error(run, place=str(self.path))

@@ -91,7 +91,7 @@ TABLES: Final = (
         since REAL NOT NULL,
         turn REAL NOT NULL
     )""",
-    "CREATE INDEX job_state ON job (state)",
+    "CREATE INDEX job_begun ON job (turn, no) WHERE state = 'running'",
     # A daemon's beat renews its holds among the runs of years.
     "CREATE INDEX run_owned ON run (owner) WHERE owner IS NOT NULL",
     "CREATE INDEX job_turn ON job (turn, no, weight, not_before, since) WHERE state = 'queued'",
@@ -113,7 +113,7 @@ TABLES: Final = (
         is_ripe INTEGER NOT NULL DEFAULT 0
     )""",
     "CREATE INDEX inbox_kept ON inbox (subject, no) WHERE kept IS NOT NULL",
-    "CREATE INDEX inbox_ripe ON inbox (no) WHERE is_ripe = 1",
+    "CREATE INDEX inbox_ripe ON inbox (no) WHERE is_ripe",
     """
     CREATE TABLE outbox (
         no INTEGER PRIMARY KEY,

@@ -22,10 +22,10 @@ so from a job's second attempt on every call is *announced*: journaled before it
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Final, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from wavewright.executor.events.types import Event, ItemFinished, Noted, StepFinished, StepStarted
 from wavewright.executor.store.errors import JournalError
@@ -36,14 +36,29 @@ from wavewright.executor.store.job_records import (
     JobRequested,
     JobRow,
     JobState,
+    OutgoingMessage,
     Receipt,
     ReceivedMessage,
     ReceptionView,
     VerdictGiven,
 )
-from wavewright.executor.store.job_store import MAX_ATTEMPTS
 from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.types import RunId, StepKey
+
+MAX_ATTEMPTS: Final = 5
+"""Times that a job is begun; one that did not say how it ended is `dead` after the last."""
+
+ProjectJob: TypeAlias = Callable[[JobRow], Sequence[OutgoingMessage]]
+"""Makes the messages that tell of a job as it stands from now on; they go into the outbox in the same transaction.
+
+It is pure and quick: it is called within the transaction, off the event loop, and perhaps twice."""
+
+
+def project_nothing(job: JobRow) -> Sequence[OutgoingMessage]:
+    """Make no message."""
+    del job
+    return ()
+
 
 FINAL_STATES: Final[frozenset[JobState]] = frozenset({"completed", "failed", "dead"})
 """A job that has ended stays so, whatever comes."""

@@ -17,13 +17,19 @@ import json
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from functools import partial
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import anyio
 
+from wavewright.executor.store.commands import ANY_ORDER, LAST_ORDER, LockOrder
 from wavewright.executor.store.job_records import RetentionCursor, VerdictGiven
 from wavewright.executor.store.job_rows import read_deferred, read_sent
+from wavewright.executor.store.leases import judge_lease, read_lease
+from wavewright.executor.store.transaction import Row, StoreTransaction, TransactionWork
 from wavewright.planner.types import Json, RunId
+
+_T = TypeVar("_T")
 
 FORGET_PAGE_SIZE: Final = 1_000
 """Rows of each table that one transaction looks at."""
@@ -65,9 +71,13 @@ def _last_number(rows: _Rows, otherwise: int) -> int:
 
 LINKS_PAGE_SIZE: Final = 5_000
 """Events that are looked through for links at once, so that nobody waits long for the store."""
-LINKING_EVENTS: Final = """
+_LINKING_EVENTS: Final = """
     (kind = 'noted' AND body LIKE '%"run":%' OR kind = 'run_started' AND body LIKE '%"retry":{%')"""
 """Events in which a link may be; read further by `links_in`."""
+_PAGE: Final = (
+    f"SELECT max(id) FROM (SELECT id FROM event WHERE id > $1 ORDER BY id LIMIT {LINKS_PAGE_SIZE}) AS page"  # noqa: S608
+)
+_LAST: Final = 2**63 - 1
 _PAUSE_SECONDS: Final = 0.02
 """Between two transactions, for those who wait for the store."""
 
@@ -85,16 +95,46 @@ class RemovedGroup:
     """Of its events."""
 
 
-class RunRemoval(Protocol):
-    """The removing side of an open journal."""
+class RemovalJournal(Protocol):
+    """What removing runs needs of an open journal."""
+
+    async def transact(self, work: TransactionWork[_T], *, order: LockOrder = ANY_ORDER) -> _T:
+        """Return what the work does in one transaction."""
+        ...
+
+    async def read(self, ask: TransactionWork[_T]) -> _T:
+        """Return an answer of the store; it may be asked twice."""
+        ...
+
+
+class RunRemoval:
+    """The removing side of an open journal.
+
+    A trigger refuses to delete events of a run that exists, so a run's own row goes first and its events after it, in
+    one transaction: no part of a run can be removed.
+    """
+
+    def __init__(self, journal: RemovalJournal) -> None:
+        self._journal = journal
 
     async def removable(self, before: float) -> list[RunId]:
         """Return runs that ended before an instant, that nobody holds and whose job is not open, the oldest first."""
-        ...
+
+        async def ask(transaction: StoreTransaction) -> list[RunId]:
+            query = f"{_removable(transaction)} ORDER BY finished, run.no"
+            rows = await transaction.fetch(query, before)
+            return [RunId(row[9]) for row in rows if _is_free(row, transaction)]
+
+        return await self._journal.read(ask)
 
     async def links(self, after: int) -> tuple[list[RunLink], int | None]:
         """Return the links in the next events after one, and where to go on; None where no event is left."""
-        ...
+
+        async def ask(transaction: StoreTransaction) -> tuple[list[RunLink], int | None]:
+            ((last,),) = await transaction.fetch(_PAGE, after)
+            return await _links(transaction, after, last) if last is not None else [], last
+
+        return await self._journal.read(ask)
 
     async def remove(self, runs: RunGroup, before: float, looked_at: int) -> int | None:
         """Remove all of the runs in one transaction and return the bytes of their events.
@@ -107,15 +147,57 @@ class RunRemoval(Protocol):
         Returns:
             None where nothing was removed: one of the runs may not be, or not any more.
         """
-        ...
+        # What others have locked is passed over, so that this waits for nobody.
+        work = partial(_remove, runs=runs, before=before, looked_at=looked_at)
+        return await self._journal.transact(work, order=LAST_ORDER)
 
 
-def links_in(rows: Iterable[tuple[str, str, bytes | str]]) -> list[RunLink]:
+def _removable(transaction: StoreTransaction) -> str:
+    return f"""
+        SELECT {transaction.lease_columns}, run.run, run.no, clock_seconds()
+        FROM run {transaction.lease_join}
+        WHERE status IN ('achieved', 'not_achieved', 'failed') AND finished < $1 AND NOT EXISTS (
+            SELECT 1 FROM job WHERE job.run = run.run AND state NOT IN ('completed', 'failed', 'dead'))"""  # noqa: S608
+
+
+async def _remove(transaction: StoreTransaction, runs: RunGroup, before: float, looked_at: int) -> int | None:
+    in_list, skip_locked = transaction.in_list("$2", "text"), transaction.skip_locked("run")
+    query = f"{_removable(transaction)} AND run.run {in_list}{skip_locked}"
+    locked = await transaction.fetch(query, before, list(runs))
+    numbers = [row[10] for row in locked if _is_free(row, transaction)]
+    if len(numbers) < len(runs):
+        return None
+    wanted = set(runs)
+    if any(
+        (run in wanted) != (other in wanted) for run, other in await _links(transaction, looked_at, _LAST)
+    ):
+        return None
+    where = transaction.in_list("$1", "bigint")
+    size = f"SELECT coalesce(sum(length({transaction.body_bytes})), 0) FROM event WHERE run {where}"  # noqa: S608
+    ((removed,),) = await transaction.fetch(size, numbers)
+    await transaction.execute(f"DELETE FROM run WHERE no {where}", numbers)  # noqa: S608 - constants
+    await transaction.delete_events(numbers)
+    return int(removed)
+
+
+def _is_free(row: Row, transaction: StoreTransaction) -> bool:
+    lease, now = read_lease(tuple(row[:9])), row[11]
+    return lease is None or judge_lease(lease, now=now, realm=transaction.owner.pid_namespace) == "free"
+
+
+async def _links(transaction: StoreTransaction, after: int, last: int) -> list[RunLink]:
+    query = f"""
+        SELECT run.run, kind, {transaction.body_bytes} FROM event JOIN run ON run.no = event.run
+        WHERE event.id > $1 AND event.id <= $2 AND {_LINKING_EVENTS}"""  # noqa: S608 - constants
+    return links_in(await transaction.fetch(query, after, last))
+
+
+def links_in(rows: Iterable[Row]) -> list[RunLink]:
     """Return the links in the bodies of events, given as run, kind and body; one that is damaged has none."""
     return [(RunId(run), other) for run, kind, body in rows if (other := _linked_run(kind, body)) is not None]
 
 
-def _linked_run(kind: str, body: bytes | str) -> RunId | None:
+def _linked_run(kind: str, body: bytes) -> RunId | None:
     try:
         found: Json = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,0 +1,359 @@
+"""The job store's tables, row by row.
+
+Everything here happens within a transaction and decides nothing: `job_rules` says what a job becomes,
+`job_transactions` who may say so. A job that is going to change is read with its row locked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple, cast
+
+from wavewright.executor.store.job_records import (
+    Decision,
+    DecisionId,
+    DecisionMade,
+    JobId,
+    JobRow,
+    JobState,
+    MessageId,
+    OutgoingMessage,
+    ReceivedMessage,
+    RetentionCursor,
+    VerdictGiven,
+)
+from wavewright.executor.store.job_rows import (
+    DECISION_COLUMNS,
+    SELECT_JOB,
+    DeferredMessage,
+    DeferredRequest,
+    WaitingJob,
+    deferred_text,
+    mutable_columns,
+    read_decision,
+    read_deferred,
+    read_deferred_message,
+    read_job,
+    read_outgoing,
+    subject_of,
+    to_json_text,
+)
+from wavewright.executor.store.job_rules import FINAL_STATES
+from wavewright.executor.store.leases import Lease, read_lease
+from wavewright.executor.store.retention import FORGET_PAGE_SIZE, next_cursor, orphaned_messages
+from wavewright.executor.store.transaction import StoreTransaction
+from wavewright.planner.types import RunId
+
+# No row where some job or some run has the run's id.
+_INSERT_JOB: Final = """
+    INSERT INTO job (job, run, received, weight, state, attempts, iteration, package, feedback, sent, reason,
+                     not_before, finished, since, turn)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15
+    WHERE NOT EXISTS (SELECT 1 FROM run WHERE run = $2) ON CONFLICT (run) DO NOTHING RETURNING no"""
+_UPDATE_JOB: Final = """
+    UPDATE job SET state = $1, attempts = $2, iteration = $3, package = $4, feedback = $5, sent = $6, reason = $7,
+                   not_before = $8, finished = $9, since = $10, turn = $11
+    WHERE job = $12"""
+_IS_DUE: Final = (
+    "state = 'queued' AND weight <= $1 AND (not_before IS NULL OR not_before <= {now} OR {now} < since)"
+)
+_RIPE: Final = "SELECT no, message, kind, source, at, kept FROM inbox WHERE is_ripe ORDER BY no"
+_RIPEN: Final = "UPDATE inbox SET is_ripe = true WHERE kept IS NOT NULL AND NOT is_ripe AND subject = $1"
+_JUDGED: Final = "UPDATE inbox SET is_ripe = false, kept = CASE WHEN $1 THEN NULL ELSE kept END WHERE no = $2"
+_INSERT_MESSAGE: Final = """
+    INSERT INTO inbox (message, kind, source, at, received, subject, iteration, kept)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"""
+_DECISION: Final = f"SELECT {DECISION_COLUMNS} FROM decision"  # noqa: S608 - names of our own
+_INSERT_DECISION: Final = f"""
+    INSERT INTO decision ({DECISION_COLUMNS})
+    VALUES ({", ".join(f"${place + 1}" for place in range(len(DECISION_COLUMNS.split(", "))))})
+    ON CONFLICT (id) DO NOTHING"""  # noqa: S608 - names and numbers of our own
+_IS_ANSWERED: Final = "choice IS NOT NULL AND used IS NULL AND (expires IS NULL OR expires > $1)"
+_TAKE: Final = f"UPDATE decision SET used = $1 WHERE id = $2 AND {_IS_ANSWERED} RETURNING no"  # noqa: S608 - constants
+_UNTAKEN: Final = f"SELECT 1 FROM decision WHERE {_IS_ANSWERED} AND job = $2 LIMIT 1"  # noqa: S608 - constants
+
+_OUTGOING: Final = """
+    message, kind, exchange, routing_key, job, headers, at, body
+    FROM outbox JOIN outbox_body ON outbox_body.no = outbox.no"""
+# A lease from the future is one from before the clock went back; it counts for nothing.
+_IS_LEASED_ELSEWHERE: Final = (
+    "coalesce({row}.owner <> $1 AND {row}.leased <= $2 AND {row}.leased > $3, false)"
+)
+_PENDING: Final = f"""
+    SELECT outbox.no, {_OUTGOING}
+    WHERE sent IS NULL AND refused IS NULL AND NOT {_IS_LEASED_ELSEWHERE.format(row="outbox")}
+    AND NOT EXISTS (
+        SELECT 1 FROM outbox AS earlier
+        WHERE earlier.job = outbox.job AND earlier.no < outbox.no
+        AND earlier.sent IS NULL AND earlier.refused IS NULL AND {_IS_LEASED_ELSEWHERE.format(row="earlier")})
+    ORDER BY outbox.no LIMIT $4"""  # noqa: S608 - constants
+
+_IS_OPEN: Final = "state NOT IN ('completed', 'failed', 'dead')"
+_OLD_INBOX: Final = f"SELECT no, received FROM inbox WHERE no > $1 ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - a constant
+_OLD_OUTBOX: Final = f"SELECT no, at FROM outbox WHERE no > $1 ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - a constant
+_FORGET_INBOX: Final = "DELETE FROM inbox WHERE no > $1 AND no <= $2 AND received < $3 AND kept IS NULL"
+_OLD_KEPT: Final = f"""
+    SELECT inbox.no, kept, package, sent FROM inbox LEFT JOIN job ON job.job = subject AND {_IS_OPEN}
+    WHERE inbox.no > $1 AND inbox.no <= $2 AND inbox.received < $3 AND kept IS NOT NULL AND NOT is_ripe"""  # noqa: S608 - constants
+_FORGET_OUTBOX: Final = f"""
+    DELETE FROM outbox WHERE no > $1 AND no <= $2 AND sent < $3
+    AND NOT EXISTS (SELECT 1 FROM job WHERE job.job = outbox.job AND {_IS_OPEN})"""  # noqa: S608 - constants
+
+
+class BegunJob(NamedTuple):
+    """A job that somebody has begun, and who holds its run."""
+
+    place: WaitingJob
+    lease: Lease | None
+
+
+class JobTables:
+    """Rows of jobs, decisions, inbox and outbox, as one transaction sees them."""
+
+    def __init__(self, transaction: StoreTransaction) -> None:
+        """Read and write within this transaction."""
+        self._transaction = transaction
+
+    # Jobs
+
+    async def find_job(self, job: JobId, *, locked: bool = False) -> JobRow | None:
+        """Return one job; who works on it is not looked up."""
+        suffix = self._transaction.for_update if locked else ""
+        row = await self._transaction.fetch_one(f"{SELECT_JOB} WHERE job = $1{suffix}", job)
+        return None if row is None else read_job(row)
+
+    async def list_jobs(self, states: Sequence[JobState]) -> list[JobRow]:
+        """Return jobs in the order in which they came; all states where none is given."""
+        where, values = (
+            (f"WHERE state {self._transaction.in_list('$1', 'text')}", (list(states),))
+            if states
+            else ("", ())
+        )
+        rows = await self._transaction.fetch(f"{SELECT_JOB} {where} ORDER BY job.no", *values)
+        return [read_job(row) for row in rows]
+
+    async def add_job(self, job: JobRow) -> bool:
+        """Write a new job; return whether no other job or run had its run's id, else nothing is written."""
+        request = to_json_text(job.request, place=f"job {job.job}")
+        columns = (job.job, job.run, job.received, job.weight, *mutable_columns(job))
+        row = await self._transaction.fetch_one(_INSERT_JOB, *columns)
+        if row is None:
+            return False
+        await self._transaction.execute("INSERT INTO job_request VALUES ($1, $2)", row[0], request)
+        return True
+
+    async def save_job(self, job: JobRow) -> None:
+        """Write how a job stands now; messages that wait for it to wait or to end are ripe with that."""
+        await self._transaction.execute(_UPDATE_JOB, *mutable_columns(job), job.job)
+        if job.state in {"awaiting", "parked"} or job.state in FINAL_STATES:
+            await self._transaction.execute(_RIPEN, job.job)
+
+    async def begun_jobs(self, most_weight: float) -> list[BegunJob]:
+        """Return jobs that somebody has begun, the longest waiting first."""
+        rows = await self._transaction.fetch(
+            f"""SELECT {self._transaction.lease_columns}, job.turn, job.no, job.job, job.run
+                FROM job LEFT JOIN run ON run.run = job.run {self._transaction.lease_join}
+                WHERE state = 'running' AND weight <= $1 ORDER BY job.turn, job.no""",  # noqa: S608 - constants
+            most_weight,
+        )
+        return [BegunJob(WaitingJob(*row[9:]), read_lease(row[:9])) for row in map(tuple, rows)]
+
+    async def lock_begun(self, job: JobId) -> JobRow | None:
+        """Lock and return a job; None where somebody else has it locked, or it is not begun any more."""
+        query = f"{SELECT_JOB} WHERE job = $1 AND state = 'running'{self._transaction.skip_locked('job')}"
+        row = await self._transaction.fetch_one(query, job)
+        return None if row is None else read_job(row)
+
+    async def next_waiting(
+        self, most_weight: float, now: float, after: WaitingJob | None
+    ) -> tuple[WaitingJob, JobRow] | None:
+        """Lock and return the next job that is queued and due, leaving those out that somebody else has locked."""
+        place = (-math.inf, 0) if after is None else (after.queue_rank, after.no)
+        query = f"""{SELECT_JOB} WHERE {_IS_DUE.format(now="$2")} AND (turn, no) > ($3, $4)
+                    ORDER BY turn, no LIMIT 1{self._transaction.skip_locked("job")}"""
+        row = await self._transaction.fetch_one(query, most_weight, now, *place)
+        if row is None:
+            return None
+        job = read_job(row)
+        return WaitingJob(job.queue_rank, row[-1], job.job, job.run), job
+
+    async def has_work(self, most_weight: float) -> tuple[bool, float]:
+        """Return whether a job is due or a deferred message is ripe, and when that was so."""
+        query = f"""
+            SELECT EXISTS (SELECT 1 FROM inbox WHERE is_ripe)
+                   OR EXISTS (SELECT 1 FROM job WHERE {_IS_DUE.format(now="now")}), now
+            FROM (SELECT clock_seconds() AS now) AS clock"""  # noqa: S608 - constants
+        ((has_work, now),) = await self._transaction.fetch(query, most_weight)
+        return bool(has_work), now
+
+    async def poison_candidate_runs(self, most_attempts: int) -> list[RunId]:
+        """Return the runs of begun jobs that have had more attempts."""
+        query = "SELECT run FROM job WHERE state = 'running' AND attempts > $1"
+        return [RunId(run) for (run,) in await self._transaction.fetch(query, most_attempts)]
+
+    async def count_states(self) -> dict[JobState, int]:
+        """Return how many jobs are in each state that has any."""
+        rows = await self._transaction.fetch("SELECT state, count(*) FROM job GROUP BY state")
+        return dict(map(tuple, rows))
+
+    # The inbox
+
+    async def is_seen(self, message: MessageId) -> bool:
+        """Return whether a message with this id is remembered."""
+        return await self._transaction.has_rows("SELECT 1 FROM inbox WHERE message = $1", message)
+
+    async def remember(self, message: ReceivedMessage, now: float, *, is_kept: bool) -> None:
+        """Write a message that had an effect, or that is kept until its turn comes."""
+        kept = deferred_text(cast("DeferredRequest", message.request)) if is_kept else None
+        columns = (message.message, message.kind, message.source, message.at, now)
+        await self._transaction.execute(_INSERT_MESSAGE, *columns, *subject_of(message), kept)
+
+    async def ripe_messages(self) -> list[DeferredMessage]:
+        """Return kept messages that are to be judged again since what they name has changed, in their order."""
+        return [read_deferred_message(row) for row in await self._transaction.fetch(_RIPE)]
+
+    async def lock_ripe(self, kept: DeferredMessage) -> bool:
+        """Lock a kept message with what it names; return whether that was free, and it is still to be judged again."""
+        skip_locked, has_rows = self._transaction.skip_locked, self._transaction.has_rows
+        if isinstance(kept.request, DecisionMade):
+            decision = kept.request.decision
+            if not await self._transaction.try_lock(decision):
+                return False
+            asked = await self.find_decision(decision)
+            free = f"SELECT 1 FROM decision WHERE id = $1{skip_locked('decision')}"  # noqa: S608 - constants
+            if asked is None or not await has_rows(free, decision):
+                return False
+            job = asked.job
+        else:
+            job = kept.request.job
+        is_known = await self.find_job(job) is not None
+        free = f"SELECT 1 FROM job WHERE job = $1{skip_locked('job')}"  # noqa: S608 - constants
+        if is_known and not await has_rows(free, job):
+            return False
+        # Another owner may have judged it before it was locked.
+        ripe = f"SELECT 1 FROM inbox WHERE no = $1 AND is_ripe{skip_locked('inbox')}"  # noqa: S608 - constants
+        return await has_rows(ripe, kept.no)
+
+    async def kept_verdicts(self, job: JobId, before: int | None = None) -> tuple[VerdictGiven, ...]:
+        """Return verdicts on a job that are kept, and came before the message of that number where one is given."""
+        rows = await self._transaction.fetch(
+            "SELECT kept FROM inbox WHERE kept IS NOT NULL AND subject = $1 AND no < $2 ORDER BY no",
+            job,
+            2**63 - 1 if before is None else before,
+        )
+        requests = [read_deferred(kept) for (kept,) in rows]
+        return tuple(request for request in requests if isinstance(request, VerdictGiven))
+
+    async def set_judged(self, no: int, *, is_done: bool) -> None:
+        """Note that a kept message was judged again: it is done with, or waits for the next change."""
+        await self._transaction.execute(_JUDGED, is_done, no)
+
+    async def forget_messages(self, before: float, beyond: RetentionCursor) -> RetentionCursor | None:
+        """Delete rows of messages from before an instant, but for those that are needed; return where to go on."""
+        inbox = await self._transaction.fetch(_OLD_INBOX, beyond.inbox)
+        outbox = await self._transaction.fetch(_OLD_OUTBOX, beyond.outbox)
+        if inbox:
+            page = (beyond.inbox, inbox[-1][0], before)
+            await self._transaction.execute(_FORGET_INBOX, *page)
+            orphans = orphaned_messages(await self._transaction.fetch(_OLD_KEPT, *page))
+            in_list = self._transaction.in_list("$1", "bigint")
+            await self._transaction.execute(f"DELETE FROM inbox WHERE no {in_list} AND NOT is_ripe", orphans)  # noqa: S608
+        if outbox:
+            await self._transaction.execute(_FORGET_OUTBOX, beyond.outbox, outbox[-1][0], before)
+        return next_cursor(beyond, inbox, outbox, before)
+
+    # Decisions
+
+    async def ask(self, decisions: Sequence[tuple[object, ...]]) -> None:
+        """Write decisions, but for those that are known already; answers that came ahead of them are ripe with that."""
+        if decisions:
+            await self._transaction.execute_many(_INSERT_DECISION, decisions)
+            await self._transaction.execute_many(_RIPEN, [(decision[0],) for decision in decisions])
+
+    async def lock_decisions(self, decisions: Sequence[tuple[object, ...]]) -> None:
+        """Lock decisions that are to be asked, which need not be there yet: an answer comes before or sees them."""
+        for decision in sorted(str(decision[0]) for decision in decisions):
+            await self._transaction.lock(decision)
+
+    async def find_decision(self, decision: DecisionId, *, locked: bool = False) -> Decision | None:
+        """Return one decision."""
+        suffix = self._transaction.for_update if locked else ""
+        row = await self._transaction.fetch_one(f"{_DECISION} WHERE id = $1{suffix}", decision)
+        return None if row is None else read_decision(row)
+
+    async def match_decisions(self, prefix: str) -> list[Decision]:
+        """Return decisions whose id starts so."""
+        query = f"{_DECISION} WHERE substr(id, 1, length(CAST($1 AS text))) = $1 ORDER BY no"
+        return [read_decision(row) for row in await self._transaction.fetch(query, prefix)]
+
+    async def list_decisions(self, *, is_open: bool, job: JobId | None) -> list[Decision]:
+        """Return decisions that are open, or that were answered, in the order in which they were asked."""
+        standing = "IS NULL" if is_open else "IS NOT NULL"
+        where, values = ("", ()) if job is None else ("AND job = $1", (job,))
+        query = f"{_DECISION} WHERE choice {standing} {where} ORDER BY no"
+        return [read_decision(row) for row in await self._transaction.fetch(query, *values)]
+
+    async def answer(self, decision: DecisionId, choice: str, by: str, now: float) -> None:
+        """Write the answer to a decision."""
+        query = "UPDATE decision SET choice = $1, answered_by = $2, answered = $3 WHERE id = $4"
+        await self._transaction.execute(query, choice, by, now, decision)
+
+    async def take(self, decision: DecisionId, now: float) -> bool:
+        """Mark an answer as taken; return whether it was there to be taken."""
+        return await self._transaction.has_rows(_TAKE, now, decision)
+
+    async def has_untaken_answer(self, job: JobId, now: float) -> bool:
+        """Return whether somebody answered a question of the job that the job has not looked at yet."""
+        return await self._transaction.has_rows(_UNTAKEN, now, job)
+
+    # The outbox
+
+    async def has_messages(self) -> bool:
+        """Return whether anything waits to be published."""
+        query = "SELECT 1 FROM outbox WHERE sent IS NULL AND refused IS NULL LIMIT 1"
+        return await self._transaction.has_rows(query)
+
+    async def lease_messages(self, owner: str, seconds: float, most: int) -> list[OutgoingMessage]:
+        """Return messages that no other owner has leased, and lease them.
+
+        The messages of one job are leased by one owner at a time, so that they are published in their order.
+        """
+        await self._transaction.lock("outbox")
+        # After the lock: by then another owner may have leased messages.
+        ((now,),) = await self._transaction.fetch("SELECT clock_seconds()")
+        rows = await self._transaction.fetch(_PENDING, owner, now, now - seconds, most)
+        if rows:
+            in_list = self._transaction.in_list("$3", "bigint")
+            query = f"UPDATE outbox SET owner = $1, leased = $2 WHERE no {in_list}"  # noqa: S608 - constants
+            await self._transaction.execute(query, owner, now, [row[0] for row in rows])
+        return [read_outgoing(row[1:]) for row in rows]
+
+    async def renew_messages(self, owner: str, messages: Sequence[MessageId]) -> None:
+        """Renew the leases that this owner has on messages."""
+        where = f"owner = $1 AND message {self._transaction.in_list('$2', 'text')} AND sent IS NULL"
+        query = f"UPDATE outbox SET leased = clock_seconds() WHERE {where}"  # noqa: S608 - constants
+        await self._transaction.execute(query, owner, list(messages))
+
+    async def mark_sent(self, messages: Sequence[MessageId]) -> None:
+        """Note that messages were confirmed; their bodies are not kept."""
+        where = f"message {self._transaction.in_list('$1', 'text')} AND sent IS NULL"
+        delete = f"DELETE FROM outbox_body WHERE no IN (SELECT no FROM outbox WHERE {where})"  # noqa: S608 - constants
+        await self._transaction.execute(delete, list(messages))
+        update = f"UPDATE outbox SET sent = clock_seconds(), refused = NULL WHERE {where}"  # noqa: S608 - constants
+        await self._transaction.execute(update, list(messages))
+
+    async def mark_refused(self, message: MessageId, reason: str) -> None:
+        """Note that a message cannot be delivered."""
+        query = "UPDATE outbox SET refused = $1 WHERE message = $2 AND sent IS NULL"
+        await self._transaction.execute(query, reason, message)
+
+    async def list_refused(self) -> list[OutgoingMessage]:
+        """Return messages that cannot be delivered, in their order."""
+        query = f"SELECT refused, {_OUTGOING} WHERE refused IS NOT NULL ORDER BY outbox.no"
+        return [read_outgoing(row[1:], refused=row[0]) for row in await self._transaction.fetch(query)]
+
+    async def release_messages(self, messages: Sequence[MessageId]) -> None:
+        """Note that messages may be delivered after all."""
+        where = f"message {self._transaction.in_list('$1', 'text')}"
+        await self._transaction.execute(f"UPDATE outbox SET refused = NULL WHERE {where}", list(messages))  # noqa: S608

@@ -1,0 +1,353 @@
+"""What the job store does, one transaction a function.
+
+Whatever a function raises, nothing of its transaction is written. Who works on a job holds the lease of its root run,
+and every change of a job checks that lease first. Who changes a job locks its row; who looks for a job to begin leaves
+out those that others have locked, and never waits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import get_args
+
+from wavewright.executor.store.errors import JournalError, RunBusy
+from wavewright.executor.store.job_records import (
+    Decision,
+    DecisionId,
+    DecisionMade,
+    JobChange,
+    JobId,
+    JobRequested,
+    JobRow,
+    JobState,
+    OutgoingMessage,
+    Receipt,
+    ReceivedMessage,
+    ReceptionView,
+    Request,
+    VerdictGiven,
+)
+from wavewright.executor.store.job_rows import OutboxRows, WaitingJob, outgoing_row
+from wavewright.executor.store.job_rules import (
+    TRUSTED_ATTEMPTS,
+    ProjectJob,
+    apply_verdict,
+    begin_attempt,
+    can_apply_verdict,
+    change_job,
+    choose_run_id,
+    dead_letter,
+    has_exhausted_attempts,
+    is_poison_candidate,
+    new_job,
+    receipt_for,
+    receipt_for_answer,
+    receipt_for_deferred,
+    resume_job,
+)
+from wavewright.executor.store.job_tables import BegunJob, JobTables
+from wavewright.executor.store.leases import LeaseProbes, judge_lease
+from wavewright.executor.store.transaction import StoreTransaction
+from wavewright.planner.types import RunId
+
+# Messages and answers
+
+
+async def receive(transaction: StoreTransaction, message: ReceivedMessage, project: ProjectJob) -> Receipt:
+    """Judge a message and apply its effect."""
+    tables, now = JobTables(transaction), transaction.now
+    # The job's row is locked first: of two that bring the same message, one sees what the other did.
+    view = await _view(tables, message.request, now)
+    view = replace(view, is_seen=await tables.is_seen(message.message))
+    receipt = receipt_for(message, view)
+    if receipt.action == "accept":
+        is_done = await _apply(transaction, message.request, view, project)
+        await tables.remember(message, now, is_kept=not is_done)
+    elif receipt.action == "defer":
+        await tables.remember(message, now, is_kept=True)
+    return receipt
+
+
+async def decide(transaction: StoreTransaction, made: DecisionMade, project: ProjectJob) -> Receipt:
+    """Take an answer that came by another way than a message."""
+    view = await _view(JobTables(transaction), made, transaction.now)
+    receipt = receipt_for_answer(made, view)
+    if receipt.action == "accept":
+        await _apply(transaction, made, view, project)
+    # There is nothing that could be kept: whoever answers this way can see what is asked.
+    return replace(receipt, action="dead_letter") if receipt.action == "defer" else receipt
+
+
+async def _view(
+    tables: JobTables, request: Request, now: float, *, before: int | None = None
+) -> ReceptionView:
+    if isinstance(request, DecisionMade):
+        await tables.lock_decisions([(request.decision,)])
+        asked = await tables.find_decision(request.decision)
+        job = None if asked is None else await tables.find_job(asked.job, locked=True)
+        # As it is now that nobody else can answer it.
+        decision = None if asked is None else await tables.find_decision(asked.id, locked=True)
+        return ReceptionView(now, job=job, decision=decision)
+    job = await tables.find_job(request.job, locked=True)
+    if isinstance(request, JobRequested):
+        return ReceptionView(now, job=job)
+    return ReceptionView(now, job=job, kept=await tables.kept_verdicts(request.job, before))
+
+
+async def _apply(
+    transaction: StoreTransaction, request: Request, view: ReceptionView, project: ProjectJob
+) -> bool:
+    """Return whether the request had its effect; else its turn is still to come."""
+    tables = JobTables(transaction)
+    match request:
+        case JobRequested():
+            await _project(transaction, await _add(tables, request, view.now), project)
+        case VerdictGiven():
+            assert view.job is not None
+            if not can_apply_verdict(view.job, request):
+                return False
+            await _save(transaction, apply_verdict(view.job, request, view.now), project)
+        case DecisionMade():
+            await tables.answer(request.decision, request.choice, request.by, view.now)
+            if view.job is not None and (job := resume_job(view.job, view.now)) != view.job:
+                await _save(transaction, job, project)
+    return True
+
+
+async def _add(tables: JobTables, request: JobRequested, now: float) -> JobRow:
+    taken = set[RunId]()
+    while True:
+        job = new_job(request, choose_run_id(request.job, now, taken.__contains__), now)
+        if await tables.add_job(job):
+            return job
+        taken.add(job.run)
+
+
+async def _apply_deferred(transaction: StoreTransaction, project: ProjectJob) -> None:
+    """Apply the effect of messages that were kept and whose turn has come, but for what others have locked."""
+    tables, now = JobTables(transaction), transaction.now
+    for kept in await tables.ripe_messages():
+        if not await tables.lock_ripe(kept):
+            continue
+        view = await _view(tables, kept.request, now, before=kept.no)
+        action = receipt_for_deferred(kept.message, view).action
+        is_done = action != "defer"
+        if action == "accept":
+            is_done = await _apply(transaction, kept.request, view, project)
+        await tables.set_judged(kept.no, is_done=is_done)
+
+
+async def _save(transaction: StoreTransaction, job: JobRow, project: ProjectJob) -> None:
+    await JobTables(transaction).save_job(job)
+    await _project(transaction, job, project)
+
+
+async def _project(transaction: StoreTransaction, job: JobRow, project: ProjectJob) -> None:
+    await transaction.put_messages([outgoing_row(message) for message in project(job)])
+
+
+# Claims
+
+
+class JobClaims:
+    """The claims of one daemon."""
+
+    def __init__(self) -> None:
+        self._lease_probes = LeaseProbes()
+
+    async def may_claim(self, transaction: StoreTransaction, most_weight: float | None) -> bool:
+        """Return whether `claim` could find anything; looking costs the database no commit."""
+        most = _max_weight(most_weight)
+        has_work, now = await JobTables(transaction).has_work(most)
+        return has_work or bool(await self._abandoned_jobs(transaction, most, now))
+
+    async def claim(
+        self, transaction: StoreTransaction, most_weight: float | None, project: ProjectJob
+    ) -> JobRow | None:
+        """Begin the next job and acquire the lease of its run."""
+        tables, now, most = JobTables(transaction), transaction.now, _max_weight(most_weight)
+        await _apply_deferred(transaction, project)
+        begun = await self._abandoned_jobs(transaction, most, now)
+        waiting = await tables.next_waiting(most, now, None)
+        while begun or waiting is not None:
+            if waiting is None or (begun and begun[0] < waiting[0]):
+                place, job = None, await tables.lock_begun(begun.pop(0).job)
+            else:
+                place, job = waiting
+            if job is not None and (claimed := await self._begin(transaction, job, project)) is not None:
+                return claimed
+            if place is not None:
+                waiting = await tables.next_waiting(most, now, place)
+        return None
+
+    async def _begin(self, transaction: StoreTransaction, job: JobRow, project: ProjectJob) -> JobRow | None:
+        """Begin a job that is locked here; None where its run is not to be had, or it was begun too often."""
+        if not await self._acquires(transaction, job.run):
+            return None
+        if is_poison_candidate(job) and await _holds_poison_candidate(transaction, beside=job.run):
+            await transaction.release(job.run)
+            return None
+        if has_exhausted_attempts(job):
+            await _save(transaction, dead_letter(job, transaction.now), project)
+            await transaction.release(job.run)
+            return None
+        job = begin_attempt(job, transaction.now)
+        await JobTables(transaction).save_job(job)
+        return replace(job, owner=str(transaction.owner))
+
+    async def _acquires(self, transaction: StoreTransaction, run: RunId) -> bool:
+        """Acquire the run's lease, where nobody holds it; an owner who may be dead is probed until the next call."""
+        if transaction.held_lease(run) is not None:
+            return False
+        probe = None
+        try:
+            probe = await transaction.acquire(run, unmoved=self._lease_probes.expired_heartbeat(run))
+            return probe is None
+        except RunBusy:
+            return False
+        finally:
+            self._lease_probes.note(run, probe)
+
+    @staticmethod
+    async def _abandoned_jobs(transaction: StoreTransaction, most: float, now: float) -> list[WaitingJob]:
+        """Return begun jobs, not those that are held here or by somebody else who is alive."""
+        begun = await JobTables(transaction).begun_jobs(most)
+        return [one.place for one in begun if _may_take(transaction, one, now)]
+
+
+def _may_take(transaction: StoreTransaction, begun: BegunJob, now: float) -> bool:
+    if transaction.held_lease(begun.place.run) is not None:
+        return False
+    # One of this process's own is left over from a fault: it could not be released, or was never reported.
+    if begun.lease is None or begun.lease.owner.token == transaction.owner.token:
+        return True
+    return judge_lease(begun.lease, now=now, realm=transaction.owner.pid_namespace) != "busy"
+
+
+async def _holds_poison_candidate(transaction: StoreTransaction, *, beside: RunId) -> bool:
+    runs = await JobTables(transaction).poison_candidate_runs(TRUSTED_ATTEMPTS)
+    return any(run != beside and transaction.held_lease(run) is not None for run in runs)
+
+
+def _max_weight(weight: float | None) -> float:
+    return math.inf if weight is None else weight
+
+
+# Changes by the owner
+
+
+async def change(transaction: StoreTransaction, wanted: JobChange, project: ProjectJob) -> None:
+    """Say how a job stands that is held here."""
+    tables = JobTables(transaction)
+    before = await tables.find_job(wanted.job)
+    if before is not None:
+        # Before the job's row is locked, as where events are written.
+        # A job that is resumed later goes on where its events end, whichever they are.
+        await transaction.check(before.run, despite_faults=wanted.state == "queued")
+    job = await _changed(tables, await _require_job(tables, wanted.job), wanted, transaction.now)
+    await _save(transaction, job, project)
+    if wanted.state != "running":
+        await transaction.release(job.run)
+    if job.state in {"awaiting", "parked"}:
+        await _apply_deferred(transaction, project)
+
+
+async def put_outbox_rows(transaction: StoreTransaction, rows: OutboxRows, written: Sequence[RunId]) -> None:
+    """Write what goes beside events, but for messages.
+
+    Args:
+        transaction: That of the events, with the decisions locked that are asked.
+        rows: What to write.
+        written: Runs whose events the transaction has written, so that their leases were checked.
+
+    Raises:
+        RunLost: the job that is changed is not held here.
+        JournalError: there is no such job, it has ended otherwise, or an answer is not there to be taken.
+    """
+    tables, wanted = JobTables(transaction), rows.change
+    job = None if wanted is None else await _require_job(tables, wanted.job)
+    await tables.ask(rows.decisions)
+    for decision in rows.taken:
+        if not await tables.take(decision, transaction.now):
+            raise JournalError(
+                f"the answer to decision {decision} cannot be taken: it was taken before, has expired or was not given",
+                hint="resume the run; it asks again",
+            )
+    if wanted is None or job is None:
+        return
+    if job.run not in written:
+        await transaction.check(job.run)
+    await tables.save_job(await _changed(tables, job, wanted, transaction.now))
+    if wanted.state != "running":
+        await transaction.release(job.run)
+
+
+async def _changed(tables: JobTables, job: JobRow, wanted: JobChange, now: float) -> JobRow:
+    """Return a job as its owner says that it stands; one that waits for an answer which is there goes on.
+
+    Raises:
+        JournalError: it has ended, and not so.
+    """
+    job = change_job(job, wanted, now)
+    is_answered = job.state == "parked" and await tables.has_untaken_answer(job.job, now)
+    return resume_job(job, now) if is_answered else job
+
+
+async def _require_job(tables: JobTables, job: JobId) -> JobRow:
+    found = await tables.find_job(job, locked=True)
+    if found is None:
+        raise JournalError(f"there is no job {job}", hint="a job is made by the message that asks for it")
+    return found
+
+
+# Questions
+
+
+async def find_job(transaction: StoreTransaction, job: JobId) -> JobRow | None:
+    """Return one job, with who works on it."""
+    found = await JobTables(transaction).find_job(job)
+    return None if found is None else await _with_owner(transaction, found)
+
+
+async def list_jobs(transaction: StoreTransaction, states: Sequence[JobState]) -> list[JobRow]:
+    """Return jobs in the order in which they came."""
+    return [await _with_owner(transaction, job) for job in await JobTables(transaction).list_jobs(states)]
+
+
+async def count_states(transaction: StoreTransaction) -> dict[JobState, int]:
+    """Return how many jobs are in each state, states without jobs included."""
+    known = await JobTables(transaction).count_states()
+    return {state: known.get(state, 0) for state in get_args(JobState)}
+
+
+async def _with_owner(transaction: StoreTransaction, job: JobRow) -> JobRow:
+    return replace(job, owner=await transaction.owner_of(job.run)) if job.state == "running" else job
+
+
+async def find_decision(transaction: StoreTransaction, prefix: str) -> Decision | None:
+    """Return the one decision whose id starts so.
+
+    Raises:
+        JournalError: there are several.
+    """
+    found = await JobTables(transaction).match_decisions(prefix) if prefix else []
+    if len(found) > 1:
+        raise JournalError(
+            f"{len(found)} decisions start with {prefix!r}",
+            place=transaction.place,
+            hint="type more of the id; `wavewright decisions` lists them",
+        )
+    return found[0] if found else None
+
+
+async def take_answer(transaction: StoreTransaction, decision: DecisionId) -> Decision | None:
+    """Return an answer that was not taken before, and mark it as taken."""
+    tables = JobTables(transaction)
+    return await tables.find_decision(decision) if await tables.take(decision, transaction.now) else None
+
+
+async def lease_messages(transaction: StoreTransaction, seconds: float, most: int) -> list[OutgoingMessage]:
+    """Return messages that wait to be published, leased to the transaction's owner."""
+    return await JobTables(transaction).lease_messages(transaction.owner.token, seconds, most)

@@ -1,0 +1,287 @@
+"""A journal in a file or a database, written by a thread beside the event loop.
+
+All appends of one tick of the loop are one transaction, and all ticks that pass while one is being written are the
+next, together with the transactions that others queued meanwhile: the more a run does at once, the less a step costs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+import anyio
+
+from wavewright.executor.events.types import Event
+from wavewright.executor.store.commands import (
+    ANY_ORDER,
+    AppendBatch,
+    AppendEntry,
+    LockOrder,
+    QueuedTransaction,
+    append_entry,
+    resolve_batch,
+)
+from wavewright.executor.store.errors import JournalError, RunBusy
+from wavewright.executor.store.job_records import OutboxWrites
+from wavewright.executor.store.leases import Lease, LeaseProbe
+from wavewright.executor.store.transaction import TransactionWork
+from wavewright.executor.store.writer import CoroutineRunner, WriterHandlers, WriterThread, call_on_loop
+from wavewright.planner.types import RunId
+
+_T = TypeVar("_T")
+
+
+class EventStore(Protocol):
+    """The tables of a journal, used from its writer thread."""
+
+    faults: dict[RunId, JournalError]
+    """Runs to which nothing more is written here, and why, until they are opened again."""
+    lease: float
+    """Seconds for which an owner on another machine is believed without a heartbeat."""
+
+    @property
+    def place(self) -> str:
+        """The file, or the database's address as it may be shown."""
+        ...
+
+    async def claim(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:
+        """Become the run's owner; or return the lease that must be probed first.
+
+        Args:
+            run: The run, new or known.
+            unmoved: The heartbeat of a probe that has ended.
+
+        Raises:
+            RunBusy: its owner is alive.
+        """
+        ...
+
+    def busy_error(self, run: RunId, lease: Lease, /) -> RunBusy:
+        """Return the error that names the run's owner."""
+        ...
+
+    async def release(self, run: RunId) -> None:
+        """Release the run; nothing where it is not held."""
+        ...
+
+    async def write(self, entries: Sequence[AppendEntry]) -> dict[RunId, JournalError]:
+        """Write the entries in one transaction and return, run by run, what could not be written and why.
+
+        Nothing more is written to a run that is returned, until it is claimed again.
+        """
+        ...
+
+    async def write_and_execute(
+        self, entries: Sequence[AppendEntry], works: Sequence[QueuedTransaction]
+    ) -> tuple[dict[RunId, JournalError], Sequence[object]] | None:
+        """Write the entries and do the works in one transaction; return the faults as `write` does, and the results.
+
+        None where nothing was done: a part of it is at fault, or the parts do not go together.
+        """
+        ...
+
+    async def execute(self, works: Sequence[TransactionWork[Any]]) -> Sequence[object]:
+        """Return the results of the works, which are done in one transaction.
+
+        Raises:
+            JournalError: nothing was written.
+        """
+        ...
+
+    def is_at_fault(self, error: JournalError) -> bool:
+        """Return whether the store itself, and not one of the works, is the cause: a second try would not help."""
+        ...
+
+    async def read(self, ask: TransactionWork[_T]) -> _T:
+        """Return an answer of the store; it may be asked twice."""
+        ...
+
+    async def heartbeat(self) -> None:
+        """Show that the owner of the held runs is alive."""
+        ...
+
+    async def close(self) -> None:
+        """Release all runs and close; closing again does nothing."""
+        ...
+
+
+class StoredJournal:
+    """A journal that many runs and many processes may share, each run having one owner."""
+
+    def __init__(
+        self,
+        store: EventStore,
+        *,
+        runner: Callable[[], AbstractContextManager[CoroutineRunner]] = asyncio.Runner,
+    ) -> None:
+        """Start the writer thread.
+
+        Args:
+            store: The tables.
+            runner: Makes what runs the store's coroutines, on the thread.
+        """
+        self._store = store
+        self._gathering: AppendBatch | None = None
+        self._writer = WriterThread[AppendBatch | QueuedTransaction](
+            "journal",
+            store.place,
+            WriterHandlers(self._write, self._reject, store.heartbeat, store.close),
+            heartbeat_seconds=store.lease / 3,
+            runner=runner,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    # On the event loop
+
+    def append(
+        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
+    ) -> Awaitable[None]:
+        """Write the events at the end of the run; what is returned is done once they are durable.
+
+        What is given alongside is written in the same transaction, or neither is.
+
+        Raises:
+            JournalError: when awaited; at once for events that are not JSON and for a run with an earlier fault.
+        """
+        if (fault := self._store.faults.get(run)) is not None:
+            raise fault
+        self._writer.check_open()
+        return self._append(append_entry(run, events, alongside))
+
+    def _append(self, entry: AppendEntry) -> Awaitable[None]:
+        batch = self._gathering
+        if batch is None:
+            loop = asyncio.get_running_loop()
+            batch = self._gathering = AppendBatch(loop)
+            # After all that is ready to run in this tick.
+            loop.call_soon(self._hand_over)
+        future: asyncio.Future[None] = batch.loop.create_future()
+        batch.entries.append(entry)
+        batch.waiting.append(future)
+        return future
+
+    def _hand_over(self) -> None:
+        batch, self._gathering = self._gathering, None
+        if batch is not None:
+            self._writer.put(batch)
+
+    def _resolve(self, batch: AppendBatch, faults: dict[RunId, JournalError]) -> None:
+        """Resolve the futures of a batch that has been written."""
+        resolve_batch(batch, faults)
+
+    async def open_run(self, run: RunId) -> None:
+        """Become the run's one owner, new or to be resumed.
+
+        Raises:
+            RunBusy: another process, or this one, has it open.
+        """
+        heartbeat: int | None = None
+        while (probe := await self.query(partial(self._store.claim, run, unmoved=heartbeat))) is not None:
+            if heartbeat is not None:
+                raise self._store.busy_error(run, probe.lease)
+            heartbeat = probe.lease.heartbeat
+            await anyio.sleep(probe.lease.probe_seconds)
+
+    async def close_run(self, run: RunId) -> None:
+        """Write what is pending and release the run."""
+        await self.query(partial(self._store.release, run))
+
+    async def aclose(self) -> None:
+        """Write what is pending, release all runs and close; closing again does nothing."""
+        self._hand_over()
+        await self._writer.aclose()
+
+    def close(self) -> None:
+        """Close without an event loop; what was handed over is written first."""
+        self._writer.stop()
+
+    async def query(self, answer: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """Return what the call returns on the writer thread, after all that was appended before."""
+        self._writer.check_open()
+        self._hand_over()
+        return await self._writer.query(answer)
+
+    async def read(self, ask: TransactionWork[_T]) -> _T:
+        """Return an answer of the store, after all that was appended before; it may be asked twice.
+
+        Raises:
+            JournalError: the store cannot be read.
+        """
+        return await self.query(partial(self._store.read, ask))
+
+    async def transact(self, work: TransactionWork[_T], *, order: LockOrder = ANY_ORDER) -> _T:
+        """Return what the work does in one transaction, after all that was appended before.
+
+        What others want while the last transaction is written is done in the same one. The work may be repeated, when
+        another one beside it failed; nothing of the first time is written then.
+
+        Args:
+            work: What to do.
+            order: Of the work, among what others want.
+
+        Raises:
+            JournalError: it could not be written, or what the work itself raised; nothing was written.
+        """
+        self._writer.check_open()
+        self._hand_over()
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[_T] = loop.create_future()
+        self._writer.put(QueuedTransaction(work, loop, waiting, order))
+        return await waiting
+
+    # On the writer thread
+
+    async def _write(self, commands: Sequence[AppendBatch | QueuedTransaction]) -> None:
+        """Write what was appended and do the transactions, in one transaction if that can be.
+
+        Nobody has the result of a transaction yet, so no event can rest on one, and the events come first.
+        """
+        batches = [command for command in commands if isinstance(command, AppendBatch)]
+        works = [command for command in commands if isinstance(command, QueuedTransaction)]
+        works.sort(key=lambda work: work.lock_order)
+        entries = [entry for batch in batches for entry in batch.entries]
+        done = await self._store.write_and_execute(entries, works) if entries and works else None
+        faults = done[0] if done is not None else await self._store.write(entries) if entries else {}
+        for batch in batches:
+            call_on_loop(batch.loop, self._resolve, batch, faults)
+        if done is None:
+            await self._execute(works)
+        else:
+            for work, result in zip(works, done[1], strict=True):
+                work.resolve(result)
+
+    async def _execute(self, works: Sequence[QueuedTransaction]) -> None:
+        """Do the works in one transaction; each by itself after they failed together."""
+        if not works:
+            return
+        try:
+            results = await self._store.execute([queued.work for queued in works])
+        except JournalError as error:
+            if len(works) > 1 and not self._store.is_at_fault(error):
+                for queued in works:
+                    await self._execute([queued])
+                return
+            for queued in works:
+                queued.reject(error)
+        else:
+            for queued, result in zip(works, results, strict=True):
+                queued.resolve(result)
+
+    def _reject(self, command: AppendBatch | QueuedTransaction, fault: JournalError) -> None:
+        if isinstance(command, QueuedTransaction):
+            command.reject(fault)
+        else:
+            call_on_loop(
+                command.loop, self._resolve, command, {entry.run: fault for entry in command.entries}
+            )

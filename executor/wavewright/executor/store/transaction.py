@@ -1,0 +1,201 @@
+"""One transaction of an open journal: the port that a database's adapter implements.
+
+The job store says its SQL once; an adapter runs it and holds what differs: how parameters are bound, how rows are
+locked, and where a lease is kept. Leases that a transaction acquires or releases count from its commit on.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias, TypeVar, overload
+
+from wavewright.executor.events.json_values import valid_text
+from wavewright.executor.store.errors import JournalError, RunLost
+from wavewright.executor.store.job_rows import OutgoingRow
+from wavewright.executor.store.leases import HeldLease, LeaseProbe, Owner
+from wavewright.planner.types import RunId
+
+_T = TypeVar("_T")
+
+
+@overload
+def storable_text(text: str) -> str: ...
+@overload
+def storable_text(text: None) -> None: ...
+def storable_text(text: str | None) -> str | None:
+    """Return a text with a replacement character for what a database cannot hold: zero bytes and lone surrogates."""
+    if text is None or text.isascii():
+        return text if text is None or "\0" not in text else text.replace("\0", "\ufffd")
+    return valid_text(text).replace("\0", "\ufffd")
+
+
+def storable_value(value: object) -> object:
+    """Return a column's value, storable where it is a text."""
+    return storable_text(value) if isinstance(value, str) else value
+
+
+Row: TypeAlias = Sequence[Any]
+
+
+class Statements(ABC):
+    """Executes SQL on one connection.
+
+    A statement numbers its parameters from `$1`; a list is one parameter, for `in_list`. `clock_seconds()` is the
+    store's clock in every statement of a journal.
+    """
+
+    for_update: ClassVar[str]
+    """Locks the rows that a `SELECT` returns, and waits for them."""
+    body_bytes: ClassVar[str]
+    """The body of an event as bytes, also where it is damaged."""
+
+    @abstractmethod
+    async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
+        """Return the rows of a statement."""
+
+    @abstractmethod
+    async def execute(self, statement: str, *values: object) -> None:
+        """Execute a statement without rows."""
+
+    @abstractmethod
+    async def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        """Execute a statement once for each row of parameters."""
+
+    @abstractmethod
+    async def put_messages(self, messages: Sequence[OutgoingRow]) -> None:
+        """Write messages into the outbox, except those that are known already."""
+
+    @staticmethod
+    @abstractmethod
+    def in_list(parameter: str, kind: str) -> str:
+        """Return the condition that a column is in a list of that SQL type, given as a parameter."""
+
+    @staticmethod
+    @abstractmethod
+    def skip_locked(table: str) -> str:
+        """Return what locks a table's rows in a `SELECT`, and leaves out those that another transaction has locked."""
+
+    @abstractmethod
+    async def delete_events(self, runs: Sequence[int]) -> None:
+        """Delete the events of runs that have been deleted, given by number."""
+
+    @abstractmethod
+    async def lock(self, name: str) -> None:
+        """Hold a lock of that name until the transaction ends; wait for whoever has it."""
+
+    @abstractmethod
+    async def try_lock(self, name: str) -> bool:
+        """Hold a lock of that name until the transaction ends, unless another transaction has it."""
+
+    async def fetch_one(self, statement: str, *values: object) -> Row | None:
+        """Return the first row of a statement, if it has one."""
+        rows = await self.fetch(statement, *values)
+        return rows[0] if rows else None
+
+    async def has_rows(self, statement: str, *values: object) -> bool:
+        """Return whether a statement has rows."""
+        return bool(await self.fetch(statement, *values))
+
+
+class StoreTransaction(Statements):
+    """Rows and leases as one transaction of a journal sees them."""
+
+    lease_columns: ClassVar[str]
+    """The columns of `read_lease`."""
+    lease_join: ClassVar[str]
+    """What a `FROM` with the table `run` needs for `lease_columns`."""
+
+    def __init__(
+        self,
+        *,
+        now: float,
+        owner: Owner,
+        place: str,
+        held: Mapping[RunId, HeldLease],
+        faults: Mapping[RunId, JournalError],
+    ) -> None:
+        """Begin with the leases of the open journal.
+
+        Args:
+            now: Seconds since the epoch, by the store's clock; 0 where the transaction only reads.
+            owner: Who has the journal open.
+            place: The file or the database, for messages.
+            held: Runs whose lease the owner holds.
+            faults: Runs to which something could not be written, and why.
+        """
+        self.now = now
+        self.owner = owner
+        self.place = place
+        self.acquired = dict[RunId, HeldLease]()
+        """Leases that this transaction has acquired."""
+        self.released = set[RunId]()
+        """Runs whose lease this transaction has released."""
+        self._held = held
+        self._faults = faults
+
+    # Leases
+
+    def held_lease(self, run: RunId) -> HeldLease | None:
+        """Return the lease of a run that is held here, also where something could not be written to it."""
+        return None if run in self.released else self.acquired.get(run) or self._held.get(run)
+
+    async def acquire(self, run: RunId, *, unmoved: int | None) -> LeaseProbe | None:
+        """Acquire the lease of a run, or return the lease that must be probed first.
+
+        Args:
+            run: The run, new or known.
+            unmoved: The heartbeat of a probe that has ended.
+
+        Raises:
+            RunBusy: its owner is alive, or another transaction has locked it.
+        """
+        lease = await self._acquire(run, unmoved)
+        if isinstance(lease, LeaseProbe):
+            return lease
+        self.acquired[run] = lease
+        self.released.discard(run)
+        return None
+
+    async def check(self, run: RunId, *, despite_faults: bool = False) -> None:
+        """Return where the run's lease is held and all that was appended to it is written.
+
+        Args:
+            run: The run.
+            despite_faults: Whether it does not matter that something could not be written.
+
+        Raises:
+            RunLost: it is not held, or another owner has it.
+            JournalError: something could not be written.
+        """
+        fault = self._faults.get(run)
+        if isinstance(fault, RunLost) or (fault is not None and not despite_faults):
+            raise fault
+        held = self.held_lease(run)
+        if held is None:
+            raise RunLost(f"run {run} is not open here", place=self.place, hint="open it first")
+        await self._check(run, held)
+
+    async def release(self, run: RunId) -> None:
+        """Release the lease of a run; nothing where it is not held."""
+        if (held := self.held_lease(run)) is not None:
+            await self._release(held)
+            self.acquired.pop(run, None)
+            self.released.add(run)
+
+    @abstractmethod
+    async def owner_of(self, run: RunId) -> str | None:
+        """Return who has the run open, for people; None where nobody does, or nobody who is alive."""
+
+    @abstractmethod
+    async def _acquire(self, run: RunId, unmoved: int | None) -> HeldLease | LeaseProbe: ...
+
+    @abstractmethod
+    async def _check(self, run: RunId, held: HeldLease) -> None: ...
+
+    @abstractmethod
+    async def _release(self, held: HeldLease) -> None: ...
+
+
+TransactionWork: TypeAlias = Callable[[StoreTransaction], Awaitable[_T]]
+"""Something to do in one transaction; called again where the first attempt was not committed."""
