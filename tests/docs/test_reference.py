@@ -33,7 +33,7 @@ from wavewright.config.sections import (
 from wavewright.config.settings import SettingsFile
 from wavewright.engine.cli.app import app
 from wavewright.executor.events import types as events
-from wavewright.planner.cel.functions import FUNCTIONS
+from wavewright.planner.cel.functions.catalogue import FUNCTIONS
 from wavewright.planner.language.goals import GoalTemplate, Job, Limits, Recipe, Rules
 from wavewright.planner.language.plan import Cap, Gate, Plan, Retry, Step
 from wavewright.planner.ports.model_port import ModelUse

@@ -13,9 +13,7 @@ from tests.repository.tree import ROOMS, ROOT
 
 HEAVY = (
     "anyio",
-    "cel_expr_python",
     "docstring_parser",
-    "google.protobuf",
     "httpx",
     "jinja2",
     "jsonschema_rs",
@@ -24,6 +22,7 @@ HEAVY = (
     "pandas",
     "pyarrow",
     "pydantic",
+    "re2",
     "rich",
     "typer",
     "yaml",

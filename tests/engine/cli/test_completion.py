@@ -19,7 +19,7 @@ HEAVY = (
     "networkx",
     "anyio",
     "jinja2",
-    "cel_expr_python",
+    "re2",
     "yaml",
 )
 

@@ -26,7 +26,6 @@ _ENDS = {
 REFUSED = [
     "inputs.l.map(x, inputs.s).join('')",
     "inputs.l.map(x, inputs.s)",
-    "'%s%s%s'.format(inputs.l.map(x, inputs.s))",
     "inputs.l.map(x, '%s'.format([inputs.s]))",
     "inputs.l.map(x, inputs.s.split('x'))",
     "inputs.l.filter(x, inputs.s.split('x').size() > 1)",
@@ -58,6 +57,7 @@ REFUSED = [
     f"inputs.l.map(x, [{', '.join(['type(x)'] * 300)}].size())",
 ]
 ANSWERED = [
+    "'%s%s%s'.format(inputs.l.map(x, inputs.s))",
     "sets.contains(inputs.l, inputs.l)",
     "sets.equivalent(inputs.l, inputs.l.reverse())",
     "sets.contains(inputs.giants, inputs.giants)",

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 
 from wavewright.engine.simulation.plan_analysis import embedded_expressions
 from wavewright.planner.cel.embedded import bare_expression
-from wavewright.planner.cel.parser import parse_expression
-from wavewright.planner.cel.syntax import (
+from wavewright.planner.cel.nodes import (
     Binary,
     Conditional,
     ExpressionNode,
@@ -35,6 +34,7 @@ from wavewright.planner.cel.syntax import (
     children,
     without_parens,
 )
+from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.language.plan import Gate, Plan, Step
 from wavewright.planner.plans.expressions import ExpressionError
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
@@ -156,15 +156,19 @@ def _indexed_shape(node: Index, scope: Mapping[str, ReadShape]) -> ReadShape | N
     _shape_of(key, scope)
     if operand is None or not isinstance(key, LiteralValue):
         return None
-    return operand.member(key.string) if key.kind == "string" else operand.each()
+    return operand.member(key.value) if isinstance(key.value, str) else operand.each()
 
 
 def _call_shape(node: Macro | FunctionCall, scope: Mapping[str, ReadShape]) -> ReadShape | None:
     if isinstance(node, Macro):
         whole = _shape_of(node.range, scope) or ReadShape()
-        inner = {**scope, node.variable: whole.each()}
+        element = whole if node.function == "bind" else whole.each()
+        hidden = {name: ReadShape() for name in node.variables}
+        inner = {**scope, **hidden, node.variables[-1]: element}
         made = [_shape_of(argument, inner) for argument in node.arguments]
-        if node.function == "map" and made[-1] is not None:
+        if node.function == "bind":
+            return made[-1]
+        if node.function in ("map", "transformList") and made[-1] is not None:
             return ReadShape(entries=made[-1])
         return whole if node.function in _ENTRY_PRESERVING else None
     target = None if node.target is None else _shape_of(node.target, scope)

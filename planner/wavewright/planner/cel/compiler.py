@@ -1,7 +1,7 @@
-"""Turn a tree into what evaluates it.
+"""Compile a tree into closures.
 
 An *evaluation* is a tree of closures over the nodes of an expression, prepared once and called often. Whatever it
-reads is passed on and never copied; whatever it makes is counted by the meter of its scope first.
+reads is passed on and never copied; whatever it makes is counted by the cost tracker of its scope first.
 """
 
 from __future__ import annotations
@@ -10,9 +10,28 @@ from collections.abc import Mapping
 from typing import TypeAlias, cast
 
 from wavewright.planner.cel.errors import MAX_KEY_LENGTH_SHOWN, SUPPRESSED_ERROR_COST, ExpressionError
-from wavewright.planner.cel.functions import MIN_MAX_FUNCTIONS, check_function_exists
-from wavewright.planner.cel.library_functions import call_library, evaluate_in_library
-from wavewright.planner.cel.macros import SORT, CompiledMacro
+from wavewright.planner.cel.functions.catalogue import check_function_exists
+from wavewright.planner.cel.functions.declarations import GLOBAL_FUNCTIONS, METHODS
+from wavewright.planner.cel.functions.lists import MIN_MAX_FUNCTIONS
+from wavewright.planner.cel.functions.numeric import TYPE_CONSTANTS
+from wavewright.planner.cel.macros import CompiledMacro
+from wavewright.planner.cel.nodes import (
+    Binary,
+    Conditional,
+    ExpressionNode,
+    FunctionCall,
+    Has,
+    Index,
+    ListLiteral,
+    LiteralValue,
+    LogicalOperation,
+    Macro,
+    MapLiteral,
+    Select,
+    Unary,
+    children,
+    without_parens,
+)
 from wavewright.planner.cel.operators import (
     OPERATORS,
     Operator,
@@ -22,13 +41,6 @@ from wavewright.planner.cel.operators import (
     evaluation_error,
     negate,
     no_overload_error,
-)
-from wavewright.planner.cel.overloads import (
-    CONVERSION_OVERLOADS,
-    FUNCTION_OVERLOADS,
-    METHOD_OVERLOADS,
-    TYPE_CONSTANTS,
-    Overloads,
 )
 from wavewright.planner.cel.paths import (
     Evaluation,
@@ -42,37 +54,17 @@ from wavewright.planner.cel.paths import (
     path_exists,
     plain_path,
 )
-from wavewright.planner.cel.syntax import (
-    Binary,
-    Conditional,
-    ExpressionNode,
-    FunctionCall,
-    Has,
-    Identifier,
-    Index,
-    ListLiteral,
-    LiteralValue,
-    LogicalOperation,
-    Macro,
-    MapLiteral,
-    Select,
-    Unary,
-    children,
-    without_parens,
-)
 from wavewright.planner.types import Json
 
 Locals: TypeAlias = frozenset[str]
 """Names that macros gave to elements."""
-
-_ELEMENT = "\0element"
 
 
 def compile_node(node: ExpressionNode, local_names: Locals = frozenset()) -> Evaluation:  # noqa: C901, PLR0912 - one case a kind
     """Return what evaluates a tree.
 
     Raises:
-        ExpressionFault: the tree calls a function that does not exist.
+        ExpressionError: the tree calls a function that does not exist.
     """
     node = without_parens(node)
     path = plain_path(node, {})
@@ -80,7 +72,8 @@ def compile_node(node: ExpressionNode, local_names: Locals = frozenset()) -> Eva
         return _compile_path(path)
     match node:
         case LiteralValue():
-            return _compile_constant(node)
+            value = cast("Json", node.value)
+            return lambda _scope: value
         case Select():
             return compile_select(compile_node(node.operand, local_names), node.field)
         case Index():
@@ -116,98 +109,51 @@ def _compile_path(path: Path) -> Evaluation:
     return lambda scope: walk(scope.variables)
 
 
-def _compile_constant(literal: LiteralValue) -> Evaluation:
-    value = _value_of(literal)
-    return lambda _scope: value
-
-
-def _value_of(literal: LiteralValue) -> Json:
-    match literal.kind:
-        case "string":
-            return literal.string
-        case "int":
-            return int(literal.text, 0 if "x" in literal.text else 10)
-        case "double":
-            return float(literal.text)
-        case "bool":
-            return literal.text == "true"
-        case "null":
-            return None
-        case _:
-            return cast("Json", evaluate_in_library(literal.text, {}))
-
-
 def _compile_call(node: FunctionCall, local_names: Locals) -> Evaluation:
     check_function_exists(node)
     function, target = node.function, node.target
-    if target is not None and function == "sort" and not node.arguments:
-        element = Identifier(node.start, node.end, 1, _ELEMENT)
-        sort = Macro(node.start, node.end, node.depth, SORT, target, _ELEMENT, (element,), node.name_start)
-        return _compile_macro(sort, local_names)
-    arguments = tuple(compile_node(argument, local_names) for argument in node.arguments)
-    if target is None:
-        if function == "now" and not arguments:
-            return lambda scope: cast("Json", scope.now)
-        if function in MIN_MAX_FUNCTIONS:
-            function = MIN_MAX_FUNCTIONS[function]
-            if len(arguments) > 1:
-                arguments = (_compile_list(arguments),)
-        return _apply_overload(function, arguments, node, FUNCTION_OVERLOADS.get(function))
-    return _apply_overload(
-        function, (compile_node(target, local_names), *arguments), node, METHOD_OVERLOADS.get(function)
-    )
-
-
-def _apply_overload(
-    function: str, arguments: tuple[Evaluation, ...], node: FunctionCall, ours: Overloads | None
-) -> Evaluation:
-    is_method = node.target is not None
-    if ours is None:
-        return _compile_library_call(function, arguments, is_method=is_method)
-    says_of = is_method and function != "size"
-    shown = function if says_of else f"{function}()"
-    offset = (node.target or node.arguments[0]).start if function == "size" and arguments else None
+    if target is None and function == "now" and not node.arguments:
+        return lambda scope: cast("Json", scope.now)
+    operands = node.arguments if target is None else (target, *node.arguments)
+    arguments = tuple(compile_node(operand, local_names) for operand in operands)
+    if target is None and function in MIN_MAX_FUNCTIONS and len(arguments) > 1:
+        arguments = (_compile_list(arguments),)
+    overloads = (GLOBAL_FUNCTIONS if target is None else METHODS).overloads(function)
+    is_method = target is not None and function != "size"
+    shown = function if is_method else f"{function}()"
+    offset = operands[0].start if function == "size" and operands else None
 
     def evaluate(scope: EvaluationScope) -> Json:
         values = tuple([argument(scope) for argument in arguments])
-        run = ours.get(tuple([value.__class__ for value in values])) or ours.get(tuple(map(class_of, values)))
+        run = overloads.get(tuple([value.__class__ for value in values])) or overloads.get(
+            tuple(map(class_of, values))
+        )
         if run is None and len(values) == 1:
-            run = ours.get((object,))
+            run = overloads.get((object,))
         if run is None:
-            fault = no_overload_error(shown, values, is_method=says_of)
-            raise ExpressionError(fault.kind, fault.message, offset)
+            error = no_overload_error(shown, values, is_method=is_method)
+            raise ExpressionError(error.kind, error.message, offset)
         try:
             return cast("Json", run(scope.cost, *values))
         except OverflowError:
             raise evaluation_error("a number is too large") from None
+        except UnicodeError:
+            raise evaluation_error("a value holds text that is no Unicode") from None
         except ValueError as refused:
             raise evaluation_error(str(refused)) from None
 
     return evaluate
 
 
-def _compile_library_call(function: str, arguments: tuple[Evaluation, ...], *, is_method: bool) -> Evaluation:
-    shortcuts = CONVERSION_OVERLOADS.get(function, {})
-
-    def evaluate(scope: EvaluationScope) -> Json:
-        values = tuple([argument(scope) for argument in arguments])
-        run = shortcuts.get(tuple([value.__class__ for value in values]))
-        if run is not None:
-            return cast("Json", run(scope.cost, *values))
-        return cast("Json", call_library(function, scope.cost, values, is_method=is_method))
-
-    return evaluate
-
-
 def _compile_macro(node: Macro, local_names: Locals) -> Evaluation:
-    inner = local_names | {node.variable}
+    inner = local_names.union(node.variables)
     bodies = tuple(compile_node(argument, inner) for argument in node.arguments)
     size = 2 + sum(map(_operation_count, node.arguments))
     return CompiledMacro(node, compile_node(node.range, local_names), bodies, size).run
 
 
 def _operation_count(node: ExpressionNode) -> int:
-    """Return the operations of one evaluation of a tree; a loop inside counts its own turns."""
+    """Return the operations of one evaluation of a tree; a macro inside counts its own iterations."""
     if isinstance(node, Macro):
         return 4 + _operation_count(node.range)
     return (3 if isinstance(node, FunctionCall) else 1) + sum(map(_operation_count, children(node)))
@@ -246,13 +192,14 @@ def _is_present(selection: Select | Index, local_names: Locals) -> Evaluation:
 
 def _names_field(node: Index) -> bool:
     key = without_parens(node.key)
-    return isinstance(key, LiteralValue) and key.kind == "string"
+    return isinstance(key, LiteralValue) and isinstance(key.value, str)
 
 
 def _key_of(node: Index) -> str:
     key = without_parens(node.key)
     assert isinstance(key, LiteralValue)
-    return key.string
+    assert isinstance(key.value, str)
+    return key.value
 
 
 def _compile_unary(node: Unary, local_names: Locals) -> Evaluation:
@@ -278,7 +225,7 @@ def _compile_binary(node: Binary, local_names: Locals) -> Evaluation:
             return lambda scope: not are_equal(left(scope), right(scope), scope.cost)
         case "in":
             path = plain_path(node.right, {})
-            # What a macro gives may be gone in the next turn, and another list stand at its address.
+            # What a macro gives may be gone in the next iteration, and another list stand at its address.
             if path is not None and path.root not in local_names:
                 return lambda scope: scope.membership.contains(right(scope), left(scope), scope.cost)
             return lambda scope: contains(right(scope), left(scope), scope.cost)

@@ -64,7 +64,7 @@ def reads(expression: str) -> tuple[Read, ...]:
     """Return every read of an expression, in the order of the text.
 
     Raises:
-        ExpressionFault: it is no expression, or uses `steps` without naming the step.
+        ExpressionError: it is no expression, or uses `steps` without naming the step.
     """
     plain = plain_read(expression)
     if plain is not None:
@@ -102,7 +102,7 @@ def split_references(text: str) -> tuple[str | EmbeddedExpression, ...]:
     """Split text into literal pieces and references, in order; `$${` becomes a literal `${`.
 
     Raises:
-        ExpressionFault: a reference is not closed.
+        ExpressionError: a reference is not closed.
     """
     if _SINGLE_PATH_REFERENCE.fullmatch(text) is not None:
         return (EmbeddedExpression(text[2:-1], 0, len(text), 2),)
@@ -152,7 +152,7 @@ def _closing_brace(text: str, position: int) -> int | None:
 @cache
 def _reference_body_pattern() -> re.Pattern[str]:
     """Return the pattern of what may stand in a reference; it takes longer to compile than most plans to check."""
-    from wavewright.planner.cel.syntax import STRING_PATTERN
+    from wavewright.planner.cel.tokens import STRING_PATTERN
 
     return re.compile(
         rf"//[^\n]*|(?:{STRING_PATTERN})|[A-Za-z_][A-Za-z0-9_]*|(?P<brace>[{{{{}}}}])|.", re.DOTALL
@@ -170,7 +170,7 @@ def bare_expression(text: str) -> EmbeddedExpression:
     """Return the expression of a field that holds nothing else: bare, or as one whole `${…}`.
 
     Raises:
-        ExpressionFault: it begins as a reference that is not closed.
+        ExpressionError: it begins as a reference that is not closed.
     """
     if text.lstrip().startswith("${"):
         parts = [part for part in split_references(text) if not isinstance(part, str) or part.strip()]

@@ -1,13 +1,11 @@
-"""Faults of expressions, in the author's words.
+"""Errors of expressions in the author's words, and the limits of one evaluation.
 
-An *expression fault* says what is wrong, where in the expression and what would mend it. Whatever the CEL library
-or Python answers is turned into one of these, so no internal name and no traceback reaches an author.
+An *expression error* says what is wrong, where in the expression and how to fix it; no internal name and no
+traceback reaches an author.
 
-Bound what one evaluation takes.
-
-A *meter* counts the operations and the bytes of one evaluation. Whatever computes or makes a value asks it first,
-so an expression that would take too much ends with a fault before it does. The counts depend on the expression and
-its values alone: what is refused on one machine is refused on all.
+A *cost tracker* counts the operations and the bytes of one evaluation. Whatever computes or makes a value asks it
+first, so an expression that would take too much ends with an error before it does. The counts depend on the
+expression and its values alone: what is refused on one machine is refused on all.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ class ExpressionError(WavewrightError):
         super().__init__(message, hint)
         self.kind: ExpressionErrorKind = kind
         self.offset = offset
-        """Character of the expression that the fault speaks of, counted from 0."""
+        """Character of the expression that the error speaks of, counted from 0."""
 
     def moved(self, by: int) -> ExpressionError:
         """Return the same fault for an expression that starts `by` characters later."""
@@ -84,7 +82,7 @@ def join_names(names: Iterable[str], count: int | None = None) -> str:
 
 
 MAX_ITERATIONS: Final = 100_000
-"""Turns of the loops of one evaluation."""
+"""Iterations of all macros of one evaluation."""
 MAX_OPERATIONS: Final = 3_000_000
 """Operations of one evaluation: a node of the tree, an element of a list or a stretch of text is one."""
 MAX_MEMORY: Final = 48 * 2**20
@@ -103,7 +101,7 @@ _HINT = "filter first, or leave the work to a tool"
 class CostTracker:
     """What is left of the operations and bytes of one evaluation.
 
-    Every method raises ExpressionFault (`expression_too_large`) where nothing is left.
+    Every method raises ExpressionError (`expression_too_large`) where nothing is left.
     """
 
     __slots__ = ("iterations", "memory", "operations")
@@ -114,11 +112,11 @@ class CostTracker:
         self.memory = MAX_MEMORY
 
     def count_iteration(self, operations: int) -> None:
-        """Count one turn of a loop whose body has so many nodes."""
+        """Count one iteration of a macro whose body has so many nodes."""
         self.iterations -= 1
         self.operations -= operations
         if self.iterations < 0:
-            raise too_large_error(f"the expression takes more than {MAX_ITERATIONS:,} turns of its loops")
+            raise too_large_error(f"the expression takes more than {MAX_ITERATIONS:,} iterations")
         if self.operations < 0:
             raise _too_many_operations_error()
 
@@ -156,7 +154,7 @@ class CostTracker:
         self.allocate(64 + length * (1 if all(map(str.isascii, sources)) else 4))
 
     def release_temporaries(self, value: object, before: int) -> None:
-        """Give back what a turn took beyond its value; `before` is the memory that was left before the turn."""
+        """Give back what an iteration took beyond its value; `before` is the memory that was left before it."""
         if value is None or isinstance(value, int | float):
             self.memory = before - 32
         elif isinstance(value, str):

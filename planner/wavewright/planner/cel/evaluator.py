@@ -1,8 +1,8 @@
 """Evaluate an expression over plain values.
 
 An *evaluator* is an expression prepared once and called often: a plain path is a walk through dictionaries,
-anything else a tree of closures under a meter. Values go in as JSON and come out as JSON; a fault comes out as an
-`ExpressionFault` and as nothing else.
+anything else a tree of closures under a cost tracker. Values go in as JSON and come out as JSON; whatever is wrong
+is raised as an `ExpressionError`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import TypeAlias, cast
 
 from wavewright.planner.cel.compiler import compile_node
 from wavewright.planner.cel.errors import CostTracker, ExpressionError, too_large_error
-from wavewright.planner.cel.library_functions import duration_text, timestamp_text
+from wavewright.planner.cel.functions.times import duration_text, timestamp_text
+from wavewright.planner.cel.nodes import TYPE_NAMES
 from wavewright.planner.cel.operators import MembershipIndex, Uint
-from wavewright.planner.cel.parser import TYPE_NAMES, parse_expression
+from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.paths import EvaluationScope, Variables, compile_path, plain_path
 from wavewright.planner.types import Json
 
@@ -43,7 +44,7 @@ def compile_expression(expression: str) -> Evaluator:
     """Return an evaluator of an expression.
 
     Raises:
-        ExpressionFault: it is no expression, is too large, or calls what does not exist.
+        ExpressionError: it is no expression, is too large, or calls what does not exist.
     """
     tree = parse_expression(expression)
     path = plain_path(tree, {})
@@ -53,12 +54,12 @@ def compile_expression(expression: str) -> Evaluator:
     evaluation = compile_node(tree)
 
     def evaluate(variables: Variables, now: dt.datetime) -> Json:
-        meter = CostTracker()
+        cost = CostTracker()
         try:
             value = evaluation(
-                EvaluationScope(cast("dict[str, Json]", variables), now, meter, MembershipIndex())
+                EvaluationScope(cast("dict[str, Json]", variables), now, cost, MembershipIndex())
             )
-            return _result(value, meter)
+            return _result(value, cost)
         except RecursionError:
             raise ExpressionError("evaluation_failed", "a value is nested too deep") from None
         except MemoryError:
@@ -67,15 +68,15 @@ def compile_expression(expression: str) -> Evaluator:
     return evaluate
 
 
-def _result(value: object, meter: CostTracker) -> Json:
+def _result(value: object, cost: CostTracker) -> Json:
     """Return a value as JSON: what is JSON already is passed on, and all of it is counted."""
     left, is_json = _left(value, _MAX_RESULT_PARTS, _CHARACTERS_A_PART)
     if left < 0:
         raise too_large_error("the result of the expression is too large: it repeats what it is given")
-    meter.count_operations(_MAX_RESULT_PARTS - left)
+    cost.count_operations(_MAX_RESULT_PARTS - left)
     if is_json:
         return cast("Json", value)
-    meter.allocate((_MAX_RESULT_PARTS - left) * _COPIED_PART)
+    cost.allocate((_MAX_RESULT_PARTS - left) * _COPIED_PART)
     return _to_json(value)
 
 
@@ -83,7 +84,7 @@ def exceeds_length(value: Json, characters: int) -> bool:
     """Return whether a value takes more than so many characters as JSON, at a low estimate.
 
     Raises:
-        ExpressionFault: it holds a number that is not finite, or text that is no Unicode.
+        ExpressionError: it holds a number that is not finite, or text that is no Unicode.
     """
     return _left(value, characters, 1)[0] < 0
 

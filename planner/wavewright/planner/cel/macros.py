@@ -1,27 +1,26 @@
-"""Run the loops of expressions.
+"""Evaluate macros: `list.map(x, …)` and its like, and `cel.bind`.
 
-A *macro* is `list.map(x, …)` and its like: a range, a body that is evaluated once a turn, and a rule for what comes
-of the turns. The meter counts the turns over the whole evaluation, whatever is inside what.
+A *macro* has a range, a body that is evaluated once an iteration, and a rule for what comes of the iterations. The
+cost tracker counts the iterations of the whole evaluation, whatever is inside what.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 from wavewright.planner.cel.errors import SUPPRESSED_ERROR_COST, ExpressionError
-from wavewright.planner.cel.functions import FunctionArgumentError, sort_by_keys, sorted_keys
+from wavewright.planner.cel.functions.lists import sort_by_keys, sorted_keys
+from wavewright.planner.cel.nodes import Macro
+from wavewright.planner.cel.operators import evaluation_error
 from wavewright.planner.cel.paths import Evaluation, EvaluationScope, kind_name
-from wavewright.planner.cel.syntax import Macro
 from wavewright.planner.types import Json
-
-SORT = "sortBy of itself"
-"""Function of the macro that `list.sort()` is read as."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledMacro:
-    """A macro whose parts are prepared; `size` is the number of nodes that one turn evaluates."""
+    """A macro whose parts are prepared; `size` is the number of nodes that one iteration evaluates."""
 
     macro: Macro
     operand: Evaluation
@@ -32,78 +31,119 @@ class CompiledMacro:
         """Return what the macro gives.
 
         Raises:
-            ExpressionFault: its range is no list, or its body fails.
+            ExpressionError: its range is no list, or its body fails.
         """
-        return _MACROS[self.macro.function](self, self._elements(self.operand(scope), scope), scope.child())
+        inner = scope.child()
+        if self.macro.function == "bind":
+            inner.variables[self.macro.variables[0]] = self.operand(scope)
+            return self.bodies[0](inner)
+        return _MACROS[self.macro.function](self, self._iterations(self.operand(scope), inner), inner)
 
-    def evaluate_body(self, body: int, element: Json, inner: EvaluationScope) -> Json:
-        """Return what a body gives for an element."""
-        inner.variables[self.macro.variable] = element
+    def evaluate_body(self, body: int, inner: EvaluationScope) -> Json:
+        """Return what a body gives in the current iteration."""
         before = inner.cost.memory
         value = self.bodies[body](inner)
         inner.cost.release_temporaries(value, before)
         return value
 
-    def evaluate_condition(self, element: Json, inner: EvaluationScope) -> bool:
-        """Return what the condition answers for an element."""
-        value = self.evaluate_body(0, element, inner)
+    def evaluate_condition(self, inner: EvaluationScope) -> bool:
+        """Return what the condition, the first body, gives in the current iteration."""
+        value = self.evaluate_body(0, inner)
         if isinstance(value, bool):
             return value
         raise ExpressionError(
             "no_overload",
-            f"{self._name()} wants a condition, and got {kind_name(value)}",
+            f"{self.macro.function}() wants a condition, and got {kind_name(value)}",
             self.macro.arguments[0].start,
         )
 
-    def _elements(self, over: Json, scope: EvaluationScope) -> Iterator[Json]:
-        elements: Sequence[Json]
-        if isinstance(over, list):
-            elements = over
-        elif isinstance(over, Mapping) and self.macro.function not in ("sortBy", SORT):
-            scope.cost.allocate_list(len(over))
-            scope.cost.count_operations(4 * len(over))
-            elements = sorted_keys(over)
+    def _iterations(self, over: Json, inner: EvaluationScope) -> Iterator[Json]:
+        """Set the macro's variables to each element in turn, and yield the first of them."""
+        keys: list[Json] | range
+        if isinstance(over, Mapping) and self.macro.function != "sortBy":
+            inner.cost.allocate_list(len(over))
+            inner.cost.count_operations(4 * len(over))
+            keys = sorted_keys(over)
+        elif isinstance(over, list):
+            keys = over if len(self.macro.variables) == 1 else range(len(over))
         else:
             raise ExpressionError(
                 "no_overload",
-                f"{self._name()} goes over a list, and was given {kind_name(over)}",
+                f"{self.macro.function}() goes over a list, and was given {kind_name(over)}",
                 self.macro.name_start,
             )
-        turn, size = scope.cost.count_iteration, self.size
-        for element in elements:
-            turn(size)
-            yield element
+        variables, count, size = inner.variables, inner.cost.count_iteration, self.size
+        first, *second = self.macro.variables
+        container = cast("Any", over)
+        for key in keys:
+            count(size)
+            variables[first] = key
+            if second:
+                variables[second[0]] = container[key]
+            yield key
 
-    def _name(self) -> str:
-        return "sort()" if self.macro.function == SORT else f"{self.macro.function}()"
 
-
-def _map(loop: CompiledMacro, turns: Iterator[Json], inner: EvaluationScope) -> Json:
-    make, made = inner.cost.allocate, list[Json]()
-    last = len(loop.bodies) - 1
-    for element in turns:
-        if last and not loop.evaluate_condition(element, inner):
+def _map(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
+    allocate, made = inner.cost.allocate, list[Json]()
+    last = len(macro.bodies) - 1
+    for _ in iterations:
+        if last and not macro.evaluate_condition(inner):
             continue
-        make(8)
-        made.append(loop.evaluate_body(last, element, inner))
+        allocate(8)
+        made.append(macro.evaluate_body(last, inner))
     return made
 
 
-def _filter(loop: CompiledMacro, turns: Iterator[Json], inner: EvaluationScope) -> Json:
-    make, made = inner.cost.allocate, list[Json]()
-    for element in turns:
-        if loop.evaluate_condition(element, inner):
-            make(8)
+_ENTRY_BYTES = 128
+"""Bytes of an entry that is added to an object."""
+
+
+def _transform_map(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
+    made: dict[Any, Json] = {}
+    last = len(macro.bodies) - 1
+    for key in iterations:
+        if last and not macro.evaluate_condition(inner):
+            continue
+        inner.cost.allocate(_ENTRY_BYTES)
+        made[key] = macro.evaluate_body(last, inner)
+    return made
+
+
+def _transform_map_entry(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
+    made: dict[str, Json] = {}
+    last = len(macro.bodies) - 1
+    for _ in iterations:
+        if last and not macro.evaluate_condition(inner):
+            continue
+        entry = macro.evaluate_body(last, inner)
+        if not isinstance(entry, dict):
+            raise ExpressionError(
+                "no_overload", f"transformMapEntry() makes objects, and got {kind_name(entry)}"
+            )
+        inner.cost.allocate(_ENTRY_BYTES * len(entry))
+        if not made.keys().isdisjoint(entry):
+            raise evaluation_error("transformMapEntry() makes the same key twice")
+        made |= entry
+    return made
+
+
+def _filter(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
+    allocate, made = inner.cost.allocate, list[Json]()
+    for element in iterations:
+        if macro.evaluate_condition(inner):
+            allocate(8)
             made.append(element)
     return made
 
 
-def _short_circuit(loop: CompiledMacro, turns: Iterator[Json], inner: EvaluationScope, *, by: bool) -> bool:
-    """Return `by` if any turn gives it; as in CEL, a fault counts only where no turn decides."""
+def _short_circuit(
+    macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope, *, by: bool
+) -> bool:
+    """Return `by` if any iteration gives it; as in CEL, a fault counts only where none decides."""
     met: ExpressionError | None = None
-    for element in turns:
+    for _ in iterations:
         try:
-            if loop.evaluate_condition(element, inner) is by:
+            if macro.evaluate_condition(inner) is by:
                 return by
         except ExpressionError as fault:
             if fault.kind == "expression_too_large":
@@ -115,33 +155,25 @@ def _short_circuit(loop: CompiledMacro, turns: Iterator[Json], inner: Evaluation
     return not by
 
 
-def _all(loop: CompiledMacro, turns: Iterator[Json], inner: EvaluationScope) -> Json:
-    return _short_circuit(loop, turns, inner, by=False)
+def _all(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
+    return _short_circuit(macro, iterations, inner, by=False)
 
 
-def _exists(loop: CompiledMacro, turns: Iterator[Json], inner: EvaluationScope) -> Json:
-    return _short_circuit(loop, turns, inner, by=True)
+def _exists(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
+    return _short_circuit(macro, iterations, inner, by=True)
 
 
-def _exists_one(loop: CompiledMacro, turns: Iterator[Json], inner: EvaluationScope) -> Json:
-    return sum(loop.evaluate_condition(element, inner) for element in turns) == 1
+def _exists_one(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
+    return sum(macro.evaluate_condition(inner) for _ in iterations) == 1
 
 
-def _sort_by(loop: CompiledMacro, turns: Iterator[Json], inner: EvaluationScope) -> Json:
-    meter = inner.cost
+def _sort_by(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
     elements, keys = list[Json](), list[Json]()
-    for element in turns:
-        meter.allocate(16)
+    for element in iterations:
+        inner.cost.allocate(16)
         elements.append(element)
-        keys.append(loop.evaluate_body(0, element, inner))
-    levels = len(keys).bit_length()
-    meter.allocate(48 * len(keys))
-    meter.count_operations(len(keys) * levels // 8)
-    meter.count_operations(sum(len(key) for key in keys if isinstance(key, str)) * levels // 2048)
-    try:
-        return sort_by_keys(keys, elements)
-    except FunctionArgumentError as refused:
-        raise ExpressionError("no_overload", str(refused), loop.macro.name_start) from None
+        keys.append(macro.evaluate_body(0, inner))
+    return sort_by_keys(inner.cost, "sortBy", keys, elements)
 
 
 _MACROS: dict[str, Callable[[CompiledMacro, Iterator[Json], EvaluationScope], Json]] = {
@@ -152,5 +184,7 @@ _MACROS: dict[str, Callable[[CompiledMacro, Iterator[Json], EvaluationScope], Js
     "exists_one": _exists_one,
     "existsOne": _exists_one,
     "sortBy": _sort_by,
-    SORT: _sort_by,
+    "transformList": _map,
+    "transformMap": _transform_map,
+    "transformMapEntry": _transform_map_entry,
 }

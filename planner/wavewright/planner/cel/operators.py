@@ -1,7 +1,7 @@
 """Compute the operators of expressions.
 
 An *operator* is chosen by the classes of its operands. Values are plain Python ones; what JSON has not is a
-`datetime`, a `timedelta`, `bytes`, a `Uint` or a `CelType`. Numbers mix, division gives a decimal, and integers stay
+`datetime`, a `timedelta`, `bytes`, a `Uint` or a `TypeValue`. Numbers mix, division gives a decimal, and integers stay
 within 64 bits: one that came from outside and is larger is taken as a number.
 
 Search lists that are searched again and again.
@@ -93,27 +93,27 @@ def as_number(value: int | float) -> int | float:  # noqa: PYI041 - the two are 
 
 
 def _on_integers(compute: Callable[[Any, Any], Any]) -> Operator:
-    def run(_meter: CostTracker, left: int, right: int) -> object:
+    def run(_cost: CostTracker, left: int, right: int) -> object:
         result = compute(left, right)
         if INT_RANGE[0] <= result <= INT_RANGE[1]:
             return result
         if all(INT_RANGE[0] <= given <= INT_RANGE[1] for given in (left, right)):
             raise evaluation_error("integer overflow")
-        return _on_numbers(compute)(_meter, left, right)
+        return _on_numbers(compute)(_cost, left, right)
 
     return run
 
 
 def _on_numbers(compute: Callable[[Any, Any], Any]) -> Operator:
-    def run(_meter: CostTracker, left: float, right: float) -> object:
+    def run(_cost: CostTracker, left: float, right: float) -> object:
         return compute(float(as_number(left)), float(as_number(right)))
 
     return run
 
 
 def _on_unsigned(compute: Callable[[Any, Any], Any]) -> Operator:
-    def run(meter: CostTracker, left: int, right: int) -> object:
-        meter.allocate(SCALAR_BYTES)
+    def run(cost: CostTracker, left: int, right: int) -> object:
+        cost.allocate(SCALAR_BYTES)
         result = compute(int(left), int(right))
         if not UINT_RANGE[0] <= result <= UINT_RANGE[1]:
             raise evaluation_error("unsigned integer overflow")
@@ -123,8 +123,8 @@ def _on_unsigned(compute: Callable[[Any, Any], Any]) -> Operator:
 
 
 def _on_temporal_values(compute: Callable[[Any, Any], Any], what: str) -> Operator:
-    def run(meter: CostTracker, left: object, right: object) -> object:
-        meter.allocate(SCALAR_BYTES)
+    def run(cost: CostTracker, left: object, right: object) -> object:
+        cost.allocate(SCALAR_BYTES)
         try:
             result = compute(left, right)
         except OverflowError:
@@ -136,13 +136,13 @@ def _on_temporal_values(compute: Callable[[Any, Any], Any], what: str) -> Operat
     return run
 
 
-def _divide(_meter: CostTracker, left: float, right: float) -> object:
+def _divide(_cost: CostTracker, left: float, right: float) -> object:
     if right == 0:
         raise evaluation_error("division by zero")
     return float(as_number(left)) / float(as_number(right))
 
 
-def _remainder(_meter: CostTracker, left: float, right: float) -> object:
+def _remainder(_cost: CostTracker, left: float, right: float) -> object:
     if right == 0:
         raise evaluation_error("modulus by zero")
     if not (float(as_number(left)).is_integer() and float(as_number(right)).is_integer()):
@@ -151,18 +151,18 @@ def _remainder(_meter: CostTracker, left: float, right: float) -> object:
     return (Uint if isinstance(left, Uint) else int)(whole if left >= 0 else -whole)
 
 
-def _join_texts(meter: CostTracker, left: str, right: str) -> object:
-    meter.allocate_text(len(left) + len(right), left, right)
+def _join_texts(cost: CostTracker, left: str, right: str) -> object:
+    cost.allocate_text(len(left) + len(right), left, right)
     return left + right
 
 
-def _join_bytes(meter: CostTracker, left: bytes, right: bytes) -> object:
-    meter.allocate(len(left) + len(right))
+def _join_bytes(cost: CostTracker, left: bytes, right: bytes) -> object:
+    cost.allocate(len(left) + len(right))
     return left + right
 
 
-def _join_lists(meter: CostTracker, left: list[object], right: list[object]) -> object:
-    meter.allocate_list(len(left) + len(right))
+def _join_lists(cost: CostTracker, left: list[object], right: list[object]) -> object:
+    cost.allocate_list(len(left) + len(right))
     return left + right
 
 
@@ -180,11 +180,11 @@ _TEMPORAL_TYPES = dt.datetime, dt.timedelta
 
 
 def _ordering(compute: Callable[[Any, Any], bool]) -> dict[tuple[type, type], Operator]:
-    def of_texts(meter: CostTracker, left: str | bytes, right: str | bytes) -> bool:
-        meter.count_scan(left if len(left) < len(right) else right)
+    def of_texts(cost: CostTracker, left: str | bytes, right: str | bytes) -> bool:
+        cost.count_scan(left if len(left) < len(right) else right)
         return compute(left, right)
 
-    def of_others(_meter: CostTracker, left: object, right: object) -> bool:
+    def of_others(_cost: CostTracker, left: object, right: object) -> bool:
         return compute(left, right)
 
     alike = [(kind, kind) for kind in (bool, *_TEMPORAL_TYPES)]
@@ -227,7 +227,7 @@ def negate(value: object) -> object:
     """Return `-value`.
 
     Raises:
-        ExpressionFault: it is no number.
+        ExpressionError: it is no number.
     """
     if isinstance(value, float):
         return -value
@@ -236,34 +236,34 @@ def negate(value: object) -> object:
     raise no_overload_error("'-'", (value,))
 
 
-def are_equal(one: object, other: object, meter: CostTracker) -> bool:
+def are_equal(one: object, other: object, cost: CostTracker) -> bool:
     """Return whether values are equal as CEL has it: numbers by value, and nothing else across kinds."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, str):
         if not isinstance(other, str) or len(one) != len(other):
             return False
-        meter.count_scan(one)
+        cost.count_scan(one)
         return one == other
     if isinstance(one, list) and isinstance(other, list):
         left, right = cast("list[object]", one), cast("list[object]", other)
         if len(left) != len(right):
             return False
-        meter.count_operations(3 + len(left) * 5 // 4)
-        return all(are_equal(item, beside, meter) for item, beside in zip(left, right, strict=True))
+        cost.count_operations(3 + len(left) * 5 // 4)
+        return all(are_equal(item, beside, cost) for item, beside in zip(left, right, strict=True))
     if isinstance(one, dict) and isinstance(other, dict):
         fields, others = cast("dict[object, object]", one), cast("dict[object, object]", other)
         if len(fields) != len(others):
             return False
-        meter.count_operations(2 * len(fields))
-        return all(key in others and are_equal(value, others[key], meter) for key, value in fields.items())
+        cost.count_operations(2 * len(fields))
+        return all(key in others and are_equal(value, others[key], cost) for key, value in fields.items())
     return one == other
 
 
-def equality_key(value: object, meter: CostTracker) -> object:
+def equality_key(value: object, cost: CostTracker) -> object:
     """Return what is equal, and hashes alike, for values that are equal."""
-    meter.allocate(_ELEMENT_BYTES)
-    meter.count_operations(2)
+    cost.allocate(_ELEMENT_BYTES)
+    cost.count_operations(2)
     match value:
         case bool():
             return (bool, value)
@@ -272,30 +272,30 @@ def equality_key(value: object, meter: CostTracker) -> object:
         case int() | float():
             return as_number(value)
         case str() | bytes():
-            meter.count_scan(value)
+            cost.count_scan(value)
             return value
         case list():
-            return (list, *(equality_key(item, meter) for item in cast("list[object]", value)))
+            return (list, *(equality_key(item, cost) for item in cast("list[object]", value)))
         case dict():
             fields = cast("dict[object, object]", value)
-            return frozenset((key, equality_key(item, meter)) for key, item in fields.items())
+            return frozenset((key, equality_key(item, cost)) for key, item in fields.items())
         case _:
             return value
 
 
-def contains(container: object, member: object, meter: CostTracker) -> bool:
+def contains(container: object, member: object, cost: CostTracker) -> bool:
     """Answer `member in container`.
 
     Raises:
-        ExpressionFault: the container is neither list nor object.
+        ExpressionError: the container is neither list nor object.
     """
     if isinstance(container, list):
         elements = cast("list[object]", container)
         if isinstance(member, str) and len(member) <= _SHORT:
-            meter.count_operations(len(elements) // 16)
+            cost.count_operations(len(elements) // 16)
             return member in elements
-        meter.count_operations(len(elements))
-        return any(are_equal(member, element, meter) for element in elements)
+        cost.count_operations(len(elements))
+        return any(are_equal(member, element, cost) for element in elements)
     if isinstance(container, Mapping):
         keys = cast("Mapping[object, object]", container)
         if is_key(member):
@@ -325,14 +325,14 @@ class MembershipIndex:
         self._sets: dict[int, frozenset[object] | None] = {}
         self._capacity = _MAX_INDEXED_ELEMENTS
 
-    def contains(self, container: object, member: object, meter: CostTracker) -> bool:
+    def contains(self, container: object, member: object, cost: CostTracker) -> bool:
         """Answer `member in container` for a container that stays as it is during the evaluation.
 
         Raises:
-            ExpressionFault: the container is neither list nor object.
+            ExpressionError: the container is neither list nor object.
         """
         if container.__class__ is not list or not _is_indexable(member):
-            return contains(container, member, meter)
+            return contains(container, member, cost)
         elements = cast("list[object]", container)
         known = self._sets.get(id(elements))
         if known is None:
@@ -342,8 +342,8 @@ class MembershipIndex:
                 or len(elements) > self._capacity
             ):
                 self._sets[id(elements)] = None
-                return contains(elements, member, meter)
-            meter.count_operations(len(elements))
+                return contains(elements, member, cost)
+            cost.count_operations(len(elements))
             self._capacity -= len(elements)
             known = frozenset(map(_index_key, filter(_is_indexable, elements)))
             self._sets[id(elements)] = known

@@ -1,77 +1,41 @@
 """Read an expression into a tree.
 
-The *tree* is CEL's grammar as typed nodes that keep their places in the text. It serves what the CEL library does
-not offer: which steps an expression reads, whose field a name is, and where exactly it stands. Text that is read
-here is read by the library as well, and no deeper or longer than the library allows.
+The *tree* is CEL's grammar as typed nodes that keep their places in the text. The type checker, the evaluator and
+whoever asks what an expression reads work on it.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import cast
 
 from wavewright.planner.cel.embedded import is_plain_path
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.cel.syntax import (
+from wavewright.planner.cel.macro_parser import MACROS, parse_bind, parse_has, parse_macro
+from wavewright.planner.cel.nodes import (
+    MAX_EXPRESSION_DEPTH,
+    NAMESPACES,
     Binary,
     Conditional,
     ExpressionNode,
     FunctionCall,
-    Has,
     Identifier,
     Index,
     ListLiteral,
+    LiteralKind,
     LiteralValue,
     LogicalOperation,
-    Macro,
     MapLiteral,
     Parenthesized,
     Select,
-    Token,
     Unary,
-    string_value,
-    tokenize,
-    without_parens,
+    parent_depth,
+    too_deep_error,
 )
-
-__all__ = [
-    "MACROS",
-    "MAX_EXPRESSION_BYTES",
-    "MAX_EXPRESSION_DEPTH",
-    "NAMESPACES",
-    "TYPE_NAMES",
-    "Binary",
-    "Conditional",
-    "ExpressionNode",
-    "FunctionCall",
-    "Has",
-    "Identifier",
-    "Index",
-    "ListLiteral",
-    "LiteralValue",
-    "LogicalOperation",
-    "Macro",
-    "MapLiteral",
-    "Parenthesized",
-    "Select",
-    "Unary",
-    "parse_expression",
-    "without_parens",
-]
+from wavewright.planner.cel.tokens import Token, bytes_value, integer_value, string_value, tokenize
 
 MAX_EXPRESSION_BYTES = 4096
 """Length of one expression, in UTF-8."""
-MAX_EXPRESSION_DEPTH = 28
-"""Nesting of one expression. The CEL library refuses more than 32 levels of its own tree."""
-
-
-MACROS = frozenset({"all", "exists", "exists_one", "existsOne", "map", "filter", "sortBy"})
-"""Methods whose first argument is a new name for each element."""
-TYPE_NAMES = frozenset(
-    {"int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"}
-)
-"""Names that stand for types, for comparing with `type(x)`."""
-NAMESPACES = frozenset({"math", "sets", "lists", "strings"})
-
 _RESERVED = frozenset(
     {
         "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
@@ -86,7 +50,7 @@ def parse_expression(expression: str) -> ExpressionNode:
     """Return the tree of an expression.
 
     Raises:
-        ExpressionFault: it is too long, too deep, or no CEL.
+        ExpressionError: it is too long, too deep, or no CEL.
     """
     if is_plain_path(expression):
         return _parse_plain_path(expression)
@@ -143,14 +107,14 @@ class _ExpressionParser:
     def _expression(self) -> ExpressionNode:
         self._nesting += 1
         if self._nesting > MAX_EXPRESSION_DEPTH:
-            raise _too_deep_error(self._tokens[self._at].start)
+            raise too_deep_error(self._tokens[self._at].start)
         condition = self._binary(1)
         if self._tokens[self._at].text == "?" and self._tokens[self._at].kind == "op":
             self._at += 1
             yes = self._binary(1)
             self._expect(":")
             no = self._expression()
-            depth = _parent_depth(1, condition, yes, no)
+            depth = parent_depth(1, condition, yes, no)
             condition = Conditional(condition.start, no.end, depth, condition, yes, no)
         self._nesting -= 1
         return condition
@@ -170,7 +134,7 @@ class _ExpressionParser:
             self._at += 1
             right = self._binary(binding + 1)
             left = Binary(
-                left.start, right.end, _parent_depth(1, left, right), token.text, left, right, token.start
+                left.start, right.end, parent_depth(1, left, right), token.text, left, right, token.start
             )
 
     def _logic(self, first: ExpressionNode, operator: str, binding: int) -> ExpressionNode:
@@ -178,9 +142,7 @@ class _ExpressionParser:
         while self._tokens[self._at].text == operator:
             self._at += 1
             operands.append(self._binary(binding + 1))
-        # The library balances a chain of conditions, so its depth grows with the logarithm only.
-        levels = (len(operands) - 1).bit_length()
-        depth = _parent_depth(levels, *operands)
+        depth = parent_depth(1, *operands)
         return LogicalOperation(first.start, operands[-1].end, depth, operator, tuple(operands))
 
     def _unary(self) -> ExpressionNode:
@@ -203,10 +165,10 @@ class _ExpressionParser:
             )
         self._nesting += 1
         if self._nesting > MAX_EXPRESSION_DEPTH:
-            raise _too_deep_error(token.start)
+            raise too_deep_error(token.start)
         operand = self._unary()
         self._nesting -= 1
-        return Unary(token.start, operand.end, _parent_depth(1, operand), token.text, operand)
+        return Unary(token.start, operand.end, parent_depth(1, operand), token.text, operand)
 
     def _member(self) -> ExpressionNode:
         return self._members_of(self._primary())
@@ -221,7 +183,7 @@ class _ExpressionParser:
                 self._at += 1
                 index = self._expression()
                 closing = self._expect("]")
-                node = Index(node.start, closing.end, _parent_depth(1, node, index), node, index)
+                node = Index(node.start, closing.end, parent_depth(1, node, index), node, index)
             elif token.kind == "op" and token.text == "{" and isinstance(node, Identifier | Select):
                 raise ExpressionError(
                     "bad_expression",
@@ -234,6 +196,10 @@ class _ExpressionParser:
 
     def _selection(self, operand: ExpressionNode) -> ExpressionNode:
         token = self._tokens[self._at]
+        if token.kind == "quoted":
+            self._at += 1
+            field = token.text[1:-1]
+            return Select(operand.start, token.end, parent_depth(1, operand), operand, field, token.start)
         if token.kind != "name":
             raise self._unexpected(token, "the name of a field")
         if token.text in _LITERAL_KEYWORDS:
@@ -246,17 +212,19 @@ class _ExpressionParser:
         self._at += 1
         if self._tokens[self._at].text == "(" and self._tokens[self._at].kind == "op":
             return self._method(operand, token)
-        return Select(operand.start, token.end, _parent_depth(1, operand), operand, token.text, token.start)
+        return Select(operand.start, token.end, parent_depth(1, operand), operand, token.text, token.start)
 
     def _method(self, target: ExpressionNode, name: Token) -> ExpressionNode:
         arguments, end = self._arguments()
         if isinstance(target, Identifier) and target.name in NAMESPACES:
-            depth = _parent_depth(1, *arguments)
+            if target.name == "cel" and name.text == "bind":
+                return parse_bind(target, name, arguments, end)
+            depth = parent_depth(1, *arguments)
             full_name = f"{target.name}.{name.text}"
             return FunctionCall(target.start, end, depth, full_name, None, arguments, target.start)
         if name.text in MACROS:
-            return _macro(target, name, arguments, end)
-        depth = _parent_depth(1, target, *arguments)
+            return parse_macro(target, name, arguments, end)
+        depth = parent_depth(1, target, *arguments)
         return FunctionCall(target.start, end, depth, name.text, target, arguments, name.start)
 
     def _arguments(self) -> tuple[tuple[ExpressionNode, ...], int]:
@@ -289,7 +257,7 @@ class _ExpressionParser:
                 self._at += 1
                 inner = self._expression()
                 closing = self._expect(")")
-                return Parenthesized(token.start, closing.end, _parent_depth(1, inner), inner)
+                return Parenthesized(token.start, closing.end, parent_depth(1, inner), inner)
             case "[":
                 return self._list(token)
             case "{":
@@ -313,7 +281,7 @@ class _ExpressionParser:
                 break
             self._at += 1
         closing = self._expect("]")
-        return ListLiteral(opening.start, closing.end, _parent_depth(1, *items), tuple(items))
+        return ListLiteral(opening.start, closing.end, parent_depth(1, *items), tuple(items))
 
     def _map(self, opening: Token) -> ExpressionNode:
         self._at += 1
@@ -326,14 +294,14 @@ class _ExpressionParser:
                 break
             self._at += 1
         closing = self._expect("}")
-        depth = _parent_depth(1, *(node for entry in entries for node in entry))
+        depth = parent_depth(1, *(node for entry in entries for node in entry))
         return MapLiteral(opening.start, closing.end, depth, tuple(entries))
 
     def _name(self, token: Token) -> ExpressionNode:
         if token.text in ("true", "false"):
-            return LiteralValue(token.start, token.end, 1, "bool", token.text)
+            return LiteralValue(token.start, token.end, 1, "bool", token.text == "true")
         if token.text == "null":
-            return LiteralValue(token.start, token.end, 1, "null", token.text)
+            return LiteralValue(token.start, token.end, 1, "null", None)
         if token.text == "in" or token.text in _RESERVED:
             raise ExpressionError(
                 "bad_expression", f"'{token.text}' is a reserved word, not a name", token.start
@@ -342,18 +310,23 @@ class _ExpressionParser:
             return Identifier(token.start, token.end, 1, token.text)
         arguments, end = self._arguments()
         if token.text == "has":
-            return _has(token, arguments, end)
+            return parse_has(token, arguments, end)
         return FunctionCall(
-            token.start, end, _parent_depth(1, *arguments), token.text, None, arguments, token.start
+            token.start, end, parent_depth(1, *arguments), token.text, None, arguments, token.start
         )
 
     def _constant(self, token: Token) -> LiteralValue:
-        kind = token.kind
-        assert kind in ("int", "uint", "double", "string", "bytes")
-        if kind in ("int", "uint"):
-            _check_integer(token)
-        string = string_value(token) if kind == "string" else ""
-        return LiteralValue(token.start, token.end, 1, kind, token.text, string)
+        value: str | float | bytes
+        match token.kind:
+            case "string":
+                value = string_value(token)
+            case "bytes":
+                value = bytes_value(token)
+            case "double":
+                value = float(token.text)
+            case _:
+                value = integer_value(token)
+        return LiteralValue(token.start, token.end, 1, cast("LiteralKind", token.kind), value)
 
     def _expect(self, text: str) -> Token:
         token = self._tokens[self._at]
@@ -377,73 +350,3 @@ class _ExpressionParser:
         return ExpressionError(
             "bad_expression", f"'{token.text}' stands where {wanted} should", token.start, hint
         )
-
-
-def _parent_depth(by: int, *nodes: ExpressionNode) -> int:
-    depth = by + max((node.depth for node in nodes), default=0)
-    if depth > MAX_EXPRESSION_DEPTH:
-        raise _too_deep_error(nodes[0].start)
-    return depth
-
-
-def _too_deep_error(offset: int) -> ExpressionError:
-    return ExpressionError(
-        "expression_too_large",
-        f"the expression is nested more than {MAX_EXPRESSION_DEPTH} levels deep (a chain of + counts a level a term)",
-        offset,
-        "join texts with [a, b].join(), add numbers with sum([a, b]), or split the expression over steps",
-    )
-
-
-def _check_integer(token: Token) -> None:
-    text = token.text.rstrip("uU")
-    number = int(text, 16) if "x" in text else int(text)
-    low, high = (0, 2**64 - 1) if token.kind == "uint" else (-(2**63), 2**63 - 1)
-    if not low <= number <= high:
-        raise ExpressionError(
-            "bad_expression",
-            f"{text} is too large for an integer",
-            token.start,
-            f"write {text}.0 for a number of that size",
-        )
-
-
-def _has(token: Token, arguments: tuple[ExpressionNode, ...], end: int) -> ExpressionNode:
-    if len(arguments) == 1:
-        selection = without_parens(arguments[0])
-        if isinstance(selection, Select):
-            return Has(token.start, end, _parent_depth(3, selection), selection)
-        if isinstance(selection, Index):
-            key = selection.key
-            if isinstance(key, LiteralValue) and key.kind == "string":
-                return Has(token.start, end, _parent_depth(3, selection), selection)
-    raise ExpressionError(
-        "bad_expression",
-        "has() asks for one field",
-        token.start,
-        'write has(steps.prices), has(item.code) or has(item["a key"])',
-    )
-
-
-def _macro(
-    target: ExpressionNode, name: Token, arguments: tuple[ExpressionNode, ...], end: int
-) -> ExpressionNode:
-    counts = (2, 3) if name.text == "map" else (2,)
-    variable = arguments[0] if arguments else None
-    if len(arguments) not in counts or not isinstance(variable, Identifier):
-        raise ExpressionError(
-            "bad_expression",
-            f"{name.text}() wants a name for each element and an expression",
-            name.start,
-            f"write list.{name.text}(x, …) with x in place of each element",
-        )
-    if variable.name in TYPE_NAMES or variable.name in NAMESPACES:
-        raise ExpressionError(
-            "bad_expression",
-            f"'{variable.name}' has a meaning of its own and cannot name an element",
-            variable.start,
-            "take another name, such as x",
-        )
-    body = arguments[1:]
-    depth = _parent_depth(1, target, *body)
-    return Macro(target.start, end, depth, name.text, target, variable.name, body, name.start)

@@ -1,17 +1,10 @@
 """Plain paths: the part of an expression that only walks down to a value.
 
 A *path* is a root with fields and places below it, such as `steps.prices[0].close` or `inputs.rows[index]`. Most
-expressions are nothing else. A path is walked over the values in Python, so the CEL library only ever sees the
-values that an expression works on, and never a whole run; the answers are those that CEL gives.
+expressions are nothing else, and are walked without a tree of closures.
 
-What an evaluation sees and may take.
-
-A *scope* holds the variables by root, the run's instant and the meter of one evaluation; the scopes of loops share
-the meter.
-
-Evaluate the fields and elements of what an expression made.
-
-A *field* is asked of an object, an element of a list; paths from a root are walked by `cel_paths`.
+A *scope* holds what one evaluation sees: the variables by root and the run's instant. The scopes of macros share its
+cost tracker.
 """
 
 from __future__ import annotations
@@ -30,8 +23,7 @@ from wavewright.planner.cel.errors import (
     closest_name_hint,
     join_names,
 )
-from wavewright.planner.cel.operators import KINDS, MembershipIndex, class_of, evaluation_error, is_key
-from wavewright.planner.cel.parser import (
+from wavewright.planner.cel.nodes import (
     ExpressionNode,
     Identifier,
     Index,
@@ -39,6 +31,7 @@ from wavewright.planner.cel.parser import (
     Select,
     without_parens,
 )
+from wavewright.planner.cel.operators import KINDS, MembershipIndex, class_of, evaluation_error, is_key
 from wavewright.planner.types import Json
 
 Variables: TypeAlias = Mapping[str, Json]
@@ -92,11 +85,9 @@ def plain_path(node: ExpressionNode, local_names: Mapping[str, object]) -> Path 
 def _key(node: ExpressionNode, local_names: Mapping[str, object]) -> str | int | Path | None:
     node = without_parens(node)
     if isinstance(node, LiteralValue):
-        if node.kind == "string":
-            return node.string
-        if node.kind == "int" and not node.text.startswith("-"):
-            return int(node.text, 0) if "x" in node.text else int(node.text)
-        return None
+        if isinstance(node.value, str):
+            return node.value
+        return node.value if node.kind == "int" and isinstance(node.value, int) and node.value >= 0 else None
     return plain_path(node, local_names)
 
 
@@ -104,7 +95,7 @@ def evaluate_path(path: Path, variables: Variables) -> Json:
     """Return the value at the end of a path.
 
     Raises:
-        ExpressionFault: something on the way is missing or has no parts.
+        ExpressionError: something on the way is missing or has no parts.
     """
     value = _root(path, variables)
     for place, written in enumerate(path.keys):
@@ -128,7 +119,7 @@ def path_exists(path: Path, variables: Variables) -> bool:
     """Answer `has(path)`: false where the field, or anything on the way to it, is missing or null.
 
     Raises:
-        ExpressionFault: the way leads through something that cannot have fields.
+        ExpressionError: the way leads through something that cannot have fields.
     """
     value = _root(path, variables)
     for place, written in enumerate(path.keys):
@@ -151,7 +142,7 @@ def path_exists(path: Path, variables: Variables) -> bool:
 
 
 def compile_path(path: Path) -> Callable[[Variables], Json]:
-    """Return `follow` for one path, prepared for being called often."""
+    """Return `evaluate_path` for one path, prepared for being called often."""
     root, keys = path.root, path.keys
     if not keys:
         return lambda variables: _root(path, variables)
@@ -285,7 +276,7 @@ def kind_name(value: object) -> str:
 
 
 class EvaluationScope:
-    """Variables, instant and meter of one evaluation."""
+    """Variables, instant and cost tracker of one evaluation."""
 
     __slots__ = ("cost", "membership", "now", "variables")
 
@@ -293,16 +284,16 @@ class EvaluationScope:
         self,
         variables: dict[str, Json],
         now: dt.datetime,
-        meter: CostTracker,
-        searched: MembershipIndex,
+        cost: CostTracker,
+        membership: MembershipIndex,
     ) -> None:
         self.variables = variables
         self.now = now
-        self.cost = meter
-        self.membership = searched
+        self.cost = cost
+        self.membership = membership
 
     def child(self) -> EvaluationScope:
-        """Return the scope of a loop, which can be given further variables."""
+        """Return the scope of a macro, which can be given further variables."""
         return EvaluationScope(dict(self.variables), self.now, self.cost, self.membership)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from wavewright.planner.cel.embedded import Read, bare_expression
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.cel.parser import (
+from wavewright.planner.cel.nodes import (
     TYPE_NAMES,
     ExpressionNode,
     Has,
@@ -22,10 +22,10 @@ from wavewright.planner.cel.parser import (
     Macro,
     Parenthesized,
     Select,
-    parse_expression,
+    children,
     without_parens,
 )
-from wavewright.planner.cel.syntax import children
+from wavewright.planner.cel.parser import parse_expression
 
 _NOTHING: frozenset[str] = frozenset()
 
@@ -34,7 +34,7 @@ def reads_of_tree(expression: str) -> tuple[Read, ...]:
     """Return every read of an expression, in the order of the text.
 
     Raises:
-        ExpressionFault: it is no expression, or uses `steps` without naming the step.
+        ExpressionError: it is no expression, or uses `steps` without naming the step.
     """
     mentions = list(_mentions(parse_expression(expression), frozenset()))
     guards = {mention.name for mention in mentions if mention.is_guarded and mention.root == "steps"}
@@ -56,7 +56,7 @@ def step_mentions(expression: str, step: str) -> list[RootMention]:
     """Return where an expression names a step, in the order of the text.
 
     Raises:
-        ExpressionFault: it is no expression.
+        ExpressionError: it is no expression.
     """
     mentions = _mentions(parse_expression(expression), frozenset())
     found = [mention for mention in mentions if mention.root == "steps" and mention.name == step]
@@ -89,7 +89,7 @@ def _mentions(
             yield from _selection_mentions(node, local_names, asked=asked)
         case Macro():
             yield from _mentions(node.range, local_names)
-            inner = local_names | {node.variable}
+            inner = local_names.union(node.variables)
             for argument in node.arguments:
                 yield from _mentions(argument, inner)
         case Has():
@@ -107,13 +107,11 @@ def _selection_mentions(
     operand = without_parens(node.operand)
     if isinstance(operand, Identifier) and operand.name not in local_names and operand.name not in TYPE_NAMES:
         if isinstance(node, Select):
-            yield RootMention(
-                operand.name, node.field, node.field_start, node.field_start + len(node.field), asked
-            )
+            yield RootMention(operand.name, node.field, node.field_start, node.end, asked)
             return
         key = without_parens(node.key)
-        if isinstance(key, LiteralValue) and key.kind == "string":
-            yield RootMention(operand.name, key.string, key.start, key.end, asked, quoted=True)
+        if isinstance(key, LiteralValue) and isinstance(key.value, str):
+            yield RootMention(operand.name, key.value, key.start, key.end, asked, quoted=True)
             return
     yield from _mentions(node.operand, local_names, asked=asked)
     if isinstance(node, Index):

@@ -33,13 +33,39 @@ from wavewright.planner.cel.embedded import (
 )
 from wavewright.planner.cel.errors import MAX_TEXT_LENGTH, ExpressionError, ExpressionErrorKind
 from wavewright.planner.cel.evaluator import Evaluator, compile_expression, exceeds_length
-from wavewright.planner.cel.functions import FUNCTIONS
-from wavewright.planner.cel.parser import MAX_EXPRESSION_BYTES, MAX_EXPRESSION_DEPTH, parse_expression
+from wavewright.planner.cel.functions.catalogue import FUNCTIONS
+from wavewright.planner.cel.nodes import MAX_EXPRESSION_DEPTH
+from wavewright.planner.cel.parser import MAX_EXPRESSION_BYTES, parse_expression
 from wavewright.planner.cel.paths import Variables, kind_name, plain_path
 from wavewright.planner.cel.reads import step_mentions
 from wavewright.planner.schemas.inference import TypeInference
 from wavewright.planner.schemas.views import self_contained_schema, without_cel_types
 from wavewright.planner.types import Json, JsonSchema
+
+__all__ = [
+    "FUNCTIONS",
+    "MAX_EXPRESSION_BYTES",
+    "MAX_EXPRESSION_DEPTH",
+    "EmbeddedExpression",
+    "Evaluator",
+    "ExpressionError",
+    "ExpressionErrorKind",
+    "Read",
+    "Renderer",
+    "TypedEnvironment",
+    "Variables",
+    "bare_expression",
+    "compile_expression",
+    "compile_render",
+    "evaluate",
+    "iterate_strings",
+    "join_references",
+    "reads",
+    "rename_in_expression",
+    "rename_step",
+    "render",
+    "split_references",
+]
 
 
 class TypedEnvironment:
@@ -69,7 +95,7 @@ class TypedEnvironment:
         """Return a JSON Schema of the expression's result; `{}` where anything may come out.
 
         Raises:
-            ExpressionFault: it is no expression, names what does not exist, or joins what does not fit.
+            ExpressionError: it is no expression, names what does not exist, or joins what does not fit.
         """
         tree = parse_expression(expression)
         place = self._inference.infer(tree, expression)
@@ -78,43 +104,13 @@ class TypedEnvironment:
         return without_cel_types(self_contained_schema(place))
 
 
-__all__ = [
-    "FUNCTIONS",
-    "MAX_EXPRESSION_BYTES",
-    "MAX_EXPRESSION_DEPTH",
-    "Evaluator",
-    "ExpressionError",
-    "ExpressionErrorKind",
-    "TypedEnvironment",
-    "Variables",
-    "compile_expression",
-    "evaluate",
-]
-
-
 def evaluate(expression: str, variables: Variables, now: dt.datetime) -> Json:
     """Return the value of an expression for variables by root, such as `{"steps": {…}, "inputs": {…}}`.
 
     Raises:
-        ExpressionFault: it is no expression, or has no value for these variables.
+        ExpressionError: it is no expression, or has no value for these variables.
     """
     return compile_expression(expression)(variables, now)
-
-
-__all__ = [
-    "EmbeddedExpression",
-    "Read",
-    "Renderer",
-    "bare_expression",
-    "compile_render",
-    "iterate_strings",
-    "join_references",
-    "reads",
-    "rename_in_expression",
-    "rename_step",
-    "render",
-    "split_references",
-]
 
 
 def render(value: Json, evaluate: Callable[[str], Json]) -> Json:
@@ -123,7 +119,7 @@ def render(value: Json, evaluate: Callable[[str], Json]) -> Json:
     A string that is exactly one reference keeps the type of what it refers to; any other becomes text.
 
     Raises:
-        ExpressionFault: a reference is not closed, cannot be evaluated, or puts null into text.
+        ExpressionError: a reference is not closed, cannot be evaluated, or puts null into text.
     """
     if isinstance(value, str):
         if "${" not in value:
@@ -159,7 +155,7 @@ def compile_render(value: Json, text: TextCompiler | None = None) -> Renderer:
         text: Compiles the texts in it that hold a `${`, where there is a shorter way than reading expressions.
 
     Raises:
-        ExpressionFault: a reference is not closed, or holds no expression.
+        ExpressionError: a reference is not closed, or holds no expression.
     """
     return _compile_value(value, text or _compile_text) or _constant_renderer(value)
 
@@ -286,7 +282,7 @@ def rename_step(value: Json, old: str, new: str) -> Json:
     Only the name of the step changes: strings inside expressions, comments, other names and literal text stay.
 
     Raises:
-        ExpressionFault: a reference is not closed, or holds no expression.
+        ExpressionError: a reference is not closed, or holds no expression.
     """
     if isinstance(value, str):
         if "${" not in value:
@@ -311,7 +307,7 @@ def rename_in_expression(expression: str, old: str, new: str) -> str:
     """Return a bare expression that reads step `new` wherever it read step `old`.
 
     Raises:
-        ExpressionFault: it is no expression.
+        ExpressionError: it is no expression.
     """
     renamed = expression
     for mention in reversed(step_mentions(expression, old)):

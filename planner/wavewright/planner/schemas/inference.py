@@ -1,19 +1,19 @@
 """Find the type of an expression's result.
 
 *Inference* goes up the tree from the schemas of what is read: fields, elements, macros, conditions, lists and maps
-are followed in the schemas themselves, so their names and nulls are kept; operators and functions are asked of the
-CEL library. A fault names the author's own words and lists what there is instead.
+are followed in the schemas themselves, so their names and nulls are kept. An error names the author's own words and
+lists what there is instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NoReturn, cast
 
 from wavewright.planner.cel.errors import ExpressionError, closest_name_hint, join_names
-from wavewright.planner.cel.functions import LENGTH_ALIASES, MIN_MAX_FUNCTIONS, check_function_exists
-from wavewright.planner.cel.library_functions import ROUNDING
-from wavewright.planner.cel.parser import (
+from wavewright.planner.cel.functions.catalogue import LENGTH_ALIASES, check_function_exists
+from wavewright.planner.cel.nodes import (
     TYPE_NAMES,
     Binary,
     Conditional,
@@ -40,23 +40,17 @@ from wavewright.planner.schemas.operator_types import (
     call_result,
     describe_kind,
     function_usage,
-    holds_temporal_value,
     is_orderable,
     kind_with_article,
+    negation_result,
     operator_hint,
     operator_result,
-    sum_result,
     supports_membership,
 )
 from wavewright.planner.schemas.views import SchemaView, ScopedSchema, view_schema
 from wavewright.planner.types import Json, JsonSchema
 
-_LIBRARY_NAMES = {"timestamp": "ww_time", "duration": "ww_span", **MIN_MAX_FUNCTIONS}
 _MAX_SNIPPET_LENGTH = 40
-_TEMPORAL_LIST_ONLY = (
-    "a list of timestamps or durations can only be gone over, by map(), sort() and their like"
-)
-_TEMPORAL_LIST_HINT = "make them strings: list.map(t, string(t))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +76,7 @@ class TypeInference:
         """Return the schema of the result of an expression.
 
         Raises:
-            ExpressionFault: it names what does not exist, or joins what does not fit.
+            ExpressionError: it names what does not exist, or joins what does not fit.
         """
         self._text = text
         return self._infer(tree, {})
@@ -208,12 +202,12 @@ class TypeInference:
 
     def _index(self, node: Index, scope: _Locals) -> ScopedSchema:
         key = without_parens(node.key)
-        if isinstance(key, LiteralValue) and key.kind == "string":
-            return self._field(node, key.string, key.start, scope)
+        if isinstance(key, LiteralValue) and isinstance(key.value, str):
+            return self._field(node, key.value, key.start, scope)
         if self._is_steps(node.operand, scope):
             return self._infer(node.operand, scope)
         asked, by = view_schema(self._infer(node.operand, scope)), view_schema(self._infer(node.key, scope))
-        place = int(key.text, 0) if isinstance(key, LiteralValue) and key.kind == "int" else None
+        place = key.value if isinstance(key, LiteralValue) and isinstance(key.value, int) else None
         if place is not None and place < 0:
             raise ExpressionError(
                 "bad_expression",
@@ -258,7 +252,7 @@ class TypeInference:
             self._condition(node.operand, scope, "'!' turns a condition round")
             return s.BOOLEAN
         asked = view_schema(self._infer(node.operand, scope))
-        return operator_result("-", [asked]) or self._refuse(
+        return negation_result(asked) or self._refuse(
             f"'-' does not take {kind_with_article(asked)} ('{self._snippet(node.operand)}')",
             node.start,
             operator_hint("-", asked, asked),
@@ -266,17 +260,13 @@ class TypeInference:
 
     def _binary(self, node: Binary, scope: _Locals) -> ScopedSchema:
         left, right = view_schema(self._infer(node.left, scope)), view_schema(self._infer(node.right, scope))
-        if holds_temporal_value(left) or holds_temporal_value(right):
-            self._refuse(_TEMPORAL_LIST_ONLY, node.operator_start, _TEMPORAL_LIST_HINT)
         match node.operator:
             case "==" | "!=":
                 result = s.BOOLEAN if are_comparable(left, right) else None
             case "in":
                 result = s.BOOLEAN if supports_membership(right, left) else None
-            case "+":
-                result = sum_result(left, right)
             case _:
-                result = operator_result(node.operator, [left, right])
+                result = operator_result(node.operator, left, right)
         return result or self._refuse(
             f"'{node.operator}' does not take {kind_with_article(left)} ('{self._snippet(node.left)}') "
             f"and {kind_with_article(right)} ('{self._snippet(node.right)}')",
@@ -288,29 +278,9 @@ class TypeInference:
         check_function_exists(node)
         target = view_schema(self._infer(node.target, scope)) if node.target is not None else None
         arguments = [view_schema(self._infer(argument, scope)) for argument in node.arguments]
-        if node.function != "sort" and any(
-            map(holds_temporal_value, [*arguments, *([target] if target else [])])
-        ):
-            self._refuse(_TEMPORAL_LIST_ONLY, node.name_start, _TEMPORAL_LIST_HINT)
         if node.function == "now" and not arguments:
             return s.TIMESTAMP
-        if node.function == "dyn" and len(arguments) == 1:
-            return s.OPEN
-        if node.function == "type" and len(arguments) == 1:
-            return s.TYPE
-        if node.target is None and node.function in MIN_MAX_FUNCTIONS and len(arguments) > 1:
-            joined = arguments[0].scoped
-            for argument in arguments[1:]:
-                joined = s.union_schema(joined, argument.scoped)
-            arguments = [view_schema(s.array_schema(joined))]
-        if node.function == "int" and arguments and arguments[0].kind == "duration":
-            # The library declares this and does not implement it.
-            self._refuse(
-                "int() does not take a duration", node.name_start, "ask it: d.getSeconds(), d.getHours()"
-            )
-        if node.function in ROUNDING:
-            arguments = [view_schema(s.NUMBER) if one.kind == "integer" else one for one in arguments]
-        result = call_result(_LIBRARY_NAMES.get(node.function, node.function), target, arguments)
+        result = call_result(node.function, target, arguments)
         if result is not None:
             return result
         given = " and ".join(kind_with_article(argument) for argument in arguments) or "nothing"
@@ -325,18 +295,29 @@ class TypeInference:
         return self._refuse(message, node.name_start, function_usage(node.function))
 
     def _macro(self, node: Macro, scope: _Locals) -> ScopedSchema:
-        over = view_schema(self._infer(node.range, scope))
-        elements = self._elements(node, over)
+        over = self._infer(node.range, scope)
+        if node.function == "bind":
+            meaning = f"the value of '{self._snippet(node.range)}'"
+            return self._infer(node.arguments[0], {**scope, node.variables[0]: _LocalVariable(over, meaning)})
+        *keys, element = self._elements(node, view_schema(over))
         meaning = f"each of {self._snippet(node.range)}"
-        inner = {**scope, node.variable: _LocalVariable(elements, meaning)}
+        inner = {**scope, node.variables[-1]: _LocalVariable(element, meaning)}
+        if keys:
+            inner[node.variables[0]] = _LocalVariable(keys[0], f"each place in {self._snippet(node.range)}")
+        if len(node.arguments) == 2:
+            rule = f"{node.function}() with {len(node.variables) + 2} arguments wants a condition"
+            self._condition(node.arguments[0], inner, rule)
         match node.function:
-            case "map":
-                if len(node.arguments) == 2:
-                    self._condition(node.arguments[0], inner, "map() with three arguments wants a condition")
+            case "map" | "transformList":
                 return s.array_schema(self._infer(node.arguments[-1], inner))
+            case "transformMap" | "transformMapEntry":
+                made = self._infer(node.arguments[-1], inner)
+                if node.function == "transformMapEntry" and view_schema(made).kind not in ("object", "open"):
+                    self._refuse("transformMapEntry() wants an object of entries", node.arguments[-1].start)
+                return s.OBJECT
             case "filter":
                 self._condition(node.arguments[0], inner, "filter() wants a condition")
-                return s.array_schema(elements)
+                return s.array_schema(element)
             case "sortBy":
                 key = view_schema(self._infer(node.arguments[0], inner))
                 if not is_orderable(key):
@@ -345,21 +326,26 @@ class TypeInference:
                         f"'{self._snippet(node.arguments[0])}' is {kind_with_article(key)}",
                         node.arguments[0].start,
                     )
-                return s.array_schema(elements)
+                return s.array_schema(element)
             case _:
                 self._condition(node.arguments[0], inner, f"{node.function}() wants a condition")
                 return s.BOOLEAN
 
-    def _elements(self, node: Macro, over: SchemaView) -> ScopedSchema:
+    def _elements(self, node: Macro, over: SchemaView) -> tuple[ScopedSchema, ...]:
+        """Return the types of a macro's variables."""
+        element = s.element_schema(over)
         if over.kind == "object" and node.function != "sortBy":
-            return s.STRING
-        place = s.element_schema(over)
-        if place is None:
+            types = s.STRING, self._any_field(over)
+        elif element is not None:
+            types = s.OPEN if over.kind == "open" else s.INTEGER, element
+        else:
             self._refuse(
                 f"{node.function}() goes over a list, and '{self._snippet(node.range)}' is {kind_with_article(over)}",
                 node.name_start,
             )
-        return place or s.OPEN
+        if len(node.variables) == 2:
+            return types
+        return (types[0] if over.kind == "object" else types[1],)
 
     def _list(self, node: ListLiteral, scope: _Locals) -> ScopedSchema:
         if not node.items:
@@ -374,12 +360,12 @@ class TypeInference:
         for key_node, value_node in node.entries:
             value = self._infer(value_node, scope)
             key = without_parens(key_node)
-            if not (isinstance(key, LiteralValue) and key.kind == "string"):
+            if not (isinstance(key, LiteralValue) and isinstance(key.value, str)):
                 self._check_key(key_node, scope)
-            elif key.string in places:
-                self._refuse(f"the key '{key.string}' is given twice", key.start)
+            elif key.value in places:
+                self._refuse(f"the key '{key.value}' is given twice", key.start)
             else:
-                places[key.string] = value
+                places[key.value] = value
         if len(places) < len(node.entries):
             return s.OBJECT
         return s.object_schema(places, list[Json](places), closed=True)
@@ -389,18 +375,15 @@ class TypeInference:
         if asked.kind not in ("string", "integer", "boolean", "uint", "open", "union"):
             self._refuse(f"{kind_with_article(asked)} cannot be a key ('{self._snippet(node)}')", node.start)
 
-    def _refuse(self, message: str, offset: int, hint: str | None = None) -> ScopedSchema:
+    def _refuse(self, message: str, offset: int, hint: str | None = None) -> NoReturn:
         raise ExpressionError("no_overload", message, offset, hint)
 
 
 def _literal(node: LiteralValue) -> ScopedSchema:
     match node.kind:
-        case "string":
-            return s.scoped_schema({"type": "string", "const": node.string})
-        case "int":
-            return s.scoped_schema(
-                {"type": "integer", "const": int(node.text, 0 if "x" in node.text else 10)}
-            )
+        case "string" | "int":
+            kind = "string" if node.kind == "string" else "integer"
+            return s.scoped_schema({"type": kind, "const": cast("Json", node.value)})
         case "double":
             return s.NUMBER
         case "bool":

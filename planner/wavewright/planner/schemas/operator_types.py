@@ -1,30 +1,22 @@
-"""Name types as authors do.
+"""Types of operators and calls: which operands they take, and what they give.
 
-A *description* is short enough for a list of fields (`number`, `list of string`, `string or null`) and never the
-schema itself.
-
-Say which types go together.
-
-*Operands* are what stands around an operator or in a call. Equality, membership and order follow from the kinds
-alone; where something does not fit, a hint says what would mend it.
-
-Ask the CEL library what type an operator or a function gives.
-
-An *overload* is one list of operand types with its result. Operands are written as placeholders for their types,
-so that one question serves every expression of the same shape, and the answers are kept for the process.
+Operators and functions are looked up in the tables that the evaluator uses. Equality, membership and order follow
+from the kinds alone. Types are described as authors name them (`number`, `list of string`, `string or null`); where
+operands do not fit, a hint says how to fix it.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
+import datetime as dt
 import re
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
+from functools import reduce
 
-from wavewright.planner.cel import library as cel_library
 from wavewright.planner.cel.errors import join_names
-from wavewright.planner.cel.functions import FUNCTIONS
+from wavewright.planner.cel.functions.catalogue import FUNCTIONS
+from wavewright.planner.cel.functions.declarations import GLOBAL_FUNCTIONS, METHODS, Function, ValueType
+from wavewright.planner.cel.functions.lists import MIN_MAX_FUNCTIONS
+from wavewright.planner.cel.operators import OPERATORS, TypeValue, Uint
 from wavewright.planner.schemas import views as s
 from wavewright.planner.schemas.views import (
     BOOLEAN,
@@ -43,7 +35,6 @@ from wavewright.planner.schemas.views import (
     ScopedSchema,
     array_schema,
     element_schema,
-    field_schemas,
     union_schema,
     view_schema,
 )
@@ -82,11 +73,6 @@ def kind_with_article(what: SchemaView) -> str:
 
 
 NUMERIC = frozenset({"integer", "number", "uint"})
-
-
-def holds_temporal_value(what: SchemaView) -> bool:
-    """Return whether a list or an object holds what the library cannot be handed inside of one."""
-    return what.kind in ("array", "object", "union") and s.holds_cel_type(what.schema)
 
 
 def are_comparable(left: SchemaView, right: SchemaView) -> bool:
@@ -171,112 +157,113 @@ def function_usage(function: str) -> str | None:
     return None
 
 
-_BASES = {
-    "open": "any", "null": "nul", "boolean": "bit", "integer": "int", "number": "num", "string": "str",
-    "timestamp": "tim", "duration": "dur", "bytes": "raw", "uint": "uns", "type": "typ",
+_CLASSES: dict[str, type] = {
+    "null": type(None), "boolean": bool, "integer": int, "number": float, "string": str, "array": list,
+    "object": dict, "timestamp": dt.datetime, "duration": dt.timedelta, "bytes": bytes, "uint": Uint,
+    "type": TypeValue,
 }  # fmt: skip
-_RESULTS = {
-    "INT": INTEGER, "DOUBLE": NUMBER, "STRING": STRING, "BOOL": BOOLEAN, "NULL": NULL, "BYTES": BYTES,
-    "TIMESTAMP": TIMESTAMP, "DURATION": DURATION, "UINT": UINT, "DYN": OPEN,
+"""Kind → the class of its values in an expression."""
+_SCHEMAS: dict[type, ScopedSchema] = {
+    type(None): NULL, bool: BOOLEAN, int: INTEGER, float: NUMBER, str: STRING, list: array_schema(OPEN), dict: OBJECT,
+    dt.datetime: TIMESTAMP, dt.timedelta: DURATION, bytes: BYTES, Uint: UINT, TypeValue: TYPE, object: OPEN,
 }  # fmt: skip
-_MAX_COMBINATIONS = 16
-_TAGGED = re.compile(r"MAP<STRING, tag(\d+)>")
 
 
-class OperandPlaceholders:
-    """The placeholders of one question, with the objects that they stand for."""
-
-    def __init__(self) -> None:
-        self._objects: list[ScopedSchema] = []
-
-    def of(self, what: SchemaView) -> str:
-        """Return the placeholder of a type; null is left out, as it is a value's business and not its type's."""
-        depth = 0
-        while what.kind == "array" and depth < cel_library.LIST_DEPTH:
-            inner = element_schema(what)
-            what = view_schema(inner if inner is not None else OPEN)
-            depth += 1
-        return f"{self._base(what)}_{depth}"
-
-    def _base(self, what: SchemaView) -> str:
-        if what.kind == "object":
-            return self._object(what) if field_schemas(what) else "map"
-        if what.kind == "union":
-            kinds = {branch.kind for branch in what.branches}
-            if kinds == {"integer", "number"}:
-                return "num"
-            return _BASES.get(kinds.pop(), "any") if len(kinds) == 1 else "any"
-        return _BASES.get(what.kind, "any")
-
-    def _object(self, what: SchemaView) -> str:
-        place = what.scoped
-        if place not in self._objects:
-            if len(self._objects) == cel_library.OBJECT_TAGS:
-                return "map"
-            self._objects.append(place)
-        return f"obj{self._objects.index(place)}"
-
-    def result(self, name: str) -> ScopedSchema:
-        """Return the schema of a type that the library names."""
-        if (tagged := _TAGGED.fullmatch(name)) is not None:
-            return self._objects[int(tagged[1])]
-        if name.startswith("LIST<"):
-            return array_schema(self.result(name[5:-1]))
-        if name.startswith("MAP<"):
-            return OBJECT
-        if name.startswith("TYPE<"):
-            return TYPE
-        return _RESULTS.get(name, OPEN)
+def _classes(what: SchemaView) -> set[type]:
+    """Return the classes that a value may have; `object` for one of any. Null is left out of a choice."""
+    return {_CLASSES.get(branch.kind, object) for branch in what.branches or (what,)}
 
 
-@lru_cache(maxsize=8192)
-def _result_type_name(question: str) -> str | None:
-    try:
-        return cel_library.typed_environment().compile(question).return_type().name()
-    except RuntimeError:
-        return None
+def _has_class(what: SchemaView, wanted: Iterable[type]) -> bool:
+    classes = _classes(what)
+    return object in classes or not classes.isdisjoint(wanted)
 
 
-def operator_result(operator: str, operands: Sequence[SchemaView]) -> ScopedSchema | None:
+def operator_result(operator: str, left: SchemaView, right: SchemaView) -> ScopedSchema | None:
     """Return what an operator gives for operands of these types, or None where it does not take them."""
+    results = [
+        _list_sum(left, right) if one is list else _SCHEMAS[_result_class(operator, one, other)]
+        for one, other in OPERATORS[operator]
+        # The remainder of a decimal exists for JSON's 3.0 only, which the type of a number does not promise.
+        if not (operator == "%" and float in (one, other))
+        if _has_class(left, (one,)) and _has_class(right, (other,))
+    ]
+    return _any_result(results, [left, right])
+
+
+def _result_class(operator: str, left: type, right: type) -> type:
+    if operator in ("<", "<=", ">", ">="):
+        return bool
     if operator == "/":
-        return _result(lambda written: f"ww_div({', '.join(written)})", operands)
-    if len(operands) == 1:
-        return _result(lambda written: f"{operator}{written[0]}", operands)
-    return _result(f" {operator} ".join, operands)
+        return float
+    if dt.datetime in (left, right):
+        return dt.timedelta if left is right else dt.datetime
+    return left if left is right else float
 
 
-def sum_result(left: SchemaView, right: SchemaView) -> ScopedSchema | None:
-    """Return what `+` gives; lists of whatever elements make one list, which the library's types would refuse."""
-    result = operator_result("+", [left, right])
-    if "open" in (left.kind, right.kind):
-        return result
-    elements = element_schema(left), element_schema(right)
-    if elements[0] is None or elements[1] is None:
-        return result
-    joined = array_schema(union_schema(elements[0], elements[1]))
-    return joined if result is None else union_schema(joined, result)
+def _list_sum(left: SchemaView, right: SchemaView) -> ScopedSchema:
+    return array_schema(union_schema(element_schema(left) or OPEN, element_schema(right) or OPEN))
+
+
+def negation_result(operand: SchemaView) -> ScopedSchema | None:
+    """Return what `-` gives for an operand of this type, or None where it does not take it."""
+    results = [_SCHEMAS[one] for one in (int, float) if _has_class(operand, (one,))]
+    return _any_result(results, [operand])
 
 
 def call_result(
     function: str, target: SchemaView | None, arguments: Sequence[SchemaView]
 ) -> ScopedSchema | None:
     """Return what a function or method gives for arguments of these types, or None where it does not take them."""
-    if target is None:
-        return _result(lambda written: f"{function}({', '.join(written)})", arguments)
-    return _result(lambda written: f"{written[0]}.{function}({', '.join(written[1:])})", [target, *arguments])
+    if target is None and function in MIN_MAX_FUNCTIONS and len(arguments) > 1:
+        elements = reduce(union_schema, [argument.scoped for argument in arguments])
+        arguments = [view_schema(array_schema(elements))]
+    table, operands = (GLOBAL_FUNCTIONS, arguments) if target is None else (METHODS, [target, *arguments])
+    results = [
+        _function_result(declared, operands)
+        for declared in table.get(function, ())
+        if declared.required <= len(operands) <= len(declared.parameters)
+        and all(map(_takes, declared.parameters, operands))
+    ]
+    return _any_result(results, operands)
 
 
-def _result(ask: Callable[[list[str]], str], operands: Sequence[SchemaView]) -> ScopedSchema | None:
-    """Ask for each choice of types that the operands may have; one that is taken is enough."""
-    alternatives = [operand.branches or (operand,) for operand in operands]
-    if math.prod(len(choices) for choices in alternatives) > _MAX_COMBINATIONS:
-        alternatives = [(operand,) for operand in operands]
-    joined: ScopedSchema | None = None
-    for chosen in itertools.product(*alternatives):
-        placeholders = OperandPlaceholders()
-        answer = _result_type_name(ask([placeholders.of(one) for one in chosen]))
-        if answer is not None:
-            result = placeholders.result(answer)
-            joined = result if joined is None else union_schema(joined, result)
-    return joined
+def _takes(parameter: ValueType, operand: SchemaView) -> bool:
+    if object in parameter.classes:
+        return True
+    if not _has_class(operand, parameter.classes):
+        return False
+    elements = element_schema(operand)
+    return (
+        object in parameter.elements
+        or elements is None
+        or _has_class(view_schema(elements), parameter.elements)
+    )
+
+
+def _function_result(function: Function, operands: Sequence[SchemaView]) -> ScopedSchema:
+    match function.result:
+        case "list":
+            return array_schema(element_schema(operands[0]) or OPEN)
+        case "scalar":
+            elements = element_schema(operands[0])
+            classes = _classes(operands[0] if elements is None else view_schema(elements))
+            return (
+                NUMBER
+                if classes == {int, float}
+                else reduce(union_schema, map(_SCHEMAS.__getitem__, classes))
+            )
+        case _:
+            returned = [
+                array_schema(_SCHEMAS[function.returned.elements[0]]) if one is list else _SCHEMAS[one]
+                for one in function.returned.classes
+            ]
+            return reduce(union_schema, returned)
+
+
+def _any_result(results: list[ScopedSchema], operands: Sequence[SchemaView]) -> ScopedSchema | None:
+    """Return the one result, or a choice of several; anything where an operand may be anything."""
+    different = [result for place, result in enumerate(results) if result not in results[:place]]
+    if len(different) > 1 and any(operand.kind == "open" for operand in operands):
+        return OPEN
+    return reduce(union_schema, different) if different else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from wavewright.planner.types import Json, JsonSchema
@@ -59,22 +60,7 @@ def scoped_schema(schema: JsonSchema) -> ScopedSchema:
 
 OPEN: Final = scoped_schema({})
 ANYTHING: Final = SchemaView("open", nullable=True, schema={}, root={})
-_SCALARS: Final[dict[str, Kind]] = {
-    "null": "null",
-    "boolean": "boolean",
-    "integer": "integer",
-    "number": "number",
-    "string": "string",
-    "array": "array",
-    "object": "object",
-}
-_SPECIAL: Final[dict[str, Kind]] = {
-    "timestamp": "timestamp",
-    "duration": "duration",
-    "bytes": "bytes",
-    "uint": "uint",
-    "type": "type",
-}
+_JSON_TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 
 
 def subschema(schema: Json, root: JsonSchema) -> ScopedSchema:
@@ -93,10 +79,10 @@ def view_schema(place: ScopedSchema, depth: int = 0) -> SchemaView:
     schema, root = _follow_references(place)
     special = schema.get(CEL_TYPE)
     if isinstance(special, str):
-        return SchemaView(_SPECIAL[special], nullable=False, schema=schema, root=root)
+        return SchemaView(cast("Kind", special), nullable=False, schema=schema, root=root)
     named = schema.get("type")
     if isinstance(named, str):
-        kind = _SCALARS.get(named, "open")
+        kind = cast("Kind", named) if named in _JSON_TYPES else "open"
         return SchemaView(kind, nullable=kind in ("null", "open"), schema=schema, root=root)
     if isinstance(named, list):
         return _union(
@@ -319,12 +305,7 @@ def field_schema(owner: SchemaView, name: str) -> ScopedSchema | None:
             return _object_field(owner, name)
         case "union":
             found = [place for branch in owner.branches if (place := field_schema(branch, name)) is not None]
-            if not found:
-                return None
-            joined = found[0]
-            for place in found[1:]:
-                joined = union_schema(joined, place)
-            return joined
+            return reduce(union_schema, found) if found else None
         case _:
             return None
 
@@ -365,12 +346,7 @@ def element_schema(owner: SchemaView, place: int | None = None) -> ScopedSchema 
             return subschema(owner.schema.get("items", {}), owner.root)
         case "union":
             found = [place_ for one in owner.branches if (place_ := element_schema(one, place)) is not None]
-            if not found:
-                return None
-            joined = found[0]
-            for one in found[1:]:
-                joined = union_schema(joined, one)
-            return joined
+            return reduce(union_schema, found) if found else None
         case _:
             return None
 
@@ -390,13 +366,6 @@ def required_fields(what: SchemaView) -> list[str]:
 
 def _list(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
-
-
-def holds_cel_type(value: Json) -> bool:
-    """Return whether a schema was made for values that exist inside an expression only."""
-    if isinstance(value, dict):
-        return CEL_TYPE in value or any(holds_cel_type(item) for item in value.values())
-    return isinstance(value, list) and any(holds_cel_type(item) for item in value)
 
 
 def without_cel_types(schema: JsonSchema) -> JsonSchema:

@@ -1,0 +1,102 @@
+"""The functions of expressions: which exist, and how the documentation shows them.
+
+The modules imported here declare them. On top of CEL's own functions, dates may be written plainly, `/` always
+divides as numbers (JSON does not tell 3 from 3.0, so neither does a quotient), integers and doubles mix, and lists
+can be summed up. `FUNCTIONS` is the list that the documentation prints.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wavewright.planner.cel.errors import ExpressionError, closest_name_hint
+from wavewright.planner.cel.functions import lists, numeric, text, times
+from wavewright.planner.cel.functions.declarations import GLOBAL_FUNCTIONS, METHODS
+from wavewright.planner.cel.nodes import FunctionCall
+
+__all__ = [
+    "FUNCTIONS", "LENGTH_ALIASES", "check_function_exists", "filter_hint", "lists", "numeric", "text", "times",
+]  # fmt: skip
+
+FUNCTIONS: Final[dict[str, str]] = {
+    "now()": "the instant of the run, a timestamp",
+    "has(steps.x)": "whether a field, and everything on the way to it, is there",
+    'timestamp("2010-03-01")': (
+        "a date or date-time (ISO 8601), or seconds since 1970, as timestamp; UTC where no zone is given"
+    ),
+    'duration("7d")': 'a duration; units ns, us, ms, s, m, h, d: duration("1h30m")',
+    "size(x), x.size()": "length of a string, list or object",
+    "x in list": "membership; for an object, whether it has the key",
+    "list.all(x, c), list.exists(x, c), list.exists_one(x, c)": (
+        "whether c holds for all, some, exactly one; list.all(i, x, c) has the place or key as well"
+    ),
+    "list.filter(x, c), list.map(x, e), list.map(x, c, e)": "a list of what passes, or of what e makes of it",
+    "list.transformList(i, x, e), object.transformMap(k, v, e), object.transformMapEntry(k, v, {k: v})": (
+        "a list or an object made of places (or keys) and values; a condition may stand before the last argument"
+    ),
+    "cel.bind(x, value, e)": "e with x in place of a value that is computed once",
+    "list.sort(), list.sortBy(x, e), list.reverse()": "the same elements in another order",
+    "list.distinct(), list.flatten(), list.slice(from, to)": "parts of lists",
+    "sum(list), avg(list)": "of numbers; also as methods: list.sum()",
+    "min(list), max(list), min(a, b), max(a, b)": "of numbers or of strings; also as methods: list.max()",
+    "lists.range(n)": "[0, 1, …, n-1]",
+    "math.abs(x), math.round(x), math.floor(x), math.ceil(x), math.trunc(x), math.sqrt(x), math.sign(x)": "of a number",
+    "math.greatest(a, b), math.least(a, b)": "other names of max and min",
+    "math.isNaN(x), math.isInf(x), math.isFinite(x)": "of a number",
+    "sets.contains(a, b), sets.equivalent(a, b), sets.intersects(a, b)": "lists taken as sets",
+    "s.contains(t), s.startsWith(t), s.endsWith(t), s.matches(re)": "questions about a string (RE2 syntax)",
+    "s.split(t), list.join(t), s.replace(a, b), s.substring(from, to), s.trim()": "parts of strings",
+    "s.lowerAscii(), s.upperAscii(), s.reverse(), s.charAt(i), s.indexOf(t), s.lastIndexOf(t)": "of a string",
+    "s.format([a, b]), strings.quote(s)": "%s %d %f %.2f %e %b %o %x %X filled in; a quoted string",
+    "string(x), int(x), uint(x), double(x), bool(x), bytes(x), type(x), dyn(x)": (
+        "conversion; int() cuts the fraction off, and gives the seconds since 1970 of a timestamp"
+    ),
+    "math.bitAnd(a, b), math.bitOr(a, b), math.bitXor(a, b), math.bitNot(a), math.bitShiftLeft(a, n)": "of 64 bits",
+    "t.getFullYear(), t.getMonth(), t.getDate(), t.getDayOfMonth(), t.getDayOfWeek(), t.getDayOfYear()": (
+        'parts of a timestamp, in UTC or in a time zone: t.getDate("Europe/Berlin"); only getDate() counts from 1'
+    ),
+    "t.getHours(), t.getMinutes(), t.getSeconds(), t.getMilliseconds()": (
+        "parts of a timestamp; of a duration, all of it in whole units, and the milliseconds beyond seconds"
+    ),
+}
+"""What expressions can call, with one line each."""
+
+LENGTH_ALIASES: Final = frozenset({"length", "len", "count"})
+"""What other languages call size()."""
+_FOREIGN_FUNCTIONS: Final = {
+    **dict.fromkeys(LENGTH_ALIASES, "write x.size()"),
+    "upper": "write s.upperAscii()", "toUpperCase": "write s.upperAscii()",
+    "lower": "write s.lowerAscii()", "toLowerCase": "write s.lowerAscii()",
+    "str": "write string(x)", "toString": "write string(x)", "float": "write double(x)",
+    "includes": "write s.contains(t), or x in list", "strip": "write s.trim()",
+    "round": "write math.round(x)", "abs": "write math.abs(x)", "unique": "write list.distinct()",
+    "first": "write list[0]", "last": "write list[list.size() - 1]",
+    "default": "write has(steps.x.field) ? steps.x.field : other",
+}  # fmt: skip
+"""What functions, methods and filters of other languages are here."""
+
+
+def filter_hint(name: str) -> str | None:
+    """Return what is written in place of a filter of a template language, such as `| length`."""
+    written = _FOREIGN_FUNCTIONS.get(name, f"write x.{name}(…)" if name in METHODS else None)
+    return None if written is None else f"there are no filters: {written}"
+
+
+def check_function_exists(call: FunctionCall) -> None:
+    """Refuse a call of a function or method that does not exist.
+
+    Raises:
+        ExpressionError: it does not exist.
+    """
+    known = {*GLOBAL_FUNCTIONS, "now"} if call.target is None else METHODS
+    if call.function in known:
+        return
+    word = "function" if call.target is None else "method"
+    hint = _FOREIGN_FUNCTIONS.get(call.function) or closest_name_hint(call.function, known)
+    if call.target is None and call.function in METHODS:
+        hint = f"it is a method: value.{call.function}(…)"
+    elif call.target is not None and call.function in GLOBAL_FUNCTIONS:
+        hint = f"it is a function: {call.function}(value)"
+    raise ExpressionError(
+        "unknown_name_or_field", f"there is no {word} '{call.function}'", call.name_start, hint
+    )

@@ -1,0 +1,346 @@
+"""Functions of text: its parts, conversion to it, regular expressions and `format`."""
+
+# Annotations are not deferred: they are the signatures of expressions.
+
+import datetime as dt
+import importlib
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final, cast
+
+from wavewright.planner.cel.errors import CostTracker, too_large_error
+from wavewright.planner.cel.functions.declarations import GLOBAL_FUNCTIONS, METHODS
+from wavewright.planner.cel.functions.lists import Number
+from wavewright.planner.cel.functions.times import duration_text, timestamp_text
+from wavewright.planner.cel.operators import as_number, evaluation_error
+
+_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+_UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_ESCAPES = str.maketrans(
+    {
+        "\\": r"\\",
+        '"': r"\"",
+        "\a": r"\a",
+        "\b": r"\b",
+        "\f": r"\f",
+        "\n": r"\n",
+        "\r": r"\r",
+        "\t": r"\t",
+        "\v": r"\v",
+    }
+)
+_ELEMENT_BYTES = 64
+"""Bytes of a short text in a list."""
+
+
+def _declare_text_test(name: str, compute: Callable[[str, str], bool]) -> None:
+    def run(cost: CostTracker, text: str, part: str) -> bool:
+        cost.count_search(text, part)
+        return compute(text, part)
+
+    METHODS.declare(name)(run)
+
+
+_declare_text_test("contains", lambda text, part: part in text)
+_declare_text_test("startsWith", str.startswith)
+_declare_text_test("endsWith", str.endswith)
+
+
+@METHODS.declare("indexOf")
+def _index(cost: CostTracker, text: str, part: str, start: int = 0) -> int:
+    _check_text_index(text, start)
+    cost.count_search(text, part)
+    return text.find(part, start)
+
+
+@METHODS.declare("lastIndexOf")
+def _last_index(cost: CostTracker, text: str, part: str, start: int | None = None) -> int:
+    cost.count_operations(len(text) * len(part) // 1024)  # Python searches in linear time from the left only
+    if start is None:
+        return text.rfind(part)
+    _check_text_index(text, start)
+    return text.rfind(part, 0, start + len(part))
+
+
+def _check_text_index(text: str, place: int) -> None:
+    if not 0 <= place <= len(text):
+        raise evaluation_error(f"there is no place {place} in a text of {len(text)} characters")
+
+
+@METHODS.declare("charAt")
+def _char_at(cost: CostTracker, text: str, place: int) -> str:
+    _check_text_index(text, place)
+    cost.allocate_text(1, text[place : place + 1])
+    return text[place : place + 1]
+
+
+@METHODS.declare("substring")
+def _substring(cost: CostTracker, text: str, start: int, end: int | None = None) -> str:
+    _check_text_index(text, start)
+    end = len(text) if end is None else end
+    _check_text_index(text, end)
+    if end < start:
+        raise evaluation_error(f"substring() ends at {end}, before it starts at {start}")
+    cost.allocate_text(end - start, text)
+    return text[start:end]
+
+
+@METHODS.declare("split")
+def _split(cost: CostTracker, text: str, separator: str, limit: int = -1) -> list[str]:
+    if limit == 0:
+        return []
+    cost.count_search(text, separator)
+    found = len(text) - 1 if not separator else text.count(separator)
+    cuts = max(found if limit < 0 else min(limit - 1, found), 0)
+    cost.count_operations(cuts)
+    cost.allocate((cuts + 1) * _ELEMENT_BYTES)
+    cost.allocate_text(len(text), text)
+    if separator:
+        return text.split(separator, cuts)
+    return [*text[:cuts], text[cuts:]]
+
+
+@METHODS.declare("replace")
+def _replace(cost: CostTracker, text: str, old: str, new: str, limit: int = -1) -> str:
+    cost.count_search(text, old)
+    found = text.count(old) if limit < 0 else min(limit, text.count(old))
+    cost.allocate_text(max(len(text), len(text) + found * (len(new) - len(old))), text, new)
+    cost.count_operations(found // 8)
+    return text.replace(old, new, limit)
+
+
+@METHODS.declare("join")
+def _join(cost: CostTracker, values: list[str], separator: str = "") -> str:
+    cost.count_operations(len(values) // 4)
+    cost.allocate_list(len(values))
+    if not all(isinstance(value, str) for value in cast("list[object]", values)):
+        raise evaluation_error("join() takes strings only: list.map(x, string(x)).join()")
+    cost.allocate_text(sum(map(len, values)) + len(separator) * len(values), separator, *values)
+    return separator.join(values)
+
+
+@METHODS.declare("trim")
+def _trim(cost: CostTracker, text: str) -> str:
+    cost.allocate_text(len(text), text)
+    trimmed = text.strip(_SPACE)
+    cost.count_operations((len(text) - len(trimmed)) // 50)
+    return trimmed
+
+
+def _declare_translation(name: str, table: dict[int, int]) -> None:
+    def run(cost: CostTracker, text: str) -> str:
+        cost.allocate_text(len(text), text)
+        if not text.isascii():
+            cost.count_operations(len(text) // 4)
+        return text.translate(table)
+
+    METHODS.declare(name)(run)
+
+
+_declare_translation("upperAscii", _UPPER)
+_declare_translation("lowerAscii", _LOWER)
+
+
+@METHODS.declare("reverse")
+def _reverse(cost: CostTracker, text: str) -> str:
+    cost.allocate_text(len(text), text)
+    return text[::-1]
+
+
+@GLOBAL_FUNCTIONS.declare("strings.quote")
+def _quote(cost: CostTracker, text: str) -> str:
+    cost.count_operations(len(text) // 16)
+    cost.allocate_text(2 * len(text) + 2, text)
+    return f'"{text.translate(_ESCAPES)}"'
+
+
+@GLOBAL_FUNCTIONS.declare("bytes")
+def _bytes(cost: CostTracker, value: str | bytes) -> bytes:
+    cost.allocate(64 + 4 * len(value))
+    return value if isinstance(value, bytes) else value.encode()
+
+
+@GLOBAL_FUNCTIONS.declare("string")
+def _string(
+    cost: CostTracker,
+    value: str | Number | bool | bytes | dt.datetime | dt.timedelta,  # noqa: FBT001
+) -> str:
+    match value:
+        case str():
+            return value
+        case bytes():
+            cost.allocate_text(len(value))
+            return value.decode()
+        case float():
+            cost.allocate(80)
+            return _double_text(value)
+        case _:
+            return _display(cost, value)
+
+
+def _double_text(value: float) -> str:
+    """Return the shortest text that reads as a double; with an exponent where C's `%g` has one."""
+    if not math.isfinite(value):
+        return str(value)
+    _, digits, last = Decimal(repr(value)).normalize().as_tuple()
+    exponent = len(digits) + cast("int", last) - 1
+    if -4 <= exponent < 6:
+        return f"{value:.{max(len(digits) - 1 - exponent, 0)}f}"
+    return f"{value:.{len(digits) - 1}e}"
+
+
+def _integer_text(cost: CostTracker, value: int, form: str = "d") -> str:
+    words = value.bit_length() // 64
+    cost.count_operations(words * words // 64)  # Python writes an integer in quadratic time
+    cost.allocate(80 + (20 if form == "d" else 64) * words)
+    return format(int(value), form)
+
+
+def _display(cost: CostTracker, value: object) -> str:
+    """Return what `%s` shows."""
+    cost.count_operations(1)
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case str():
+            return value
+        case int():
+            return _integer_text(cost, value)
+        case float():
+            return f"{value:g}" if math.isfinite(value) else _special_double(value)
+        case list():
+            texts = [_display(cost, item) for item in cast("list[object]", value)]
+            return _bracketed(cost, "[", texts, "]")
+        case dict():
+            fields = cast("dict[object, object]", value)
+            cost.count_operations(4 * len(fields))
+            shown = sorted(f"{_display(cost, key)}: {_display(cost, item)}" for key, item in fields.items())
+            return _bracketed(cost, "{", shown, "}")
+        case dt.datetime():
+            cost.allocate(100)
+            return timestamp_text(value)
+        case dt.timedelta():
+            cost.allocate(80)
+            return duration_text(value)
+        case bytes():
+            cost.allocate_text(len(value))
+            return value.decode(errors="replace")
+        case _:
+            return str(value)
+
+
+def _bracketed(cost: CostTracker, opening: str, texts: list[str], closing: str) -> str:
+    cost.allocate_list(len(texts))
+    cost.allocate_text(sum(map(len, texts)) + 2 * len(texts) + 2, *texts)
+    return f"{opening}{', '.join(texts)}{closing}"
+
+
+def _special_double(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+_CLAUSE = re.compile(r"%(?:\.(\d*))?(.?)", re.DOTALL)
+_MAX_PRECISION = 1000
+_CLAUSE_COST = 4
+
+
+@METHODS.declare("format")
+def _format(cost: CostTracker, text: str, values: list[object]) -> str:
+    cost.count_search(text, "%")
+    pieces: list[str] = []
+    end = used = 0
+    for found in _CLAUSE.finditer(text):
+        cost.count_operations(_CLAUSE_COST)
+        pieces.append(text[end : found.start()])
+        end = found.end()
+        if found[0] == "%%":
+            pieces.append("%")
+            continue
+        if used == len(values):
+            raise evaluation_error(
+                f"format() is given {len(values)} values, and '{found[0]}' asks for one more"
+            )
+        pieces.append(_clause(cost, found, values[used]))
+        used += 1
+    pieces.append(text[end:])
+    cost.allocate_list(len(pieces))
+    cost.allocate_text(sum(map(len, pieces)), *pieces)
+    return "".join(pieces)
+
+
+def _clause(cost: CostTracker, found: re.Match[str], value: object) -> str:
+    """Return what one clause of a format shows for a value."""
+    kind, precision = found[2], found[1] or ("" if found[1] is None else "?")
+    if precision == "?" or len(precision) > 4 or int(precision or 0) > _MAX_PRECISION:
+        raise evaluation_error(f"'{found[0][:20]}' of format() has no precision from 0 to {_MAX_PRECISION}")
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if kind == "s":
+        return _display(cost, value)
+    if kind and kind in "fed" and isinstance(value, float) and not math.isfinite(value):
+        return _special_double(value)
+    if kind == "d" and is_integer:
+        return _integer_text(cost, cast("int", value))
+    if kind and kind in "fed" and (is_integer or isinstance(value, float)):
+        cost.allocate(1400)
+        number = float(as_number(cast("float", value)))
+        return f"{number:.{precision or 6}{'f' if kind == 'd' else kind}}"
+    if kind == "b" and isinstance(value, bool):
+        return "1" if value else "0"
+    if kind and kind in "bxXo" and is_integer:
+        return _integer_text(cost, cast("int", value), kind)
+    if kind and kind in "xX" and isinstance(value, str | bytes):
+        cost.allocate(64 + 8 * len(value))
+        shown = (value.encode() if isinstance(value, str) else value).hex()
+        return shown.upper() if kind == "X" else shown
+    if kind and kind in "fedbxXo":
+        raise evaluation_error(f"'{found[0]}' of format() does not take {_display(cost, value)[:60]!r}")
+    raise evaluation_error(f"format() has no clause '{found[0][:20]}': %s %d %f %e %b %o %x %X %%")
+
+
+MAX_MATCHED_LENGTH: Final = 2**20
+"""Characters that matches() searches at most."""
+_MAX_PATTERN_MEMORY: Final = 2**21
+"""Bytes of a compiled regular expression; the library keeps 128 of them."""
+_REPEATED = re.compile(r"\{(\d+)(?:,(\d*))?\}")
+_CLASS = 8
+"""Operations that it takes to compile a class of a regular expression."""
+_WIDE_CLASS = 4000
+"""The same for a class of Unicode, such as `\\pL`."""
+_MAX_REPEATS = 1000
+"""Repetitions, in repetitions too, that RE2 takes."""
+
+
+@GLOBAL_FUNCTIONS.declare("matches")
+@METHODS.declare("matches")
+def _matches(cost: CostTracker, text: str, pattern: str) -> bool:
+    length = len(text) + len(pattern)
+    if length > MAX_MATCHED_LENGTH:
+        raise too_large_error(f"matches() takes up to {MAX_MATCHED_LENGTH:,} characters at once")
+    cost.allocate(8 * length)
+    _charge_pattern(cost, pattern, length)
+    re2: Any = importlib.import_module("re2")
+    options = re2.Options()
+    options.max_mem, options.never_capture, options.log_errors = _MAX_PATTERN_MEMORY, True, False
+    try:
+        return re2.compile(pattern.encode(), options).search(text.encode()) is not None
+    except re2.error as fault:
+        reason = fault.args[0] if fault.args else b""
+        shown = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise evaluation_error(f"invalid regular expression: {shown[:200]}") from None
+
+
+def _charge_pattern(cost: CostTracker, pattern: str, characters: int) -> None:
+    """Count that a regular expression is compiled, and how it goes over so many characters at worst."""
+    repeats = 1
+    for found in _REPEATED.finditer(pattern):
+        most = (found[2] or found[1])[:4]
+        repeats = min(repeats * max(int(most), 1), _MAX_REPEATS)
+    classes = sum(map(pattern.count, (".", "[", "\\")))
+    wide = pattern.count("\\p") + pattern.count("\\P")
+    cost.count_operations((len(pattern) + _CLASS * classes + _WIDE_CLASS * wide) * repeats)
+    cost.count_operations(characters * len(pattern) * repeats // 300)

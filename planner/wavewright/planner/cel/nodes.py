@@ -1,0 +1,236 @@
+"""The nodes of an expression's tree.
+
+A *node* is a piece of CEL's grammar with its place in the text and its depth, the number of levels at and below it.
+Nodes are immutable. They are named tuples, because fourteen classes of that kind are made in a fifth of the time
+that dataclasses take, which every start pays.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+from wavewright.planner.cel.errors import ExpressionError
+
+MAX_EXPRESSION_DEPTH = 28
+"""Nesting of one expression; each level is a few calls deep in the checker and in the evaluator."""
+
+TYPE_NAMES = frozenset(
+    {"int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"}
+)
+"""Names that stand for types, for comparing with `type(x)`."""
+NAMESPACES = frozenset({"cel", "math", "sets", "lists", "strings"})
+
+LiteralKind: TypeAlias = Literal["int", "uint", "double", "string", "bytes", "bool", "null"]
+
+
+class LiteralValue(NamedTuple):
+    """A constant and what it stands for."""
+
+    start: int
+    end: int
+    depth: int
+    kind: LiteralKind
+    value: str | int | float | bool | bytes | None
+
+
+class Identifier(NamedTuple):
+    """A name that stands alone: a root, or the name a macro gave to an element."""
+
+    start: int
+    end: int
+    depth: int
+    name: str
+
+
+class Select(NamedTuple):
+    """`operand.field`."""
+
+    start: int
+    end: int
+    depth: int
+    operand: ExpressionNode
+    field: str
+    field_start: int
+
+
+class Index(NamedTuple):
+    """`operand[key]`."""
+
+    start: int
+    end: int
+    depth: int
+    operand: ExpressionNode
+    key: ExpressionNode
+
+
+class FunctionCall(NamedTuple):
+    """A function, or a method where it has a target; namespaced functions carry their full name."""
+
+    start: int
+    end: int
+    depth: int
+    function: str
+    target: ExpressionNode | None
+    arguments: tuple[ExpressionNode, ...]
+    name_start: int
+
+
+class Macro(NamedTuple):
+    """`range.function(variable, …)`: the arguments are read with the variable standing for each element.
+
+    A second variable stands for the element, and the first for its place or key. The range of `cel.bind` is a value.
+    """
+
+    start: int
+    end: int
+    depth: int
+    function: str
+    range: ExpressionNode
+    variables: tuple[str, ...]
+    arguments: tuple[ExpressionNode, ...]
+    name_start: int
+
+
+class Has(NamedTuple):
+    """`has(operand.field)`."""
+
+    start: int
+    end: int
+    depth: int
+    selection: Select | Index
+
+
+class Unary(NamedTuple):
+    """`!operand` or `-operand`."""
+
+    start: int
+    end: int
+    depth: int
+    operator: str
+    operand: ExpressionNode
+
+
+class Binary(NamedTuple):
+    """`left operator right`, for comparison, arithmetic and `in`."""
+
+    start: int
+    end: int
+    depth: int
+    operator: str
+    left: ExpressionNode
+    right: ExpressionNode
+    operator_start: int
+
+
+class LogicalOperation(NamedTuple):
+    """Conditions joined by one of `&&` and `||`."""
+
+    start: int
+    end: int
+    depth: int
+    operator: str
+    operands: tuple[ExpressionNode, ...]
+
+
+class Conditional(NamedTuple):
+    """`condition ? yes : no`."""
+
+    start: int
+    end: int
+    depth: int
+    condition: ExpressionNode
+    yes: ExpressionNode
+    no: ExpressionNode
+
+
+class ListLiteral(NamedTuple):
+    """`[…]`."""
+
+    start: int
+    end: int
+    depth: int
+    items: tuple[ExpressionNode, ...]
+
+
+class MapLiteral(NamedTuple):
+    """`{key: value, …}`."""
+
+    start: int
+    end: int
+    depth: int
+    entries: tuple[tuple[ExpressionNode, ExpressionNode], ...]
+
+
+class Parenthesized(NamedTuple):
+    """`(inner)`: kept, so that printing a tree needs no rules of precedence."""
+
+    start: int
+    end: int
+    depth: int
+    inner: ExpressionNode
+
+
+ExpressionNode: TypeAlias = (
+    LiteralValue | Identifier | Select | Index | FunctionCall | Macro | Has | Unary | Binary
+    | LogicalOperation | Conditional | ListLiteral | MapLiteral | Parenthesized
+)  # fmt: skip
+
+
+def without_parens(node: ExpressionNode) -> ExpressionNode:
+    """Return what stands inside any parentheses around a node."""
+    while isinstance(node, Parenthesized):
+        node = node.inner
+    return node
+
+
+def children(node: ExpressionNode) -> tuple[ExpressionNode, ...]:  # noqa: C901, PLR0912 - one case a kind
+    """Return the nodes right below one; of a macro its range and its arguments."""
+    match node:
+        case Select():
+            return (node.operand,)
+        case Index():
+            return (node.operand, node.key)
+        case FunctionCall():
+            return node.arguments if node.target is None else (node.target, *node.arguments)
+        case Has():
+            return (node.selection,)
+        case Unary():
+            return (node.operand,)
+        case Binary():
+            return (node.left, node.right)
+        case LogicalOperation():
+            return node.operands
+        case Conditional():
+            return (node.condition, node.yes, node.no)
+        case ListLiteral():
+            return node.items
+        case MapLiteral():
+            return tuple(part for entry in node.entries for part in entry)
+        case Parenthesized():
+            return (node.inner,)
+        case Macro():
+            return (node.range, *node.arguments)
+        case LiteralValue() | Identifier():
+            return ()
+
+
+def parent_depth(by: int, *nodes: ExpressionNode) -> int:
+    """Return the depth of a node that stands so many levels above others.
+
+    Raises:
+        ExpressionError: it is too deep.
+    """
+    depth = by + max((node.depth for node in nodes), default=0)
+    if depth > MAX_EXPRESSION_DEPTH:
+        raise too_deep_error(nodes[0].start)
+    return depth
+
+
+def too_deep_error(offset: int) -> ExpressionError:
+    """Return the error of an expression that is nested too deep."""
+    return ExpressionError(
+        "expression_too_large",
+        f"the expression is nested more than {MAX_EXPRESSION_DEPTH} levels deep (a chain of + counts a level a term)",
+        offset,
+        "join texts with [a, b].join(), add numbers with sum([a, b]), or split the expression over steps",
+    )

@@ -1,0 +1,196 @@
+"""Split an expression into CEL tokens.
+
+A *token* is a stretch of the text with a kind; strings (raw, triple-quoted, with escapes), comments and numbers
+are told apart as CEL's grammar does, so nothing inside a string is ever taken for a name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple, TypeAlias
+
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.operators import INT_RANGE, UINT_RANGE, Uint
+
+TokenKind: TypeAlias = Literal["name", "quoted", "int", "uint", "double", "string", "bytes", "op", "end"]
+
+
+class Token(NamedTuple):
+    """One token: `text` is what stands from `start` to `end`."""
+
+    kind: TokenKind
+    text: str
+    start: int
+    end: int
+
+
+_ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7][0-7])"""
+STRING_PATTERN = "|".join(
+    (
+        r'[rR]"""(?:(?!""").)*"""',
+        r"[rR]'''(?:(?!''').)*'''",
+        r'[rR]"[^"\n\r]*"',
+        r"[rR]'[^'\n\r]*'",
+        rf'"""(?:(?!""")(?:{_ESCAPE}|[^\\]))*"""',
+        rf"'''(?:(?!''')(?:{_ESCAPE}|[^\\]))*'''",
+        rf'"(?:{_ESCAPE}|[^\\"\n\r])*"',
+        rf"'(?:{_ESCAPE}|[^\\'\n\r])*'",
+    )
+)
+_TOKEN = re.compile(
+    rf"""
+      (?P<space>[\t\r\n\f\ ]+|//[^\n]*)
+    | (?P<bytes>[bB](?:{STRING_PATTERN.replace(" ", "[ ]")}))
+    | (?P<string>{STRING_PATTERN.replace(" ", "[ ]")})
+    | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<quoted>`[A-Za-z0-9_.\-/\ ]+`)
+    | (?P<double>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
+    | (?P<uint>(?:0x[0-9a-fA-F]+|[0-9]+)[uU])
+    | (?P<int>0x[0-9a-fA-F]+|[0-9]+)
+    | (?P<op>&&|\|\||==|!=|<=|>=|[-+*/%!<>=?:.,()\[\]{{}}])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def tokenize(text: str) -> list[Token]:
+    """Return the tokens of an expression, closed by one of kind `end`; space and comments are left out.
+
+    Raises:
+        ExpressionError: a character or a quote that CEL does not know.
+    """
+    tokens: list[Token] = []
+    position, end = 0, len(text)
+    match = _TOKEN.match
+    while position < end:
+        found = match(text, position)
+        if found is None:
+            raise _unknown_character_error(text, position)
+        kind = found.lastgroup
+        following = found.end()
+        if kind != "space":
+            tokens.append(Token(kind, found[0], position, following))  # type: ignore[arg-type]
+        position = following
+    tokens.append(Token("end", "", end, end))
+    return tokens
+
+
+def _unknown_character_error(text: str, position: int) -> ExpressionError:
+    character = text[position]
+    if character in "'\"":
+        return ExpressionError(
+            "bad_expression",
+            "this string is not closed, or holds an escape that is not one",
+            position,
+            'close it with the same quote; a backslash is written "\\\\", or use a raw string r"…"',
+        )
+    if character in "&|":
+        hint = f"write {character * 2!r}"
+        if (name := _TEMPLATE_FILTER.match(text, position)) is not None:
+            from wavewright.planner.cel.functions.catalogue import filter_hint
+
+            hint = filter_hint(name[1]) or hint
+        return ExpressionError("bad_expression", f"a single {character!r} is no operator", position, hint)
+    if character == "$":
+        return ExpressionError(
+            "bad_expression",
+            "'$' cannot stand inside an expression",
+            position,
+            "names are written plainly inside ${…}: ${steps.prices[0].close}",
+        )
+    return ExpressionError("bad_expression", f"{character!r} cannot stand in an expression", position)
+
+
+_TEMPLATE_FILTER = re.compile(r"\|\s*([A-Za-z_]\w*)\s*(?:\(|\||\Z)")
+_SIMPLE_ESCAPES = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+    '"': '"', "'": "'", "\\": "\\", "?": "?", "`": "`",
+}  # fmt: skip
+_ESCAPE_SEQUENCE = re.compile(_ESCAPE, re.DOTALL)
+
+
+def string_value(token: Token) -> str:
+    """Return what a string token stands for.
+
+    Raises:
+        ExpressionError: an escape names no character.
+    """
+    is_raw, inner = _inner_text(token, token.text)
+    if is_raw or "\\" not in inner:
+        return inner
+    value = _ESCAPE_SEQUENCE.sub(_unescape, inner)
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise ExpressionError(
+            "bad_expression",
+            "an escape in this string names no character",
+            token.start,
+            "write characters beyond \\uFFFF as \\U0001F600",
+        )
+    return value
+
+
+def bytes_value(token: Token) -> bytes:
+    """Return what a bytes token stands for: escapes are bytes, other characters are UTF-8.
+
+    Raises:
+        ExpressionError: an escape names a character instead of a byte.
+    """
+    is_raw, inner = _inner_text(token, token.text[1:])
+    value, end = b"", 0
+    for found in () if is_raw else _ESCAPE_SEQUENCE.finditer(inner):
+        if found[0][1] in "uU":
+            raise ExpressionError(
+                "bad_expression",
+                "an escape of bytes names a byte, not a character",
+                token.start,
+                "write \\xE9",
+            )
+        escaped = _unescape(found)
+        value += inner[end : found.start()].encode("utf-8", "replace") + escaped.encode("latin-1")
+        end = found.end()
+    return value + inner[end:].encode("utf-8", "replace")
+
+
+def _inner_text(token: Token, text: str) -> tuple[bool, str]:
+    """Return whether a string is raw, and what stands between its quotes."""
+    is_raw = text[0] in "rR"
+    quoted = text[1:] if is_raw else text
+    width = 3 if len(quoted) >= 6 and quoted[:3] in ('"""', "'''") else 1
+    inner = quoted[width:-width]
+    if is_raw and (len(inner) - len(inner.rstrip("\\"))) % 2:
+        raise ExpressionError(
+            "bad_expression",
+            "a raw string cannot end with a backslash",
+            token.start,
+            'write it as an ordinary string: "\\\\"',
+        )
+    return is_raw, inner
+
+
+def _unescape(found: re.Match[str]) -> str:
+    body = found[0][1:]
+    if body in _SIMPLE_ESCAPES:
+        return _SIMPLE_ESCAPES[body]
+    if body[0] in "xXuU":
+        code = int(body[1:], 16)
+        return chr(code) if code <= 0x10FFFF else "\ud800"
+    return chr(int(body, 8))
+
+
+def integer_value(token: Token) -> int:
+    """Return what an integer token stands for.
+
+    Raises:
+        ExpressionError: it has more than 64 bits.
+    """
+    text = token.text.rstrip("uU")
+    number = int(text, 16 if "x" in text else 10)
+    low, high = UINT_RANGE if token.kind == "uint" else INT_RANGE
+    if not low <= number <= high:
+        raise ExpressionError(
+            "bad_expression",
+            f"{text} is too large for an integer",
+            token.start,
+            f"write {text}.0 for a number of that size",
+        )
+    return Uint(number) if token.kind == "uint" else number
