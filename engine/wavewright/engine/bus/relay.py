@@ -1,15 +1,12 @@
-"""Queues that refuse messages because they are full: how they are tried again, and what is told of them.
+"""The relay: publishes the messages of the outbox.
 
-A *full queue* is known by the way that leads to it, an exchange and a routing key. After a refusal nothing is sent
-that way until its pause is over, then one message at a time, at growing intervals, until one is confirmed.
+It publishes in the order of the outbox, in batches, and marks the messages that the broker has confirmed. Others stay
+in the outbox and are published again with the same bytes and id, so nothing is lost and readers recognise a repeat. The
+leases of messages in flight are renewed, so that no other daemon publishes them too. Messages that were returned
+because no queue was bound are tried again on each new connection, once the topology is declared.
 
-The outbox is emptied into the broker.
-
-A *relay* sends what lies in the outbox, in its order and many at once, and marks what the broker has confirmed. What
-was not confirmed stays in the outbox and is sent again, the same bytes under the same id; so nothing is lost, and
-whoever reads tells a repeat by its id. What is on its way stays leased however long that takes, so that no other
-daemon sends it, too. What no queue was bound for is kept aside, and tried again on each new connection, once every
-queue is known to be there.
+A full queue is identified by its route, an exchange and a routing key. After a refusal nothing is published on that
+route until a pause is over, then one message at a time at growing intervals, until one is confirmed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Messages as they come off the wire, understood or refused.
+"""Decoding of incoming messages.
 
-Nothing is repaired and nothing guessed. What a message costs is bounded before it is read, who sent it is settled
-before what it says is looked at, and no property decides anything but the content's form, the signature and the user
-for whom the broker vouches: counters, reply addresses and the like are a sender's words.
+Nothing is repaired or guessed. The size is bounded before a message is parsed, and the sender is checked before the
+payload. Only content type, encoding, signature and the broker's user are read from the properties: all others are set
+by the sender.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ _MAX_MEMBERS: Final = 100
 
 
 def decode(delivery: Delivery, rules: AcceptanceRules, now: float) -> ReceivedMessage:
-    """Return what a delivery says.
+    """Return the message of a delivery.
 
     Args:
         delivery: A message as the broker delivered it.
-        rules: What it must be like.
+        rules: What it must fulfil.
         now: Seconds since the epoch.
 
     Raises:
-        Refused: it is not taken in.
+        MessageRejected: it is not accepted.
     """
     _check_content(delivery, rules)
     document = read_strict_json(delivery.body, max_depth=rules.max_depth)

@@ -1,8 +1,8 @@
-"""Messages as they go out.
+"""Encoding of outgoing messages.
 
-The same report makes the same bytes whenever it is encoded: names are sorted, the id is given and the time is that of
-what it tells of. So what is sent again after a crash is the same message. Secrets are taken out of whatever it says:
-out of sentences also what only looks like one, out of packages those that are known.
+A report has the same bytes whenever it is encoded: names are sorted, the id is given, and the timestamp is that of the
+reported event. So a message that is published again after a crash is the same message. Known secrets are redacted, and
+in statuses and questions also text that looks like one.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ _NO_SECRETS: Final = Redactor()
 _UNSTORABLE_ESCAPE: Final = re.compile(r"\\u(?:0000|d[89a-f])")
 """What stands in the text of a document that may hold NUL or half of a surrogate pair."""
 _UNREDACTED_FIELDS: Final = frozenset({"job_id", "status", "package_id", "decision_id"})
-"""Fields of statuses and questions that hold ids and words from a fixed list: there is nothing to be taken out."""
+"""Fields of statuses and questions with ids and fixed words, which hold no secret."""
 
 _NEUTRAL: Final = MessageContract()
 
 
 @dataclass(frozen=True, slots=True)
 class MessageAddress:
-    """From whom to whom messages go, and by which way."""
+    """Sender, recipient and route of messages."""
 
     source: str
     """The agent that sends."""
     target: str
-    """The agent that they are for."""
+    """The recipient."""
     exchange: str
     routing_key: str
     key: bytes | None = field(default=None, repr=False)
-    """Of signatures; where there is none, messages are not signed."""
+    """Key of signatures; without one messages are not signed."""
     redactor: Redactor = field(default=_NO_SECRETS, repr=False)
-    """Knows the secrets that must not go out."""
+    """Redacts secrets."""
 
 
 def encode(

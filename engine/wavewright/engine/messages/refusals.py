@@ -1,13 +1,7 @@
-"""Why a message off the wire is not taken in.
+"""Rejections of invalid messages.
 
-A message is *refused* where it is wrong in itself: nothing in it is repaired, guessed or read as something else. The
-*kind* is a word from a fixed list that programs may count by; the reason is a sentence for people that says where and
-what would mend it. Neither repeats a word of the message, so a refusal never carries a secret on.
-
-From a model's complaints to one refusal.
-
-The words of a refusal are the models' and ours: what a sender wrote is never repeated, not even the name of a field
-that nobody knows.
+A rejection has a kind from a fixed list, for metrics, and a reason for people that says where the fault is and what
+fixes it. Neither repeats text of the message, not even the name of an unknown field, so no secret is passed on.
 """
 
 from __future__ import annotations

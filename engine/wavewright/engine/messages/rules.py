@@ -1,13 +1,11 @@
-"""Signatures of messages, where a key is configured.
+"""Rules by which messages are accepted: signatures, senders, limits.
 
-A *signature* is the HMAC-SHA-256 of body, message id, timestamp and routing key, one behind the other, in hexadecimal
-digits. Who has no key can neither make a message nor move one to another queue. Id and timestamp are those of the
-envelope, to the letter; as the body holds them too, and ends where its JSON ends, no two messages sign the same bytes.
+A signature is the HMAC-SHA-256 of body, message id, timestamp and routing key, concatenated, in hexadecimal digits.
+Without the key nobody can make a message or move one to another queue. Id and timestamp are those of the envelope as
+written; the body holds them too, so no two messages sign the same bytes.
 
-By which rules messages are taken in.
-
-An *identity* is what a sender is known by and what it may send. The broker vouches for its user, the signature for
-whoever holds the key; the name in the envelope alone vouches for nothing.
+An identity is a sender with its broker user and the message types that it may send. Only the broker's user or a
+signature authenticates a sender; the name in the envelope does not.
 """
 
 from __future__ import annotations
@@ -37,14 +35,14 @@ def sign(key: bytes, *, body: bytes, message_id: str, timestamp: str, routing_ke
 
 
 def looks_like_signature(value: object) -> bool:
-    """Whether a header could be a signature at all."""
+    """Return whether a header has the form of a signature."""
     return isinstance(value, str) and _DIGITS.fullmatch(value) is not None
 
 
 def verify_signature(
     signature: str, key: bytes, *, body: bytes, message_id: str, timestamp: str, routing_key: str
 ) -> bool:
-    """Whether a signature is that of the message, found out in a time that tells nothing of the right one."""
+    """Return whether a signature is that of the message, compared in constant time."""
     right = sign(key, body=body, message_id=message_id, timestamp=timestamp, routing_key=routing_key)
     return hmac.compare_digest(signature.encode(), right.encode())
 
@@ -54,17 +52,17 @@ class SenderIdentity:
     """One sender."""
 
     user_id: str | None
-    """The broker's user that it must be; any where it is none."""
+    """Required user of the broker; any where absent."""
     may_send: frozenset[str]
     """Message types."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceRules:
-    """What a message must be like to be taken in."""
+    """What a message must fulfil to be accepted."""
 
     agent: str
-    """Whom it must be for."""
+    """Required recipient."""
     max_body: int = 2**20
     """Bytes."""
     max_depth: int = 32
@@ -72,15 +70,15 @@ class AcceptanceRules:
     max_age: float = 604_800.0
     """Seconds."""
     skew: float = 300.0
-    """Seconds that it may come from the future."""
+    """Seconds by which its timestamp may lie in the future."""
     identities: Mapping[str, SenderIdentity] = field(default_factory=dict[str, SenderIdentity])
-    """Senders by name; where there are none, everybody may send everything."""
+    """Senders by name; without any, everybody may send everything."""
     key: bytes | None = field(default=None, repr=False)
-    """Of signatures; where there is none, none is asked for."""
+    """Key of signatures; without one no signature is required."""
     forms: Mapping[str, RequestForm] = field(default_factory=lambda: request_forms(MessageContract()))
     """Request forms by message type."""
     takes_goals: bool = True
-    """Whether a job may come as a goal in words, for which the settings name a goal template."""
+    """Whether requests may hold a goal; the settings must name a goal template."""
 
     @property
     def message_types(self) -> tuple[str, ...]:
