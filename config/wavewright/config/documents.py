@@ -45,7 +45,7 @@ def read_json(source: Source, limits: ReadLimits) -> JsonValue:
 
 def _read_with_scanner(source: Source, limits: ReadLimits) -> JsonValue:
     """Return the value as the scanner reads it, which is loaded for that."""
-    from wavewright.config.json_scanner import scan_json
+    from wavewright.config.readers.json_scanner import scan_json
     from wavewright.config.sources import plain_value
 
     return plain_value(scan_json(source, limits))
@@ -90,7 +90,7 @@ class Document:
     def root(self) -> Node:
         """The document as nodes."""
         if self._root is None:
-            from wavewright.config.json_scanner import scan_json
+            from wavewright.config.readers.json_scanner import scan_json
 
             self._root = scan_json(self.source, self._limits)
         return self._root
@@ -125,7 +125,7 @@ def read_document(content: str | bytes, name: str, *, limits: ReadLimits = DEFAU
     """
     source = Source(name, decode(content, name, limits))
     if name.lower().endswith(".toml"):
-        from wavewright.config.toml_reader import read_toml
+        from wavewright.config.readers.toml_reader import read_toml
 
         return Document(read_toml(source, limits), source, keeps_places=False)
     if not source.text.strip():
@@ -140,8 +140,8 @@ def read_document(content: str | bytes, name: str, *, limits: ReadLimits = DEFAU
         except DocumentError:
             if not named_yaml:
                 raise
+    from wavewright.config.readers.yaml_reader import read_yaml
     from wavewright.config.sources import plain_value
-    from wavewright.config.yaml_reader import read_yaml
 
     root = read_yaml(source, limits)
     return Document(plain_value(root), source, limits=limits, root=root)

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wavewright.config.documents import ReadLimits, decode
-from wavewright.config.json_cursor import FENCE, Note, ScanError
-from wavewright.config.json_scanner import JsonScanner
+from wavewright.config.readers.json_cursor import FENCE, Note, ScanError
+from wavewright.config.readers.json_scanner import JsonScanner
 from wavewright.config.sources import (
     DocumentError,
     DocumentFault,

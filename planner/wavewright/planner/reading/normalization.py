@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from wavewright.config.json_cursor import Note, ScanError
-from wavewright.config.json_scanner import JsonScanner
+from wavewright.config.readers.json_cursor import Note, ScanError
+from wavewright.config.readers.json_scanner import JsonScanner
 from wavewright.config.sources import (
     DocumentError,
     DocumentFault,

@@ -22,7 +22,7 @@ from wavewright.config.documents import (
     Span,
     decode,
 )
-from wavewright.config.json_cursor import FENCE, Note
+from wavewright.config.readers.json_cursor import FENCE, Note
 from wavewright.config.sources import ListNode, Node, ObjectNode, iterate_nodes, plain_value
 from wavewright.planner.reading.json_extraction import AnswerJson, JsonMatch, parse_answer
 from wavewright.planner.reading.normalization import PlanNode, is_step, normalize_plan, unwrap

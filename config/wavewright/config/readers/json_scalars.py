@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from wavewright.config.json_cursor import (
+from wavewright.config.readers.json_cursor import (
     FENCE,
     PYTHON_LITERALS,
     WORD,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from tests.config.test_documents import pointers, shown, value_or_faults, values
-from wavewright.config import yaml_reader as yaml_text
 from wavewright.config.documents import DocumentError, read_document
+from wavewright.config.readers import yaml_reader as yaml_text
 
 
 def read(text: str) -> object:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
-from wavewright.config.json_cursor import ScanError
-from wavewright.config.json_scalars import IDENTIFIER, NUMBER, ScalarScanner
+from wavewright.config.readers.json_cursor import ScanError
+from wavewright.config.readers.json_scalars import IDENTIFIER, NUMBER, ScalarScanner
 from wavewright.config.sources import (
     DocumentError,
     DocumentFault,
