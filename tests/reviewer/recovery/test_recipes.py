@@ -206,7 +206,7 @@ def test_no_text_of_a_tool_reaches_what_a_recovery_decides_on() -> None:
 
 CLOSED = {"StepId", "GateId", "int", "NoneType"}
 """Types whose values come from the plan, or are figures."""
-FROM_FIXED_LISTS = {("RedGateView", "missing"), ("WantedView", "tool")}
+FROM_FIXED_LISTS = {("FailedGateView", "missing"), ("RequestedActionView", "tool")}
 """Texts: the names of fields that a gate of the plan requires, and of tools that the goal allows."""
 
 
