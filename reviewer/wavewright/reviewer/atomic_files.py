@@ -1,7 +1,7 @@
 """Files written whole or not at all.
 
 A file appears under its name only when all of it is on the disk; readable by its owner alone. What keeps it from
-being written is told with the place and the mend, and leaves nothing behind.
+being written is told with the place and the fix, and leaves nothing behind.
 """
 
 from __future__ import annotations

@@ -91,8 +91,8 @@ def bind_patch(document: Document, plan: Plan) -> PlanPatch:
     Raises:
         PlanError: it has another shape; with every fault.
     """
-    mended = Document(_normalized(document.value), document.source, keeps_places=False)
-    emitted = read_model(mended, EmittedPatch)
+    normalized = Document(_normalized(document.value), document.source, keeps_places=False)
+    emitted = read_model(normalized, EmittedPatch)
     return PlanPatch(
         base=plan_hash(plan),
         reason=shorten(emitted.reason, _MAX_REASON),
@@ -176,10 +176,10 @@ def _normalized(value: Json) -> Json:
     if not isinstance(value, dict):
         return value
     ops = value.get("ops")
-    mended = _without_empty_fields(value)
+    normalized = _without_empty_fields(value)
     if isinstance(ops, list):
-        mended["ops"] = [_normalized_op(op) for op in ops]
-    return mended
+        normalized["ops"] = [_normalized_op(op) for op in ops]
+    return normalized
 
 
 def _normalized_op(op: Json) -> Json:

@@ -1,4 +1,4 @@
-"""The recovery view: all of a run that whoever mends it may see.
+"""The recovery view: all of a run that whoever fixes it may see.
 
 Ids of steps and gates, statuses, kinds of errors, positions, names of fields: each from a list that the plan, the
 goal or this program fixes. No field here can hold a word that a tool, a document or another model wrote, so none of

@@ -6,7 +6,7 @@ the run's now ever leaves this module: `known_at` is the one place where a serie
 From the rows of a price table to price series, whatever file the table came in.
 
 Columns are recognised by name without regard to case; rows are checked one by one, and the first that cannot be
-trusted ends the reading with its file, its line and the mend. Nothing is repaired silently: sorting is noted in
+trusted ends the reading with its file, its line and the fix. Nothing is repaired silently: sorting is noted in
 the series' warnings.
 """
 

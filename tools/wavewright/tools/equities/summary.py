@@ -1,6 +1,6 @@
 """What the engine demands of a terminal summary: stocks, benchmarks kept apart, and a schema.
 
-Each demand that is not met is a failure that names what is missing, and the mend.
+Each demand that is not met is a failure that names what is missing, and the fix.
 
 The analysis of documents by code: what was computed, how sure that is, and from what.
 

@@ -1,7 +1,7 @@
 """One request that is to be answered with JSON, and every way in which it is not.
 
 The answer's text never reaches a message (it is somebody else's), nor does the address with its key: messages name
-the service and the status. Failures that another attempt may mend are marked transient.
+the service and the status. Failures that another attempt may overcome are marked transient.
 
 Prices from a service over HTTP, in the shape of EODHD.
 

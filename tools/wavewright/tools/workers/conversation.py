@@ -6,7 +6,7 @@ value that breaks off, or that readers would not agree on, is never taken: what 
 One question to a model and what follows: an answer that is accepted, or what is wrong with it and another try.
 
 A *conversation* is bounded twice, by the number of its repair turns and by its clock. Everything that was said stays
-on hand: what no turn could mend may still hold the answer among its words.
+on hand: what no turn could repair may still hold the answer among its words.
 """
 
 from __future__ import annotations

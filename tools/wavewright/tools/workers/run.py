@@ -84,8 +84,8 @@ class WorkerRun:
             on_rung=self.call.emit,
         )
         if landing.value is None:
-            mend = faults.STRONGER_MODEL_HINT if self.services.models is not None else MODEL_HINT
-            raise faults.ladder_tool_error(landing.records, self.spec.name, self.error, mend)
+            hint = faults.STRONGER_MODEL_HINT if self.services.models is not None else MODEL_HINT
+            raise faults.ladder_tool_error(landing.records, self.spec.name, self.error, hint)
         return landing.value
 
     def _rung_functions(self) -> dict[str, FallbackStrategy[JsonObject]]:

@@ -3,7 +3,7 @@
 *Services* are made once for a run. Without models they still describe every worker, so that a plan can be checked,
 listed and dry-run where no model is configured and nothing heavy is loaded.
 
-What a step is told where a worker has no answer: a `ToolError` with what would mend it.
+What a step is told where a worker has no answer: a `ToolError` with what fixes it.
 """
 
 from __future__ import annotations
@@ -116,26 +116,26 @@ def no_model_error(name: str) -> ToolError:
     return ToolError(f"{name!r} needs a model, and none is configured", hint=MODEL_HINT)
 
 
-def model_tool_error(error: ModelError, name: str, mend: str | None = None) -> ToolError:
-    """Return a model's error as a tool's: what may pass stays passing, and the mend stays."""
+def model_tool_error(error: ModelError, name: str, hint: str | None = None) -> ToolError:
+    """Return a model's error as a tool's: what may pass stays passing, and the hint stays."""
     return ToolError(
         f"{name!r} has no answer from its model: {error}",
         transient=error.is_transient,
-        hint=error.hint or _HINTS.get(error.kind, mend),
+        hint=error.hint or _HINTS.get(error.kind, hint),
         retry_after=error.retry_after,
     )
 
 
 def ladder_tool_error(
-    records: Sequence[RungRecord], name: str, error: ModelError | None, mend: str = STRONGER_MODEL_HINT
+    records: Sequence[RungRecord], name: str, error: ModelError | None, hint: str = STRONGER_MODEL_HINT
 ) -> ToolError:
-    """Return why no rung gave anything; the model's own error where there was one, `mend` where it names none."""
+    """Return why no rung gave anything; the model's own error where there was one, `hint` where it names none."""
     if error is not None:
-        return model_tool_error(error, name, mend if error.kind in _TASK_ERROR_KINDS else None)
+        return model_tool_error(error, name, hint if error.kind in _TASK_ERROR_KINDS else None)
     if not records:
         return no_model_error(name)
     reasons = "; ".join(f"{record.rung}: {record.reason}" for record in records)
-    return ToolError(f"{name!r} has no usable answer: {reasons}", hint=mend)
+    return ToolError(f"{name!r} has no usable answer: {reasons}", hint=hint)
 
 
 _TASK_ERROR_KINDS = frozenset({"bad_answer", "timeout"})
