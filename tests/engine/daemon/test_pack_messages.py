@@ -95,7 +95,7 @@ def teahouse(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> Yard:
     with (yard.folder / "yard.py").open("a") as file:
         file.write(TOOLS)
     yard.write(functions="weigh: {}", daemon="pack: teahouse")
-    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setattr(sys, "path", [str(site), *sys.path])
     yard.environment["PYTHONPATH"] = str(site)
     monkeypatch.delitem(sys.modules, "teahouse", raising=False)
     return yard
