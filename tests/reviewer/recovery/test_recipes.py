@@ -237,7 +237,7 @@ def test_no_field_of_what_a_recovery_sees_could_hold_a_text_from_outside() -> No
     views = (RecoveryView, StepEndView, FailedGateView, RequestedActionView)
 
     assert set().union(*map(open_fields, views)) == FROM_FIXED_LISTS
-    assert open_fields(ReplanResult) >= {("Replanned", "reasons")}
+    assert open_fields(ReplanResult) >= {("ReplanResult", "reasons")}
 
 
 def test_texts_in_the_view_are_names_of_the_plan_and_of_the_goal() -> None:
