@@ -73,7 +73,7 @@ plan:
 """
 
 
-def write_desk(folder: Path, *, template: str = TEMPLATE, job: str = JOB) -> None:
+def write_quotes_project(folder: Path, *, template: str = TEMPLATE, job: str = JOB) -> None:
     """Write the project into a folder."""
     for name, text in {
         "desk.py": TOOLS,

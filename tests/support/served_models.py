@@ -25,12 +25,12 @@ class Asking:
     """Models, what they cost so far, and who pays."""
 
     models: ModelClient
-    purse: MemoryBudgetStore
+    budget_store: MemoryBudgetStore
     uses: list[ModelUse] = field(default_factory=list[ModelUse])
 
     async def spent(self) -> Spend:
         """Return what the run has spent, reservations included."""
-        return (await self.purse.left(BudgetScope(run=RUN))).run.spent
+        return (await self.budget_store.left(BudgetScope(run=RUN))).run.spent
 
 
 def settings_for(
@@ -63,10 +63,10 @@ async def models_over(
     """Open the models of such a project; `models` is the section of that name."""
     settings = settings_for(server, folder, wire, budgets=budgets, is_forced=is_forced, **models)
     async with (
-        MemoryBudgetStore(settings.budgets) as purse,
-        open_models(settings, purse, environment=server.environment(wire)) as opened,
+        MemoryBudgetStore(settings.budgets) as budget_store,
+        open_models(settings, budget_store, environment=server.environment(wire)) as opened,
     ):
-        yield Asking(opened, purse)
+        yield Asking(opened, budget_store)
 
 
 def question(prompt: str = "How much is it?", **fields: Any) -> ModelCall:

@@ -94,9 +94,9 @@ async def open_stores(
 
     async with (
         journal_of(settings, clock=clock) as journal,
-        budget_store_of(settings, clock=clock) as purse,
+        budget_store_of(settings, clock=clock) as budget_store,
     ):
-        yield Stores(journal, JobStore(journal), purse)
+        yield Stores(journal, JobStore(journal), budget_store)
 
 
 def removal_of(journal: Journal) -> RunRemoval:

@@ -14,7 +14,7 @@ import aio_pika
 import anyio
 import pytest
 
-from tests.engine.daemon.daemon_project import Counterpart, DaemonProcess, Yard
+from tests.engine.daemon.daemon_project import BrokerClient, DaemonProcess, DaemonSite
 from tests.support.rabbitmq import Broker, RunningBroker, clear
 from wavewright.engine.bus.bus import BusSettings, open_bus
 from wavewright.engine.daemon.daemon import run_daemon
@@ -43,9 +43,9 @@ InProcess = Callable[..., AbstractAsyncContextManager[Running]]
 
 
 @pytest.fixture
-async def yard(tmp_path: Path, broker: Broker | RunningBroker) -> AsyncIterator[Yard]:
+async def site(tmp_path: Path, broker: Broker | RunningBroker) -> AsyncIterator[DaemonSite]:
     """A project, and queues that are declared already."""
-    own = Yard(tmp_path, broker.url)
+    own = DaemonSite(tmp_path, broker.url)
     async with open_bus(BusSettings(own.url, own.topology)):
         pass
     yield own
@@ -53,19 +53,19 @@ async def yard(tmp_path: Path, broker: Broker | RunningBroker) -> AsyncIterator[
 
 
 @pytest.fixture
-async def counterpart(yard: Yard) -> AsyncIterator[Counterpart]:
-    connection = await aio_pika.connect(yard.url)
+async def client(site: DaemonSite) -> AsyncIterator[BrokerClient]:
+    connection = await aio_pika.connect(site.url)
     async with connection, connection.channel() as channel:
-        yield Counterpart(yard, channel)
+        yield BrokerClient(site, channel)
 
 
 @pytest.fixture
-def start(yard: Yard) -> Iterator[StartDaemon]:
+def start(site: DaemonSite) -> Iterator[StartDaemon]:
     """Start the real daemon as a process; what still runs is ended after the test."""
     started = list[DaemonProcess]()
 
     def begin(*arguments: str, **environment: str) -> DaemonProcess:
-        started.append(DaemonProcess(yard, *arguments, **environment))
+        started.append(DaemonProcess(site, *arguments, **environment))
         return started[-1]
 
     yield begin
@@ -74,7 +74,7 @@ def start(yard: Yard) -> Iterator[StartDaemon]:
 
 
 @pytest.fixture
-def in_process(yard: Yard) -> InProcess:
+def in_process(site: DaemonSite) -> InProcess:
     """Run a daemon in this process for as long as a block runs, and end it well."""
 
     @asynccontextmanager
@@ -85,7 +85,7 @@ def in_process(yard: Yard) -> InProcess:
         async with anyio.create_task_group() as group:
 
             async def serve() -> None:
-                await run_daemon(yard.settings, watch, running.stopping, on_ready=ready.set, clock=clock)
+                await run_daemon(site.settings, watch, running.stopping, on_ready=ready.set, clock=clock)
 
             group.start_soon(serve)
             await ready.wait()

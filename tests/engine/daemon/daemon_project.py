@@ -96,7 +96,7 @@ def job(*calls: tuple[str, str] | str, name: str = "a job") -> JsonObject:
 
 
 @dataclass
-class Yard:
+class DaemonSite:
     """The project's folder and the names at the broker."""
 
     folder: Path
@@ -161,14 +161,14 @@ class Yard:
                 await anyio.sleep(0.01)
 
 
-class Counterpart:
+class BrokerClient:
     """Whoever sends jobs and reads what comes out.
 
     Messages go out at least once, so those with the id of one that was read before are kept apart, as `repeats`.
     """
 
-    def __init__(self, yard: Yard, channel: AbstractChannel) -> None:
-        self._yard = yard
+    def __init__(self, site: DaemonSite, channel: AbstractChannel) -> None:
+        self._yard = site
         self._channel = channel
         self.seen = list[JsonObject]()
         """Statuses, in the order in which they came."""
@@ -264,12 +264,12 @@ def _payload(message: AbstractIncomingMessage) -> JsonObject:
 class DaemonProcess:
     """The real daemon, as a process."""
 
-    def __init__(self, yard: Yard, *arguments: str, **environment: str) -> None:
-        self._log = (yard.folder / f"log-{uuid4().hex[:6]}.txt").open("w+b")
+    def __init__(self, site: DaemonSite, *arguments: str, **environment: str) -> None:
+        self._log = (site.folder / f"log-{uuid4().hex[:6]}.txt").open("w+b")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "wavewright.engine.main", "daemon", *arguments],
-            cwd=yard.folder,
-            env=yard.whole_environment() | environment,
+            cwd=site.folder,
+            env=site.whole_environment() | environment,
             stdout=self._log,
             stderr=self._log,
             start_new_session=True,

@@ -16,7 +16,7 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.daemon.conftest import InProcess, StartDaemon
-from tests.engine.daemon.daemon_project import PATIENCE, Counterpart, Yard
+from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
 from tests.support.rabbitmq import DUMB, Broker, RunningBroker
 from wavewright.engine.cli.common import broker
 
@@ -27,17 +27,17 @@ Call = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def call(yard: Yard) -> Call:
+def call(site: DaemonSite) -> Call:
     """Call the command line as a process of its own, in the project."""
-    (yard.folder / "jobs" / "parts").mkdir(parents=True)
-    (yard.folder / "jobs" / "one.yaml").write_text(JOB)
-    (yard.folder / "jobs" / "parts" / "plan.yaml").write_text(PLAN)
+    (site.folder / "jobs" / "parts").mkdir(parents=True)
+    (site.folder / "jobs" / "one.yaml").write_text(JOB)
+    (site.folder / "jobs" / "parts" / "plan.yaml").write_text(PLAN)
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "wavewright.engine.main", *arguments],
-            cwd=yard.folder,
-            env=yard.whole_environment(),
+            cwd=site.folder,
+            env=site.whole_environment(),
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -49,7 +49,7 @@ def call(yard: Yard) -> Call:
 
 @pytest.mark.anyio
 async def test_a_job_is_submitted_with_its_plan_and_waited_for(
-    yard: Yard, call: Call, in_process: InProcess
+    site: DaemonSite, call: Call, in_process: InProcess
 ) -> None:
     async with in_process():
         waited = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait")
@@ -72,15 +72,15 @@ async def test_a_job_is_submitted_with_its_plan_and_waited_for(
     assert envelopes[-1]["payload"]["status"] == "JOB_COMPLETED"
     [package] = [one["payload"]["package"] for one in envelopes[1:] if "package" in one["payload"]]
     assert package["result"] == "it"
-    assert yard.calls() == {"say it": 2}
+    assert site.calls() == {"say it": 2}
 
 
 @pytest.mark.anyio
 async def test_a_job_that_fails_is_exit_code_1_and_says_why(
-    yard: Yard, call: Call, in_process: InProcess
+    site: DaemonSite, call: Call, in_process: InProcess
 ) -> None:
     gate = "gates: [{id: no_words, on: it, check: output == ''}]\n"
-    (yard.folder / "jobs" / "parts" / "plan.yaml").write_text(PLAN + gate)
+    (site.folder / "jobs" / "parts" / "plan.yaml").write_text(PLAN + gate)
     async with in_process():
         failed = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait")
 
@@ -91,9 +91,9 @@ async def test_a_job_that_fails_is_exit_code_1_and_says_why(
 
 
 @pytest.mark.anyio
-async def test_a_faulty_job_is_not_sent_and_every_fault_is_named(yard: Yard, call: Call) -> None:
+async def test_a_faulty_job_is_not_sent_and_every_fault_is_named(site: DaemonSite, call: Call) -> None:
     plan = "{steps: [{id: a, tool: nobody}, {id: b, tool: say, params: {txt: '${steps.c}'}}]}"
-    (yard.folder / "jobs" / "one.yaml").write_text(f"name: x\nplan: {plan}\n")
+    (site.folder / "jobs" / "one.yaml").write_text(f"name: x\nplan: {plan}\n")
 
     refused = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait")
 
@@ -106,28 +106,28 @@ async def test_a_faulty_job_is_not_sent_and_every_fault_is_named(yard: Yard, cal
 
 @pytest.mark.anyio
 async def test_a_job_that_the_daemon_refuses_is_told_at_once_with_the_reason(
-    yard: Yard, call: Call, in_process: InProcess
+    site: DaemonSite, call: Call, in_process: InProcess
 ) -> None:
-    yard.environment["WAVEWRIGHT_HMAC_KEY"] = "the-key-of-the-daemon-and-of-nobody-else"
+    site.environment["WAVEWRIGHT_HMAC_KEY"] = "the-key-of-the-daemon-and-of-nobody-else"
     async with in_process():
-        del yard.environment["WAVEWRIGHT_HMAC_KEY"]  # so the sender signs nothing
+        del site.environment["WAVEWRIGHT_HMAC_KEY"]  # so the sender signs nothing
         refused = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait")
 
     assert refused.returncode == 1
     assert re.search(r"error: job \S+ was refused: \w*signature", refused.stderr), refused.stderr
-    assert yard.calls() == {}
+    assert site.calls() == {}
 
 
 @pytest.mark.anyio
-async def test_inputs_are_sent_with_the_job(yard: Yard, call: Call, in_process: InProcess) -> None:
-    (yard.folder / "jobs" / "parts" / "plan.yaml").write_text(
+async def test_inputs_are_sent_with_the_job(site: DaemonSite, call: Call, in_process: InProcess) -> None:
+    (site.folder / "jobs" / "parts" / "plan.yaml").write_text(
         "inputs: {word: one}\nsteps: [{id: it, tool: say, params: {text: '${inputs.word}'}}]\n"
     )
     async with in_process():
         sent = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait", "--set", "word=two")
 
     assert sent.returncode == 0, sent.stderr
-    assert yard.calls() == {"say two": 1}
+    assert site.calls() == {"say two": 1}
 
 
 @pytest.mark.anyio
@@ -142,28 +142,28 @@ async def test_a_job_that_nobody_works_on_is_waited_for_no_longer_than_was_said(
 
 @pytest.mark.anyio
 async def test_a_job_sent_twice_under_one_id_is_done_once(
-    yard: Yard, counterpart: Counterpart, call: Call, start: StartDaemon
+    site: DaemonSite, client: BrokerClient, call: Call, start: StartDaemon
 ) -> None:
     one = "C2D90E14-63B5-4F7A-8A1E-51F09B7D2E3A"
     for _ in range(2):
         sent = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--id", one)
         assert (sent.returncode, sent.stdout) == (0, f"{one.lower()}\n")
     await start().started()
-    await counterpart.until_told(one.lower(), "JOB_COMPLETED")
+    await client.until_told(one.lower(), "JOB_COMPLETED")
     marker = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml")
-    await counterpart.until_told(marker.stdout.strip(), "JOB_COMPLETED")
+    await client.until_told(marker.stdout.strip(), "JOB_COMPLETED")
 
-    assert yard.calls() == {"say it": 2}
+    assert site.calls() == {"say it": 2}
 
 
 @pytest.mark.anyio
 async def test_whoever_looks_on_sees_every_status_and_takes_none_away(
-    yard: Yard, counterpart: Counterpart, call: Call, in_process: InProcess
+    site: DaemonSite, client: BrokerClient, call: Call, in_process: InProcess
 ) -> None:
     tail = subprocess.Popen(  # noqa: ASYNC220 - it begins at once
         [sys.executable, "-m", "wavewright.engine.main", "tail", "--packages"],
-        cwd=yard.folder,
-        env=yard.whole_environment(),
+        cwd=site.folder,
+        env=site.whole_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -172,7 +172,7 @@ async def test_whoever_looks_on_sees_every_status_and_takes_none_away(
     await anyio.to_thread.run_sync(tail.stderr.readline)
     async with in_process():
         sent = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml")
-        await counterpart.until_told(sent.stdout.strip(), "JOB_COMPLETED")
+        await client.until_told(sent.stdout.strip(), "JOB_COMPLETED")
     tail.send_signal(signal.SIGINT)
     shown, _ = await anyio.to_thread.run_sync(tail.communicate)
 
@@ -185,7 +185,7 @@ async def test_whoever_looks_on_sees_every_status_and_takes_none_away(
         "PACKAGE_SENT",
         "JOB_COMPLETED",
     ]
-    assert counterpart.statuses(sent.stdout.strip())[0] == "ACCEPTED"
+    assert client.statuses(sent.stdout.strip())[0] == "ACCEPTED"
 
 
 def test_everything_that_is_wrong_with_a_daemons_settings_is_told_at_once(
@@ -284,12 +284,12 @@ def doctor_of(wavewright: CommandLine) -> tuple[int, dict[str, dict[str, str]]]:
 
 @pytest.mark.anyio
 async def test_the_doctor_says_whether_the_broker_lets_the_daemon_in(
-    yard: Yard, wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch
+    site: DaemonSite, wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(yard.folder)
-    monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", yard.url)
+    monkeypatch.chdir(site.folder)
+    monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", site.url)
     well, found = await anyio.to_thread.run_sync(doctor_of, wavewright)
-    monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", yard.url.replace("tester:", "tester:another-"))
+    monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", site.url.replace("tester:", "tester:another-"))
     ill, refused = await anyio.to_thread.run_sync(doctor_of, wavewright)
 
     assert (well, found["broker"]["state"]) == (0, "ok")
@@ -302,20 +302,20 @@ async def test_the_doctor_says_whether_the_broker_lets_the_daemon_in(
 
 @pytest.mark.anyio
 async def test_the_doctor_names_the_right_to_write_that_is_missing(
-    yard: Yard,
+    site: DaemonSite,
     broker: Broker | RunningBroker,
     wavewright: CommandLine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if not isinstance(broker, Broker):
         pytest.skip("the broker of WAVEWRIGHT_TEST_AMQP_URL has no user without rights")
-    monkeypatch.chdir(yard.folder)
+    monkeypatch.chdir(site.folder)
     monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", broker.url_of(DUMB))
     declared = await anyio.to_thread.run_sync(doctor_of, wavewright)
-    (yard.folder / "wavewright.yaml").write_text("daemon: {exchange: not-there-yet}\n")
+    (site.folder / "wavewright.yaml").write_text("daemon: {exchange: not-there-yet}\n")
     undeclared = await anyio.to_thread.run_sync(doctor_of, wavewright)
 
-    for (code, found), exchange in ((declared, yard.topology.exchange), (undeclared, "not-there-yet")):
+    for (code, found), exchange in ((declared, site.topology.exchange), (undeclared, "not-there-yet")):
         assert (code, found["broker"]["state"]) == (1, "fault")
         assert f"the user {DUMB!r} may not write to the exchange {exchange!r}" in found["broker"]["detail"]
         assert "rabbitmqctl set_permissions" in found["broker"]["mend"]

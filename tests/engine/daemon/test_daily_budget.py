@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from tests.engine.daemon.conftest import InProcess
-from tests.engine.daemon.daemon_project import Counterpart, Yard, job
+from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite, job
 from wavewright.config.sections import BudgetsSection
 from wavewright.engine.daemon.daily_budget import (
     DailyBudget,
@@ -93,12 +93,12 @@ async def test_a_clock_that_goes_back_does_not_begin_the_day_anew() -> None:
 async def test_who_asks_for_more_than_the_day_has_left_is_stopped_and_not_refused() -> None:
     day = DailyBudget(Clock(NOON), told := Told())
     budgets = BudgetsSection.model_validate({"day": {"calls": 1}})
-    purse = PausingBudgetStore(MemoryBudgetStore(budgets, clock=Clock(NOON)), day)
+    budget_store = PausingBudgetStore(MemoryBudgetStore(budgets, clock=Clock(NOON)), day)
     account, stopper = BudgetScope(run=RUN), CancellationToken()
     with day.stops_when_spent(RUN, stopper):
-        await purse.settle(await purse.reserve(account, Spend(calls=1)), Spend(calls=1), USE)
+        await budget_store.settle(await budget_store.reserve(account, Spend(calls=1)), Spend(calls=1), USE)
         with pytest.raises(CallDeferred):
-            await purse.reserve(account, Spend(calls=1))
+            await budget_store.reserve(account, Spend(calls=1))
 
     assert stopper.is_cancelled
     assert len(told) == 1
@@ -128,12 +128,12 @@ async def test_the_run_of_a_target_stops_its_own_job_and_no_other() -> None:
 
 async def test_what_no_day_could_pay_for_is_refused() -> None:
     budgets = BudgetsSection.model_validate({"day": {"tokens": 10}, "run": {"tokens": 5}})
-    purse = PausingBudgetStore(MemoryBudgetStore(budgets), DailyBudget(time.time, told := Told()))
+    budget_store = PausingBudgetStore(MemoryBudgetStore(budgets), DailyBudget(time.time, told := Told()))
 
     with pytest.raises(BudgetExceeded, match="day"):
-        await purse.reserve(BudgetScope(), Spend(tokens=11))
+        await budget_store.reserve(BudgetScope(), Spend(tokens=11))
     with pytest.raises(BudgetExceeded, match="run"):
-        await purse.reserve(BudgetScope(run=RUN), Spend(tokens=6))
+        await budget_store.reserve(BudgetScope(run=RUN), Spend(tokens=6))
 
     assert told == []
 
@@ -150,13 +150,13 @@ async def test_what_no_day_could_pay_for_pauses_no_day_that_is_spent_in_part(
     budget: JsonObject, amount: Spend, spent: Spend
 ) -> None:
     budgets = BudgetsSection.model_validate({"day": budget})
-    purse = PausingBudgetStore(
+    budget_store = PausingBudgetStore(
         MemoryBudgetStore(budgets, clock=Clock(NOON)), DailyBudget(Clock(NOON), told := Told())
     )
-    await purse.settle(await purse.reserve(BudgetScope(run=RUN), spent), spent, USE)
+    await budget_store.settle(await budget_store.reserve(BudgetScope(run=RUN), spent), spent, USE)
 
     with pytest.raises(BudgetExceeded, match="day"):
-        await purse.reserve(BudgetScope(run=RUN), amount)
+        await budget_store.reserve(BudgetScope(run=RUN), amount)
 
     assert told == []
 
@@ -166,16 +166,16 @@ async def test_what_is_put_aside_for_calls_under_way_is_waited_for_before_a_day_
     came_to: int, pauses: int
 ) -> None:
     budgets = BudgetsSection.model_validate({"day": {"tokens": 100}})
-    purse = PausingBudgetStore(
+    budget_store = PausingBudgetStore(
         MemoryBudgetStore(budgets, clock=Clock(NOON)), DailyBudget(Clock(NOON), told := Told())
     )
     account, asked = BudgetScope(run=RUN), Spend(calls=1, tokens=30)
-    others = [await purse.reserve(account, asked) for _ in range(3)]
+    others = [await budget_store.reserve(account, asked) for _ in range(3)]
     outcomes, before = list[str](), list[object]()
 
     async def ask() -> None:
         try:
-            await purse.reserve(account, asked)
+            await budget_store.reserve(account, asked)
             outcomes.append("given")
         except CallDeferred:
             outcomes.append("put off")
@@ -185,7 +185,7 @@ async def test_what_is_put_aside_for_calls_under_way_is_waited_for_before_a_day_
         await anyio.wait_all_tasks_blocked()
         before += [*told, *outcomes]
         for other in others:
-            await purse.settle(other, Spend(calls=1, tokens=came_to), USE)
+            await budget_store.settle(other, Spend(calls=1, tokens=came_to), USE)
             await anyio.wait_all_tasks_blocked()
 
     assert before == []
@@ -194,15 +194,15 @@ async def test_what_is_put_aside_for_calls_under_way_is_waited_for_before_a_day_
 
 async def test_calls_that_ask_for_the_rest_of_a_day_at_once_do_not_wait_for_one_another() -> None:
     budgets = BudgetsSection.model_validate({"day": {"tokens": 100}})
-    purse = PausingBudgetStore(
+    budget_store = PausingBudgetStore(
         MemoryBudgetStore(budgets, clock=Clock(NOON)), DailyBudget(Clock(NOON), told := Told())
     )
     spent = Spend(calls=1, tokens=90)
-    await purse.settle(await purse.reserve(BudgetScope(run=RUN), spent), spent, USE)
+    await budget_store.settle(await budget_store.reserve(BudgetScope(run=RUN), spent), spent, USE)
 
     async def ask() -> None:
         with pytest.raises(CallDeferred):
-            await purse.reserve(BudgetScope(run=RUN), Spend(calls=1, tokens=30))
+            await budget_store.reserve(BudgetScope(run=RUN), Spend(calls=1, tokens=30))
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
@@ -214,53 +214,53 @@ async def test_calls_that_ask_for_the_rest_of_a_day_at_once_do_not_wait_for_one_
 
 async def test_a_plan_is_held_against_a_whole_day_and_not_against_the_rest_of_one() -> None:
     budgets = BudgetsSection.model_validate({"day": {"calls": 3, "tokens": 100}})
-    purse = PausingBudgetStore(
+    budget_store = PausingBudgetStore(
         MemoryBudgetStore(budgets, clock=Clock(NOON)), DailyBudget(Clock(NOON), Told())
     )
-    await purse.reserve(BudgetScope(run=RUN), Spend(calls=3, tokens=40))
+    await budget_store.reserve(BudgetScope(run=RUN), Spend(calls=3, tokens=40))
 
-    left = (await purse.left(BudgetScope(run=RUN))).day
+    left = (await budget_store.left(BudgetScope(run=RUN))).day
 
     assert (left.calls, left.tokens, left.usd, left.seconds) == (3, 100, None, None)
 
 
 @pytest.fixture
-def model(yard: Yard, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def model(site: DaemonSite, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that reviews everything kindly."""
     model_server.answer(REVIEW, when=asked_for("review"))
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
-        yard.environment[name] = value
+        site.environment[name] = value
 
 
 @pytest.mark.usefixtures("model")
 async def test_a_spent_day_pauses_the_daemon_until_the_next(
-    yard: Yard, counterpart: Counterpart, in_process: InProcess
+    site: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
-    yard.write(more="budgets: {day: {calls: 2}}")
+    site.write(more="budgets: {day: {calls: 2}}")
     clock = Clock(time.time())
     *done, second, third = (str(uuid4()) for _ in range(4))
     midnight = format_instant(next_day_start(clock.now))
     async with in_process(clock) as daemon:
         for one in done:
-            await counterpart.send(JobRequest(job_id=one, job=job(("say", "one"))))
-            await counterpart.until_told(one, "JOB_COMPLETED")
-        await counterpart.send(JobRequest(job_id=second, job=job(("say", "two"))))
-        paused = await counterpart.until_told(second, "JOB_PAUSED")
+            await client.send(JobRequest(job_id=one, job=job(("say", "one"))))
+            await client.until_told(one, "JOB_COMPLETED")
+        await client.send(JobRequest(job_id=second, job=job(("say", "two"))))
+        paused = await client.until_told(second, "JOB_PAUSED")
         why = daemon.watch.health.faults["budget"]
         # Whoever was waiting for a message takes it in; it is begun by nobody.
-        await counterpart.send(JobRequest(job_id=third, job=job(("say", "three"))))
-        await counterpart.until_told(third, "ACCEPTED")
+        await client.send(JobRequest(job_id=third, job=job(("say", "three"))))
+        await client.until_told(third, "ACCEPTED")
     async with in_process(clock) as after:
         # Another daemon knows at once.
-        await yard.until(lambda: bool(after.said("budget_exhausted")))
-        before_midnight = yard.calls()
+        await site.until(lambda: bool(after.said("budget_exhausted")))
+        before_midnight = site.calls()
         clock.now = next_day_start(clock.now)
         for one in (second, third):
-            await counterpart.until_told(one, "JOB_COMPLETED")
+            await client.until_told(one, "JOB_COMPLETED")
 
     assert before_midnight == {"say one": 2, "say two": 1}
-    assert yard.calls() == {"say one": 2, "say two": 1, "say three": 1}
+    assert site.calls() == {"say one": 2, "say two": 1, "say three": 1}
     assert why == f"that of the day is spent; work goes on at {midnight}"
     assert midnight in str(paused["reason"])
     for said in (daemon.said("budget_exhausted"), after.said("budget_exhausted")):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.daemon.conftest import InProcess, StartDaemon
-from tests.engine.daemon.daemon_project import PATIENCE, Counterpart, Yard, job
+from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite, job
 from wavewright.engine.daemon.maintenance import ApprovalRenewal
 from wavewright.engine.decisions.approvals import APPROVAL_SECONDS
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
@@ -52,18 +52,18 @@ available_tools: [{name: say}]
 
 
 @pytest.fixture
-def cautious(yard: Yard) -> Yard:
+def cautious(site: DaemonSite) -> DaemonSite:
     """A project in which nothing is said without a person's word; messages are signed."""
-    yard.write(functions="say: {needs_approval: true}")
-    yard.environment["WAVEWRIGHT_HMAC_KEY"] = KEY
-    return yard
+    site.write(functions="say: {needs_approval: true}")
+    site.environment["WAVEWRIGHT_HMAC_KEY"] = KEY
+    return site
 
 
 @pytest.fixture
-def at_the_yard(wavewright: CommandLine, yard: Yard, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+def at_the_yard(wavewright: CommandLine, site: DaemonSite, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """The command line in the daemon's project."""
-    monkeypatch.chdir(yard.folder)
-    for name, value in yard.environment.items():
+    monkeypatch.chdir(site.folder)
+    for name, value in site.environment.items():
         monkeypatch.setenv(name, value)
     return wavewright
 
@@ -72,44 +72,44 @@ def answer_to(asked: JsonObject, choice: str) -> UserDecisionResponse:
     return UserDecisionResponse(decision_id=str(asked["decision_id"]), choice=choice)
 
 
-async def row_of(yard: Yard, wanted: str) -> JobRow:
-    async with open_stores(yard.settings) as stores:
+async def row_of(site: DaemonSite, wanted: str) -> JobRow:
+    async with open_stores(site.settings) as stores:
         row = await stores.jobs.find_job(JobId(wanted))
     assert row is not None
     return row
 
 
 async def test_an_approval_by_message_is_taken_once_by_the_job_that_asked(
-    cautious: Yard, counterpart: Counterpart, in_process: InProcess
+    cautious: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     wanted, message = str(uuid4()), str(uuid4())
     async with in_process():
-        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it"))), key=KEY.encode())
-        asked = await counterpart.until_told(wanted, "DECISION_REQUIRED")
+        await client.send(JobRequest(job_id=wanted, job=job(("say", "it"))), key=KEY.encode())
+        asked = await client.until_told(wanted, "DECISION_REQUIRED")
         for _ in range(3):
-            await counterpart.send(answer_to(asked, "approve"), message=message, key=KEY.encode())
-        await counterpart.send(answer_to(asked, "refuse"), key=KEY.encode())
-        await counterpart.until_told(wanted, "JOB_COMPLETED")
+            await client.send(answer_to(asked, "approve"), message=message, key=KEY.encode())
+        await client.send(answer_to(asked, "refuse"), key=KEY.encode())
+        await client.until_told(wanted, "JOB_COMPLETED")
     async with open_stores(cautious.settings) as stores:
         [decision] = await stores.jobs.list_decisions(is_open=False)
 
     assert cautious.calls() == {"say it": 1}
-    assert len(counterpart.questions) == 1
+    assert len(client.questions) == 1
     assert (decision.choice, decision.by) == ("approve", "tester")
     assert set(decision.binding) == {"run", "plan_hash", "steps", "nonce"}
     assert decision.expires == decision.asked + APPROVAL_SECONDS
 
 
 async def test_a_word_that_nobody_vouches_for_approves_nothing(
-    cautious: Yard, counterpart: Counterpart, in_process: InProcess
+    cautious: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     del cautious.environment["WAVEWRIGHT_HMAC_KEY"]
     wanted = str(uuid4())
     async with in_process():
-        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it"))))
-        asked = await counterpart.until_told(wanted, "DECISION_REQUIRED")
-        await counterpart.send(answer_to(asked, "approve"))
-        [letter] = await counterpart.dead_letters(1)
+        await client.send(JobRequest(job_id=wanted, job=job(("say", "it"))))
+        asked = await client.until_told(wanted, "DECISION_REQUIRED")
+        await client.send(answer_to(asked, "approve"))
+        [letter] = await client.dead_letters(1)
 
     assert str(letter.headers["x-wavewright-reason"]).startswith("wrong_identity")
     assert (await row_of(cautious, wanted)).state == "parked"
@@ -117,27 +117,27 @@ async def test_a_word_that_nobody_vouches_for_approves_nothing(
 
 
 async def test_an_answer_that_was_not_offered_is_laid_aside_and_the_job_waits_on(
-    cautious: Yard, counterpart: Counterpart, in_process: InProcess
+    cautious: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     wanted = str(uuid4())
     async with in_process():
-        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it"))), key=KEY.encode())
-        asked = await counterpart.until_told(wanted, "DECISION_REQUIRED")
-        await counterpart.send(answer_to(asked, "perhaps"), key=KEY.encode())
-        [letter] = await counterpart.dead_letters(1)
+        await client.send(JobRequest(job_id=wanted, job=job(("say", "it"))), key=KEY.encode())
+        asked = await client.until_told(wanted, "DECISION_REQUIRED")
+        await client.send(answer_to(asked, "perhaps"), key=KEY.encode())
+        [letter] = await client.dead_letters(1)
 
     assert str(letter.headers["x-wavewright-reason"]).startswith("bad_payload")
     assert (await row_of(cautious, wanted)).state == "parked"
 
 
 async def test_a_parked_job_outlives_the_daemon_and_goes_on_with_what_is_typed(
-    cautious: Yard, counterpart: Counterpart, start: StartDaemon, at_the_yard: CommandLine
+    cautious: DaemonSite, client: BrokerClient, start: StartDaemon, at_the_yard: CommandLine
 ) -> None:
     wanted = str(uuid4())
     first = start()
     await first.started()
-    await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it"))), key=KEY.encode())
-    asked = await counterpart.until_told(wanted, "DECISION_REQUIRED")
+    await client.send(JobRequest(job_id=wanted, job=job(("say", "it"))), key=KEY.encode())
+    asked = await client.until_told(wanted, "DECISION_REQUIRED")
     first.close()
     listed = await anyio.to_thread.run_sync(at_the_yard, "decisions")
     alone = await anyio.to_thread.run_sync(at_the_yard, "resume", (await row_of(cautious, wanted)).run)
@@ -146,7 +146,7 @@ async def test_a_parked_job_outlives_the_daemon_and_goes_on_with_what_is_typed(
     left = await anyio.to_thread.run_sync(at_the_yard, "decisions")
     calls_before = cautious.calls()
     start()
-    await counterpart.until_told(wanted, "JOB_COMPLETED")
+    await client.until_told(wanted, "JOB_COMPLETED")
 
     assert f"wavewright answer {str(asked['decision_id'])[:8]} approve" in listed.out
     assert alone.code == 1
@@ -162,54 +162,52 @@ async def test_a_parked_job_outlives_the_daemon_and_goes_on_with_what_is_typed(
 
 
 async def test_a_planners_question_parks_the_job_until_it_is_answered(
-    yard: Yard, counterpart: Counterpart, in_process: InProcess, model_server: FakeModelServer
+    site: DaemonSite, client: BrokerClient, in_process: InProcess, model_server: FakeModelServer
 ) -> None:
-    yard.environment.update(model_server.environment())
-    (yard.folder / "saying.yaml").write_text(TEMPLATE)
+    site.environment.update(model_server.environment())
+    (site.folder / "saying.yaml").write_text(TEMPLATE)
     model_server.answer(ASK, PLAN, when=asked_for("plan"))
     model_server.answer(REVIEW, when=asked_for("review"))
     wanted = str(uuid4())
     async with in_process():
-        await counterpart.send(
-            JobRequest(job_id=wanted, job={"name": "saying", "goal_template": "saying.yaml"})
-        )
-        asked = await counterpart.until_told(wanted, "DECISION_REQUIRED")
+        await client.send(JobRequest(job_id=wanted, job={"name": "saying", "goal_template": "saying.yaml"}))
+        asked = await client.until_told(wanted, "DECISION_REQUIRED")
     async with in_process():
         # Nobody vouches for the sender, and a question takes an answer from anybody.
-        await counterpart.send(answer_to(asked, "two"))
-        await counterpart.until_told(wanted, "JOB_COMPLETED")
+        await client.send(answer_to(asked, "two"))
+        await client.until_told(wanted, "JOB_COMPLETED")
 
-    assert [one["question"] for one in counterpart.questions] == ["Which text?"]
+    assert [one["question"] for one in client.questions] == ["Which text?"]
     assert "two" in model_server.requests[1].text
-    assert yard.calls() == {"say two": 1}
+    assert site.calls() == {"say two": 1}
 
 
 async def test_an_approval_that_came_too_late_counts_for_nothing_and_is_asked_for_anew(
-    cautious: Yard, counterpart: Counterpart, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+    cautious: DaemonSite, client: BrokerClient, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = str(uuid4())
     with monkeypatch.context() as hasty:
         hasty.setattr("wavewright.engine.daemon.note_projection.APPROVAL_SECONDS", 0.1)
         async with in_process():
-            await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it"))), key=KEY.encode())
-            asked = await counterpart.until_told(wanted, "DECISION_REQUIRED")
+            await client.send(JobRequest(job_id=wanted, job=job(("say", "it"))), key=KEY.encode())
+            asked = await client.until_told(wanted, "DECISION_REQUIRED")
     monkeypatch.setattr("wavewright.engine.decisions.approvals.APPROVAL_SECONDS", 0.1)
     await anyio.sleep(0.1)
     late, renewed = await answer_late(cautious, asked)
     async with in_process():
-        [_, anew] = await counterpart.until_asked(2)
-        await counterpart.send(answer_to(anew, "approve"), key=KEY.encode())
-        await counterpart.until_told(wanted, "JOB_COMPLETED")
+        [_, anew] = await client.until_asked(2)
+        await client.send(answer_to(anew, "approve"), key=KEY.encode())
+        await client.until_told(wanted, "JOB_COMPLETED")
 
     assert (late, renewed) == ("ignore_stale", [1, 0])
     assert anew["decision_id"] != asked["decision_id"]
     assert cautious.calls() == {"say it": 1}
 
 
-async def answer_late(yard: Yard, asked: JsonObject) -> tuple[str, list[int]]:
+async def answer_late(site: DaemonSite, asked: JsonObject) -> tuple[str, list[int]]:
     """Answer a question that has expired, and look twice for such; return what came of it."""
     faults = list[JournalError]()
-    async with open_stores(yard.settings) as stores:
+    async with open_stores(site.settings) as stores:
         made = DecisionMade(DecisionId(str(asked["decision_id"])), "approve", "somebody")
         receipt = await stores.jobs.decide(made)
         renewal = ApprovalRenewal(stores.jobs, stores.journal, time.time, faults.append)
@@ -219,13 +217,13 @@ async def answer_late(yard: Yard, asked: JsonObject) -> tuple[str, list[int]]:
 
 
 async def test_an_answer_to_what_is_asked_no_more_keeps_no_job_from_its_rest(
-    cautious: Yard, counterpart: Counterpart, in_process: InProcess
+    cautious: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     wanted = str(uuid4())
     document: JsonObject = {**job(("say", "it")), "targets": {"first": ["A", "B"], "at_once": 2}}
     async with in_process():
-        await counterpart.send(JobRequest(job_id=wanted, job=document), key=KEY.encode())
-        asked = await counterpart.until_asked(2)
+        await client.send(JobRequest(job_id=wanted, job=document), key=KEY.encode())
+        asked = await client.until_asked(2)
     row = await row_of(cautious, wanted)
     async with open_stores(cautious.settings) as stores:
         # One that its target waits for no more, as if it had failed meanwhile.
@@ -237,14 +235,14 @@ async def test_an_answer_to_what_is_asked_no_more_keeps_no_job_from_its_rest(
         # Else the job would be queued as soon as it is parked, time and again.
         await until_used(cautious, stale.id)
         for one in asked:
-            await counterpart.send(answer_to(one, "approve"), key=KEY.encode())
-        await counterpart.until_told(wanted, "JOB_COMPLETED")
+            await client.send(answer_to(one, "approve"), key=KEY.encode())
+        await client.until_told(wanted, "JOB_COMPLETED")
 
     assert cautious.calls() == {"say it": 2}
 
 
-async def until_used(yard: Yard, decision: DecisionId) -> None:
-    async with open_stores(yard.settings) as stores:
+async def until_used(site: DaemonSite, decision: DecisionId) -> None:
+    async with open_stores(site.settings) as stores:
         with anyio.fail_after(PATIENCE):
             while not await is_used(stores, decision):  # noqa: ASYNC110 - the daemon uses it up
                 await anyio.sleep(0.02)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.daemon.conftest import InProcess
-from tests.engine.daemon.daemon_project import Counterpart, Yard, job
+from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite, job
 from wavewright.config.settings import load_settings
 from wavewright.engine.daemon import job_runner as work
 from wavewright.engine.daemon.daily_budget import DailyBudget
@@ -58,30 +58,30 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Failing:
 
 @pytest.mark.anyio
 async def test_an_attempt_that_fails_unforeseen_is_made_again(
-    yard: Yard, counterpart: Counterpart, in_process: InProcess, failing: Failing
+    site: DaemonSite, client: BrokerClient, in_process: InProcess, failing: Failing
 ) -> None:
     wanted = str(uuid4())
     failing(2)
     async with in_process() as daemon:
-        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it"))))
-        await counterpart.until_told(wanted, "JOB_COMPLETED")
+        await client.send(JobRequest(job_id=wanted, job=job(("say", "it"))))
+        await client.until_told(wanted, "JOB_COMPLETED")
 
     assert [line["message"] for line in daemon.said("error")] == ["the unforeseen"] * 2
-    assert yard.calls() == {"say it": 1}
+    assert site.calls() == {"say it": 1}
 
 
 @pytest.mark.anyio
 async def test_a_job_that_fails_unforeseen_every_time_is_laid_aside_and_its_neighbours_are_done(
-    counterpart: Counterpart, in_process: InProcess, failing: Failing
+    client: BrokerClient, in_process: InProcess, failing: Failing
 ) -> None:
     poison, good = str(uuid4()), str(uuid4())
     failing(MAX_ATTEMPTS)
     async with in_process():
-        await counterpart.send(JobRequest(job_id=poison, job=job(("say", "no"))))
-        failed = await counterpart.until_told(poison, "JOB_FAILED")
-        await counterpart.send(JobRequest(job_id=good, job=job(("say", "well"))))
-        await counterpart.until_told(good, "JOB_COMPLETED")
-        [letter] = await counterpart.dead_letters(1)
+        await client.send(JobRequest(job_id=poison, job=job(("say", "no"))))
+        failed = await client.until_told(poison, "JOB_FAILED")
+        await client.send(JobRequest(job_id=good, job=job(("say", "well"))))
+        await client.until_told(good, "JOB_COMPLETED")
+        [letter] = await client.dead_letters(1)
 
     assert "the unforeseen" in str(failed["reason"])
     assert f"begun {MAX_ATTEMPTS} times" in str(letter.headers["x-wavewright-reason"])
@@ -89,7 +89,7 @@ async def test_a_job_that_fails_unforeseen_every_time_is_laid_aside_and_its_neig
 
 @pytest.mark.anyio
 async def test_a_message_is_kept_in_hand_until_the_store_can_be_written_again(
-    yard: Yard, counterpart: Counterpart, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+    site: DaemonSite, client: BrokerClient, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted, left, receive = str(uuid4()), [1], JobStore.receive
 
@@ -102,20 +102,20 @@ async def test_a_message_is_kept_in_hand_until_the_store_can_be_written_again(
 
     monkeypatch.setattr(JobStore, "receive", flaky)
     async with in_process() as daemon:
-        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it"))))
-        await counterpart.until_told(wanted, "JOB_COMPLETED")
+        await client.send(JobRequest(job_id=wanted, job=job(("say", "it"))))
+        await client.until_told(wanted, "JOB_COMPLETED")
 
     assert any("the disk is full" in str(line) for line in daemon.said("error"))
-    assert yard.calls() == {"say it": 1}
+    assert site.calls() == {"say it": 1}
 
 
 @pytest.mark.anyio
 async def test_a_run_that_has_not_begun_is_none_to_resume_by_hand(
-    yard: Yard, wavewright: CommandLine
+    site: DaemonSite, wavewright: CommandLine
 ) -> None:
     wanted = JobId(str(uuid4()))
     asked = JobRequested(wanted, {"job": job(("say", "it"))})
-    async with open_stores(yard.settings) as stores:
+    async with open_stores(site.settings) as stores:
         await stores.jobs.receive(ReceivedMessage(MessageId(str(uuid4())), "job_request", "me", 1.0, asked))
         row = await stores.jobs.find_job(wanted)
     assert row is not None

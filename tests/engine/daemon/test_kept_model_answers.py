@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.daemon.conftest import StartDaemon
-from tests.engine.daemon.daemon_project import Counterpart, Yard
+from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite
 from wavewright.engine.fake_model.replies import AnswerMaker
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling_tool
 from wavewright.engine.messages.models import JobRequest
@@ -53,11 +53,11 @@ def searching(target: str) -> AnswerMaker:
 
 
 async def test_of_a_planner_an_agent_and_a_reviewer_no_answer_is_asked_for_twice_whatever_dies_between(
-    yard: Yard, counterpart: Counterpart, start: StartDaemon, model_server: FakeModelServer
+    site: DaemonSite, client: BrokerClient, start: StartDaemon, model_server: FakeModelServer
 ) -> None:
-    yard.environment |= model_server.environment()
-    yard.write(functions="say: {effects: [read]}, hold: {effects: [read]}")
-    (yard.folder / "find.yaml").write_text(TEMPLATE)
+    site.environment |= model_server.environment()
+    site.write(functions="say: {effects: [read]}, hold: {effects: [read]}")
+    (site.folder / "find.yaml").write_text(TEMPLATE)
     model_server.answer(REVIEW, when=asked_for("review"), name="review")
     for target in ("alone", "among"):
         model_server.answer(searching(target), when=f"Look for {target}", name=f"agent {target}")
@@ -66,22 +66,22 @@ async def test_of_a_planner_an_agent_and_a_reviewer_no_answer_is_asked_for_twice
     one: JsonObject = {"name": "one", "goal_template": "find.yaml"}
     first = start()
     await first.started()
-    await counterpart.send(JobRequest(job_id=alone, job={**one, "inputs": {"target": "alone"}}))
-    await counterpart.send(
+    await client.send(JobRequest(job_id=alone, job={**one, "inputs": {"target": "alone"}}))
+    await client.send(
         JobRequest(
             job_id=among,
             job={**one, "inputs": {"target": "-"}, "targets": {"first": ["among"], "depth": 1}},
         )
     )
-    await yard.until(lambda: yard.calls()["hold alone"] == yard.calls()["hold among"] == 1)
+    await site.until(lambda: site.calls()["hold alone"] == site.calls()["hold among"] == 1)
 
     first.signal(signal.SIGKILL)
     await first.ended()
     before = Counter(exchange.rule for exchange in model_server.ledger)
-    yard.open_gate()
+    site.open_gate()
     start()
     for job in (alone, among):
-        await counterpart.until_told(job, "JOB_COMPLETED")
+        await client.until_told(job, "JOB_COMPLETED")
 
     assert before == {"planner alone": 1, "agent alone": 2, "planner among": 1, "agent among": 2}
     assert Counter(exchange.rule for exchange in model_server.ledger) == {
@@ -92,7 +92,7 @@ async def test_of_a_planner_an_agent_and_a_reviewer_no_answer_is_asked_for_twice
         "review": 2,
     }
     # What the agent's tools had given is not fetched again either; the one that was in flight is.
-    assert {call: count for call, count in yard.calls().items() if call.startswith("say")} == {
+    assert {call: count for call, count in site.calls().items() if call.startswith("say")} == {
         "say alone": 1,
         "say among": 1,
         "say it": 2,

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.daemon.conftest import InProcess
-from tests.engine.daemon.daemon_project import Counterpart, Yard, job
+from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite, job
 from wavewright.engine.messages.models import JobRequest
 
 TOOLS = '''
@@ -33,46 +33,46 @@ plan:
 
 
 @pytest.fixture
-def narrow(yard: Yard) -> Yard:
+def narrow(site: DaemonSite) -> DaemonSite:
     """A daemon that sends no message of more than 64 KiB."""
-    with (yard.folder / "yard.py").open("a") as file:
+    with (site.folder / "yard.py").open("a") as file:
         file.write(TOOLS)
-    (yard.folder / "swell.yaml").write_text(TEMPLATE)
-    yard.write(functions="say: {}, swell: {}", daemon="max_sent: 65536")
-    return yard
+    (site.folder / "swell.yaml").write_text(TEMPLATE)
+    site.write(functions="say: {}, swell: {}", daemon="max_sent: 65536")
+    return site
 
 
 @pytest.mark.anyio
 async def test_a_job_whose_package_is_too_large_fails_and_says_how_large(
-    narrow: Yard, counterpart: Counterpart, in_process: InProcess
+    narrow: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     large, small = str(uuid4()), str(uuid4())
     async with in_process():
-        await counterpart.send(JobRequest(job_id=large, job=job(("swell", "Long text"))))
-        failed = await counterpart.until_told(large, "JOB_FAILED")
-        await counterpart.send(JobRequest(job_id=small, job=job(("swell", "text"))))
-        await counterpart.until_told(small, "JOB_COMPLETED")
+        await client.send(JobRequest(job_id=large, job=job(("swell", "Long text"))))
+        failed = await client.until_told(large, "JOB_FAILED")
+        await client.send(JobRequest(job_id=small, job=job(("swell", "text"))))
+        await client.until_told(small, "JOB_COMPLETED")
 
     assert str(failed["reason"]).startswith("its package makes a message of ")
     assert "at most 65536 are sent (daemon.max_sent)" in str(failed["reason"])
-    assert "PACKAGE_SENT" not in counterpart.statuses(large)
-    [package] = counterpart.packages
+    assert "PACKAGE_SENT" not in client.statuses(large)
+    [package] = client.packages
     assert json.loads(package.body)["payload"]["job_id"] == small
 
 
 @pytest.mark.anyio
 async def test_a_target_whose_package_is_too_large_fails_and_the_others_go_on(
-    narrow: Yard, counterpart: Counterpart, in_process: InProcess
+    narrow: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     wanted = str(uuid4())
     document = {"name": "two", "goal_template": "swell.yaml", "targets": {"first": ["Large", "small"]}}
     async with in_process():
-        await counterpart.send(JobRequest(job_id=wanted, job=json.loads(json.dumps(document))))
-        done = await counterpart.until_told(wanted, "JOB_PARTIALLY_COMPLETED")
-        await counterpart.read()
+        await client.send(JobRequest(job_id=wanted, job=json.loads(json.dumps(document))))
+        done = await client.until_told(wanted, "JOB_PARTIALLY_COMPLETED")
+        await client.read()
 
     [failure] = json.loads(json.dumps(done["targets_failed"]))
     assert failure["target"] == "Large"
     assert "daemon.max_sent" in failure["error"]
-    [package] = counterpart.packages
+    [package] = client.packages
     assert json.loads(package.body)["payload"]["target"] == "small"

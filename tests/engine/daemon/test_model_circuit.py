@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.daemon.conftest import InProcess
-from tests.engine.daemon.daemon_project import Counterpart, Yard, job
+from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite, job
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.fake_model.server import ApiError, FakeModelServer, asked_for, denied
 from wavewright.engine.messages.models import JobRequest
@@ -25,13 +25,13 @@ REVIEW: JsonObject = {
 
 
 @pytest.fixture
-def modelled(yard: Yard, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> Yard:
+def modelled(site: DaemonSite, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> DaemonSite:
     """A daemon whose runs a model reviews."""
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
-        yard.environment[name] = value
-    yard.write(more="models: {attempts: 1}")
-    return yard
+        site.environment[name] = value
+    site.write(more="models: {attempts: 1}")
+    return site
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def modelled(yard: Yard, model_server: FakeModelServer, monkeypatch: pytest.Monk
     ],
 )
 async def test_jobs_wait_with_the_reason_until_a_probe_is_answered(
-    modelled: Yard,
-    counterpart: Counterpart,
+    modelled: DaemonSite,
+    client: BrokerClient,
     in_process: InProcess,
     model_server: FakeModelServer,
     failure: ApiError,
@@ -55,12 +55,12 @@ async def test_jobs_wait_with_the_reason_until_a_probe_is_answered(
     model_server.answer("yes")
     first, second = str(uuid4()), str(uuid4())
     async with in_process() as daemon:
-        await counterpart.send(JobRequest(job_id=first, job=job(("say", "one"))))
-        paused = await counterpart.until_told(first, "JOB_PAUSED")
+        await client.send(JobRequest(job_id=first, job=job(("say", "one"))))
+        paused = await client.until_told(first, "JOB_PAUSED")
         unready = daemon.watch.health.faults["model"]
-        await counterpart.send(JobRequest(job_id=second, job=job(("say", "two"))))
+        await client.send(JobRequest(job_id=second, job=job(("say", "two"))))
         for one in (first, second):
-            await counterpart.until_told(one, "JOB_COMPLETED")
+            await client.until_told(one, "JOB_COMPLETED")
         is_ready = daemon.watch.health.faults["model"] is None
 
     assert str(paused["reason"]).startswith("it waits for its model: ")
@@ -71,15 +71,15 @@ async def test_jobs_wait_with_the_reason_until_a_probe_is_answered(
     assert [len(daemon.said(name)) for name in ("model_circuit_opened", "model_circuit_closed")] == [2, 1]
     # The step was not called again, and the second job was not begun before the model was back.
     assert modelled.calls() == {"say one": 1, "say two": 1}
-    assert "JOB_PAUSED" not in counterpart.statuses(second)
+    assert "JOB_PAUSED" not in client.statuses(second)
 
 
 @pytest.mark.parametrize(
     "is_refused", [False, True], ids=["connections are reset", "connections are refused"]
 )
 async def test_jobs_wait_while_no_connection_to_the_model_holds_and_complete_after_that(
-    modelled: Yard,
-    counterpart: Counterpart,
+    modelled: DaemonSite,
+    client: BrokerClient,
     in_process: InProcess,
     model_server: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
@@ -100,19 +100,19 @@ async def test_jobs_wait_while_no_connection_to_the_model_holds_and_complete_aft
         faulty = outer if is_refused else inner
         faulty.refuse()
         async with in_process() as daemon:
-            await counterpart.send(JobRequest(job_id=first, job=job(("say", "one"))))
-            paused = await counterpart.until_told(first, "JOB_PAUSED")
-            await counterpart.send(JobRequest(job_id=second, job=job(("say", "two"))))
+            await client.send(JobRequest(job_id=first, job=job(("say", "one"))))
+            paused = await client.until_told(first, "JOB_PAUSED")
+            await client.send(JobRequest(job_id=second, job=job(("say", "two"))))
             # A probe has failed, too.
             await modelled.until(lambda: len(daemon.said("model_circuit_opened")) >= 2)
             asked_while_away = len(model_server.requests)
             faulty.pass_on()
             for one in (first, second):
-                await counterpart.until_told(one, "JOB_COMPLETED")
+                await client.until_told(one, "JOB_COMPLETED")
 
     assert str(paused["reason"]).startswith("it waits for its model: ")
     assert asked_while_away == 0
     assert len(daemon.said("model_circuit_closed")) == 1
     assert modelled.calls() == {"say one": 1, "say two": 1}
     for one in (first, second):
-        assert "JOB_FAILED" not in counterpart.statuses(one)
+        assert "JOB_FAILED" not in client.statuses(one)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.daemon.conftest import InProcess, StartDaemon
-from tests.engine.daemon.daemon_project import Counterpart, Yard, job
+from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite, job
 from tests.support.postgres import PostgresServer
 from wavewright.engine.messages.ids import package_id
 from wavewright.engine.messages.models import JobRequest, ValidationResult
@@ -21,63 +21,63 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_what_a_killed_daemon_has_begun_another_goes_on_with(
-    yard: Yard, counterpart: Counterpart, start: StartDaemon, postgres: PostgresServer
+    site: DaemonSite, client: BrokerClient, start: StartDaemon, postgres: PostgresServer
 ) -> None:
     wanted, other = str(uuid4()), str(uuid4())
-    yard.environment["WAVEWRIGHT_PG_URL"] = postgres.database()
+    site.environment["WAVEWRIGHT_PG_URL"] = postgres.database()
     first = start("--slots", "1")
     await first.started()
-    await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "before"), ("hold", "midway"))))
-    await yard.until(lambda: yard.calls()["hold midway"] == 1)
+    await client.send(JobRequest(job_id=wanted, job=job(("say", "before"), ("hold", "midway"))))
+    await site.until(lambda: site.calls()["hold midway"] == 1)
     second = start("--slots", "1")
     await second.started()
 
     first.signal(signal.SIGKILL)
     await first.ended()
-    yard.open_gate()
-    await counterpart.send(JobRequest(job_id=other, job=job(("say", "other"))))
+    site.open_gate()
+    await client.send(JobRequest(job_id=other, job=job(("say", "other"))))
     for one in (wanted, other):
-        await counterpart.until_told(one, "JOB_COMPLETED")
+        await client.until_told(one, "JOB_COMPLETED")
 
-    assert yard.calls() == {"say before": 1, "hold midway": 2, "held midway": 1, "say other": 1}
-    assert len(counterpart.packages) == 2
-    assert not (yard.folder / ".wavewright" / "journal.sqlite").exists()
+    assert site.calls() == {"say before": 1, "hold midway": 2, "held midway": 1, "say other": 1}
+    assert len(client.packages) == 2
+    assert not (site.folder / ".wavewright" / "journal.sqlite").exists()
 
 
 async def test_people_and_validators_answer_a_job_that_lies_in_the_database(
-    yard: Yard,
-    counterpart: Counterpart,
+    site: DaemonSite,
+    client: BrokerClient,
     in_process: InProcess,
     postgres: PostgresServer,
     wavewright: CommandLine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wanted = str(uuid4())
-    yard.environment["WAVEWRIGHT_PG_URL"] = postgres.database()
-    yard.write(functions="say: {needs_approval: true}", daemon="validation: {iterations: 2}")
-    monkeypatch.chdir(yard.folder)
-    for name, value in yard.environment.items():
+    site.environment["WAVEWRIGHT_PG_URL"] = postgres.database()
+    site.write(functions="say: {needs_approval: true}", daemon="validation: {iterations: 2}")
+    monkeypatch.chdir(site.folder)
+    for name, value in site.environment.items():
         monkeypatch.setenv(name, value)
     document: JsonObject = {**job(("say", "it")), "targets": {"first": ["A", "B"], "at_once": 2}}
     async with in_process():
-        await counterpart.send(JobRequest(job_id=wanted, job=document))
-        asked = await counterpart.until_asked(2)
+        await client.send(JobRequest(job_id=wanted, job=document))
+        asked = await client.until_asked(2)
     answers = [
         await anyio.to_thread.run_sync(wavewright, "answer", str(one["decision_id"]), choice)
         for one, choice in zip([*asked, *asked], ["approve", "approve", "refuse", "approve"], strict=True)
     ]
     async with in_process():
-        await counterpart.until_told(wanted, "PACKAGE_SENT")
-        await yard.until(lambda: yard.calls()["say it"] == 2)
+        await client.until_told(wanted, "PACKAGE_SENT")
+        await site.until(lambda: site.calls()["say it"] == 2)
     for target in ("B", "A"):
         package = package_id(JobId(wanted), 1, target)
         accepted = ValidationResult(
             job_id=wanted, package_id=package, accepted=True, iteration=1, feedback=[]
         )
-        await counterpart.send(accepted)
+        await client.send(accepted)
     async with in_process():
-        await counterpart.until_told(wanted, "JOB_COMPLETED")
+        await client.until_told(wanted, "JOB_COMPLETED")
 
     assert [one.code for one in answers] == [0, 0, 1, 1]
-    assert yard.calls() == {"say it": 2}
-    assert len(counterpart.packages) == 2
+    assert site.calls() == {"say it": 2}
+    assert len(client.packages) == 2

@@ -18,7 +18,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.engine.daemon.conftest import InProcess, StartDaemon
-from tests.engine.daemon.daemon_project import PATIENCE, Counterpart, Yard, job
+from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite, job
 from tests.engine.daemon.test_process_forced_exit import HUNG
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.messages.models import JobRequest
@@ -86,7 +86,7 @@ def port_of(place: object) -> str:
 
 
 async def test_a_daemon_says_over_http_and_to_a_collector_what_it_has_done(
-    yard: Yard, counterpart: Counterpart, start: StartDaemon
+    site: DaemonSite, counterpart: BrokerClient, start: StartDaemon
 ) -> None:
     with Collector() as collector:
         daemon = start(WAVEWRIGHT_HEALTH="127.0.0.1:0", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
@@ -133,22 +133,22 @@ async def test_a_daemon_says_over_http_and_to_a_collector_what_it_has_done(
 
 
 async def test_a_daemon_that_stops_is_not_ready_while_its_jobs_are_written_down(
-    yard: Yard, counterpart: Counterpart, in_process: InProcess
+    site: DaemonSite, counterpart: BrokerClient, in_process: InProcess
 ) -> None:
-    yard.write(daemon="health: 127.0.0.1:0")
+    site.write(daemon="health: 127.0.0.1:0")
     async with in_process() as running:
         [served] = running.said("health_served")
         await counterpart.send(JobRequest(job_id=str(uuid4()), job=job(("hold", "on"))))
-        await yard.until(lambda: yard.calls()["hold on"] == 1)
+        await site.until(lambda: site.calls()["hold on"] == 1)
         running.stopping.request("a test")
         stopping = await asked(port_of(served["place"]), "/ready", 503)
-        yard.open_gate()
+        site.open_gate()
 
     assert stopping.json()["parts"]["daemon"] == "it is stopping: a test"
 
 
 async def test_a_collector_that_is_away_keeps_no_daemon_from_ending(
-    counterpart: Counterpart, start: StartDaemon
+    counterpart: BrokerClient, start: StartDaemon
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         daemon = start(OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{silent.getsockname()[1]}")
@@ -165,7 +165,7 @@ async def test_a_collector_that_is_away_keeps_no_daemon_from_ending(
 
 
 async def test_the_log_follows_a_job_from_its_message_to_its_package(
-    counterpart: Counterpart, in_process: InProcess
+    counterpart: BrokerClient, in_process: InProcess
 ) -> None:
     wanted = str(uuid4())
     async with in_process() as running:
@@ -182,11 +182,11 @@ async def test_the_log_follows_a_job_from_its_message_to_its_package(
 
 
 async def test_a_broker_that_is_not_there_yet_is_waited_for_and_told_of_once(
-    yard: Yard, start: StartDaemon
+    site: DaemonSite, start: StartDaemon
 ) -> None:
-    with TcpProxy.before(yard.url) as line:
+    with TcpProxy.before(site.url) as line:
         line.refuse()
-        daemon = start(WAVEWRIGHT_AMQP_URL=line.url(yard.url))
+        daemon = start(WAVEWRIGHT_AMQP_URL=line.url(site.url))
         await daemon.started("broker_away")
         line.pass_on()
         await daemon.started()

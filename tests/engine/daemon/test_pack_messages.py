@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.daemon.conftest import StartDaemon
-from tests.engine.daemon.daemon_project import Counterpart, Yard
+from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite
 from wavewright.engine.main import main
 from wavewright.planner.types import JsonObject
 
@@ -81,7 +81,7 @@ def weigh(tea: str) -> dict:
 
 
 @pytest.fixture
-def teahouse(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> Yard:
+def teahouse(yard: DaemonSite, monkeypatch: pytest.MonkeyPatch) -> DaemonSite:
     """A project whose daemon speaks the messages of the installed pack `teahouse`."""
     site = yard.folder / "site"
     (site / "teahouse-1.0.dist-info").mkdir(parents=True)
@@ -116,23 +116,23 @@ def request(kind: str, target_agent: str, payload: JsonObject) -> bytes:
 
 
 async def test_a_request_of_the_packs_type_is_answered_by_its_statuses_and_its_package(
-    teahouse: Yard, counterpart: Counterpart, start: StartDaemon
+    teahouse: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
     wanted = str(uuid4())
     daemon = start()
     await daemon.started()
-    await counterpart.send_raw(request("brew_request", "samovar", {"job_id": wanted, "tea": "Assam"}))
-    done = await counterpart.until_told(wanted, "JOB_COMPLETED")
-    await counterpart.read()
+    await client.send_raw(request("brew_request", "samovar", {"job_id": wanted, "tea": "Assam"}))
+    done = await client.until_told(wanted, "JOB_COMPLETED")
+    await client.read()
     daemon.signal(signal.SIGTERM)
     assert await daemon.ended() == 0
 
-    [cup] = [json.loads(message.body) for message in counterpart.packages]
+    [cup] = [json.loads(message.body) for message in client.packages]
     assert teahouse.folder.is_dir()
     assert (cup["message_type"], cup["source_agent"]) == ("cup", "samovar")
     assert (cup["payload"]["tea"], cup["payload"]["grams"]) == ("Assam", 5)
     assert done["tea"] == "Assam"
-    own = [one for one in counterpart.seen if one["status"] in {"KETTLE_ON", "POURED"}]
+    own = [one for one in client.seen if one["status"] in {"KETTLE_ON", "POURED"}]
     assert [(one["status"], one["tea"], one["cups"]) for one in own] == [
         ("KETTLE_ON", "Assam", 0),
         ("POURED", "Assam", 1),
@@ -142,48 +142,46 @@ async def test_a_request_of_the_packs_type_is_answered_by_its_statuses_and_its_p
 
 
 async def test_a_result_that_does_not_fit_the_packs_package_fails_the_job(
-    teahouse: Yard, counterpart: Counterpart, start: StartDaemon
+    teahouse: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
     wanted = str(uuid4())
     await start().started()
-    await counterpart.send_raw(request("brew_request", "samovar", {"job_id": wanted, "tea": "Gravel"}))
-    done = await counterpart.until_told(wanted, "JOB_FAILED")
+    await client.send_raw(request("brew_request", "samovar", {"job_id": wanted, "tea": "Gravel"}))
+    done = await client.until_told(wanted, "JOB_FAILED")
 
     assert teahouse.folder.is_dir()
     assert "does not fit the message `cup`: grams" in str(done["reason"])
-    assert "SPILT" in counterpart.statuses(wanted)
+    assert "SPILT" in client.statuses(wanted)
 
 
 async def test_a_job_document_is_still_answered_in_the_neutral_form(
-    teahouse: Yard, counterpart: Counterpart, start: StartDaemon
+    teahouse: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
     wanted = str(uuid4())
     job: JsonObject = {"name": "one", "goal_template": "brew", "variables": ["Assam"]}
     await start().started()
-    await counterpart.send_raw(request("job_request", "samovar", {"job_id": wanted, "job": job}))
-    await counterpart.until_told(wanted, "JOB_COMPLETED")
-    await counterpart.read()
+    await client.send_raw(request("job_request", "samovar", {"job_id": wanted, "job": job}))
+    await client.until_told(wanted, "JOB_COMPLETED")
+    await client.read()
 
-    [package] = [json.loads(message.body) for message in counterpart.packages]
+    [package] = [json.loads(message.body) for message in client.packages]
     assert teahouse.folder.is_dir()
     assert package["message_type"] == "package"
     assert package["payload"]["package"]["result"] == {"grams": 5}
 
 
 async def test_the_form_is_refused_by_a_daemon_without_the_pack(
-    yard: Yard, counterpart: Counterpart, start: StartDaemon
+    yard: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
     await start().started()
-    await counterpart.send_raw(
-        request("brew_request", "wavewright", {"job_id": str(uuid4()), "tea": "Assam"})
-    )
-    [letter] = await counterpart.dead_letters(1)
+    await client.send_raw(request("brew_request", "wavewright", {"job_id": str(uuid4()), "tea": "Assam"}))
+    [letter] = await client.dead_letters(1)
 
     assert str(letter.headers["x-wavewright-reason"]).startswith("unknown_type: ")
 
 
 async def test_the_schema_of_messages_holds_those_of_the_pack(
-    teahouse: Yard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    teahouse: DaemonSite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(teahouse.folder)
 
@@ -206,7 +204,7 @@ async def test_the_schema_of_messages_holds_those_of_the_pack(
     ],
 )
 async def test_a_daemon_does_not_start_by_a_contract_that_is_not_there(
-    yard: Yard, start: StartDaemon, daemon: str, said: str
+    yard: DaemonSite, start: StartDaemon, daemon: str, said: str
 ) -> None:
     yard.write(daemon=daemon)
     process = start()

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.daemon.conftest import InProcess
-from tests.engine.daemon.daemon_project import Counterpart, Yard
+from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite
 from wavewright.engine.messages.models import JobRequest
 from wavewright.planner.types import JsonObject
 from wavewright.tools.lore.messages import ZoneRequest
@@ -42,38 +42,38 @@ plan:
 
 
 @pytest.fixture
-def studied(yard: Yard) -> Yard:
+def studied(site: DaemonSite) -> DaemonSite:
     """A daemon whose goal is to find out about one zone."""
-    with (yard.folder / "yard.py").open("a") as file:
+    with (site.folder / "yard.py").open("a") as file:
         file.write(TOOLS)
     for name, given in (("zone", "${inputs.place[0]}"), ("place", "${inputs.target}")):
-        (yard.folder / f"{name}.yaml").write_text(TEMPLATE.replace("PLACE", given))
-    yard.write(functions="study: {}", daemon="goal_template: zone.yaml\n  pack: lore")
-    return yard
+        (site.folder / f"{name}.yaml").write_text(TEMPLATE.replace("PLACE", given))
+    site.write(functions="study: {}", daemon="goal_template: zone.yaml\n  pack: lore")
+    return site
 
 
 def goal(zone: str) -> ZoneRequest:
     return ZoneRequest(job_id=str(uuid4()), goal="Look at it", depth=0, budget_tokens=500, zone_name=zone)
 
 
-def packages(counterpart: Counterpart) -> list[JsonObject]:
+def packages(client: BrokerClient) -> list[JsonObject]:
     """Return what packages that have come say, whatever their type."""
-    return [json.loads(message.body)["payload"] for message in counterpart.packages]
+    return [json.loads(message.body)["payload"] for message in client.packages]
 
 
 async def test_a_message_states_no_more_than_the_cap_on_its_field(
-    studied: Yard, counterpart: Counterpart, in_process: InProcess
+    studied: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     zone = goal("Westfall")
     job: JsonObject = {"name": "one", "goal_template": "zone.yaml", "variables": ["Westfall"]}
     whole = JobRequest(job_id=str(uuid4()), job=job)
     async with in_process():
         for request in (zone, whole):
-            await counterpart.send(request)
-            await counterpart.until_told(request.job_id, "JOB_COMPLETED")
-        await counterpart.read()
+            await client.send(request)
+            await client.until_told(request.job_id, "JOB_COMPLETED")
+        await client.read()
 
-    [of_zone, package] = packages(counterpart)
+    [of_zone, package] = packages(client)
     inner = package["package"]
     assert studied.folder.is_dir()
     assert of_zone["confidence"] == {"npcs": 0.2}
@@ -83,16 +83,16 @@ async def test_a_message_states_no_more_than_the_cap_on_its_field(
 
 
 async def test_half_a_character_in_an_output_is_replaced_and_the_job_completes(
-    studied: Yard, counterpart: Counterpart, in_process: InProcess
+    studied: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     job: JsonObject = {"name": "one", "goal_template": "zone.yaml", "variables": ["Dalaran"]}
     request = JobRequest(job_id=str(uuid4()), job=job)
     async with in_process():
-        await counterpart.send(request)
-        await counterpart.until_told(request.job_id, "JOB_COMPLETED")
-        await counterpart.read()
+        await client.send(request)
+        await client.until_told(request.job_id, "JOB_COMPLETED")
+        await client.read()
 
-    [package] = packages(counterpart)
+    [package] = packages(client)
     assert studied.folder.is_dir()
     assert "Khadgar \ufffd" in json.dumps(package, ensure_ascii=False)
 
@@ -105,34 +105,34 @@ async def test_half_a_character_in_an_output_is_replaced_and_the_job_completes(
     ],
 )
 async def test_a_zone_of_which_nothing_valid_came_has_failed_and_sends_no_package(
-    studied: Yard, counterpart: Counterpart, in_process: InProcess, zone: str, why: str
+    studied: DaemonSite, client: BrokerClient, in_process: InProcess, zone: str, why: str
 ) -> None:
     request = goal(zone)
     async with in_process():
-        await counterpart.send(request)
-        done = await counterpart.until_told(request.job_id, "JOB_FAILED")
-        await counterpart.read()
+        await client.send(request)
+        done = await client.until_told(request.job_id, "JOB_FAILED")
+        await client.read()
 
     failures = done["zones_failed"]
     assert studied.folder.is_dir()
-    assert packages(counterpart) == []
+    assert packages(client) == []
     assert isinstance(failures, list)
     assert [why in json.dumps(failure) for failure in failures] == [True]
-    assert "ZONE_FAILED" in counterpart.statuses(request.job_id)
-    assert "PACKAGE_SENT" not in counterpart.statuses(request.job_id)
+    assert "ZONE_FAILED" in client.statuses(request.job_id)
+    assert "PACKAGE_SENT" not in client.statuses(request.job_id)
 
 
 async def test_a_target_whose_tool_raised_has_failed_and_the_others_go_out(
-    studied: Yard, counterpart: Counterpart, in_process: InProcess
+    studied: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     wanted = str(uuid4())
     document: JsonObject = {"name": "two", "goal_template": "place.yaml"}
     document["targets"] = {"first": ["Nowhere", "Westfall"]}
     async with in_process():
-        await counterpart.send(JobRequest(job_id=wanted, job=document))
-        done = await counterpart.until_told(wanted, "JOB_PARTIALLY_COMPLETED")
-        await counterpart.read()
+        await client.send(JobRequest(job_id=wanted, job=document))
+        done = await client.until_told(wanted, "JOB_PARTIALLY_COMPLETED")
+        await client.read()
 
     assert studied.folder.is_dir()
-    assert [one["target"] for one in packages(counterpart)] == ["Westfall"]
+    assert [one["target"] for one in packages(client)] == ["Westfall"]
     assert done["targets_failed"] == [{"target": "Nowhere", "error": "step 'seen': failed (tool)"}]

@@ -10,7 +10,7 @@ import anyio.lowlevel
 import pytest
 
 from tests.engine.daemon.conftest import InProcess, StartDaemon
-from tests.engine.daemon.daemon_project import Counterpart, Yard, job
+from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite, job
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.bus import Bus
 from wavewright.engine.messages.models import JobRequest
@@ -34,26 +34,26 @@ async def test_an_idle_daemon_ends_by_a_signal(start: StartDaemon, number: signa
 
 
 async def test_a_daemon_whose_broker_went_silent_ends_and_loses_nothing(
-    yard: Yard, counterpart: Counterpart, start: StartDaemon
+    site: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
     wanted = str(uuid4())
-    with TcpProxy.before(yard.url) as proxy:
-        cut_off = start(WAVEWRIGHT_AMQP_URL=proxy.url(yard.url))
+    with TcpProxy.before(site.url) as proxy:
+        cut_off = start(WAVEWRIGHT_AMQP_URL=proxy.url(site.url))
         await cut_off.started()
-        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "before"), ("hold", "it"))))
-        await yard.until(lambda: yard.calls()["hold it"] == 1)
+        await client.send(JobRequest(job_id=wanted, job=job(("say", "before"), ("hold", "it"))))
+        await site.until(lambda: site.calls()["hold it"] == 1)
 
         proxy.black_hole()
         cut_off.signal(signal.SIGTERM)
         await cut_off.started("daemon_stopping")
-        yard.open_gate()
+        site.open_gate()
         code = await cut_off.ended()
     start()
-    await counterpart.until_told(wanted, "JOB_COMPLETED")
+    await client.until_told(wanted, "JOB_COMPLETED")
 
     assert code == 0
-    assert yard.calls() == {"say before": 1, "hold it": 1, "held it": 1}
-    assert counterpart.statuses(wanted)[-1] == "JOB_COMPLETED"
+    assert site.calls() == {"say before": 1, "hold it": 1, "held it": 1}
+    assert client.statuses(wanted)[-1] == "JOB_COMPLETED"
 
 
 async def test_the_last_messages_go_out_when_it_is_marked_which_have_gone_out_already(

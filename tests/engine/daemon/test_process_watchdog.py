@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.daemon.conftest import InProcess, StartDaemon
-from tests.engine.daemon.daemon_project import Counterpart, Yard, job
+from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite, job
 from wavewright.engine.cli.service.daemon_command import freeze_startup_objects
 from wavewright.engine.daemon.process import STALL_EXIT_CODE, exit_by_timer
 from wavewright.engine.messages.models import JobRequest
@@ -48,20 +48,20 @@ async def pause(text: str) -> str:
 
 
 @pytest.fixture
-def stalling(yard: Yard) -> Yard:
-    with (yard.folder / "yard.py").open("a") as file:
+def stalling(site: DaemonSite) -> DaemonSite:
+    with (site.folder / "yard.py").open("a") as file:
         file.write(TOOLS)
-    yard.write(functions="say: {}, block: {}, match: {}, pause: {}", daemon="stall_limit: 1")
-    return yard
+    site.write(functions="say: {}, block: {}, match: {}, pause: {}", daemon="stall_limit: 1")
+    return site
 
 
 async def test_a_step_that_stops_the_event_loop_ends_the_daemon_which_says_where_it_was(
-    stalling: Yard, counterpart: Counterpart, start: StartDaemon
+    stalling: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
     wanted = str(uuid4())
     stalled = start()
     await stalled.started()
-    await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "before"), ("block", "all"))))
+    await client.send(JobRequest(job_id=wanted, job=job(("say", "before"), ("block", "all"))))
 
     code = await stalled.ended()
     async with open_stores(stalling.settings) as stores:
@@ -78,7 +78,7 @@ async def test_a_step_that_stops_the_event_loop_ends_the_daemon_which_says_where
 
 
 async def test_calls_that_do_not_end_when_they_are_cancelled_give_their_places_back(
-    stalling: Yard, counterpart: Counterpart, start: StartDaemon
+    stalling: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
     stalling.write(functions="say: {}, hold: {timeout: 0.1}, swallow: {timeout: 0.1}", daemon="slots: 1")
     daemon = start()
@@ -86,13 +86,13 @@ async def test_calls_that_do_not_end_when_they_are_cancelled_give_their_places_b
     # One in a thread that nobody can end, one on the event loop that swallows its cancellation.
     stuck = {tool: str(uuid4()) for tool in ("hold", "swallow")}
     for tool, wanted in stuck.items():
-        await counterpart.send(JobRequest(job_id=wanted, job=job((tool, tool))))
+        await client.send(JobRequest(job_id=wanted, job=job((tool, tool))))
     good = str(uuid4())
-    await counterpart.send(JobRequest(job_id=good, job=job(("say", "well"))))
+    await client.send(JobRequest(job_id=good, job=job(("say", "well"))))
 
-    await counterpart.until_told(good, "JOB_COMPLETED")
+    await client.until_told(good, "JOB_COMPLETED")
     for wanted in stuck.values():
-        await counterpart.until_told(wanted, "JOB_PARTIALLY_COMPLETED")
+        await client.until_told(wanted, "JOB_PARTIALLY_COMPLETED")
     daemon.signal(signal.SIGTERM)
     code = await daemon.ended()
 
@@ -101,7 +101,7 @@ async def test_calls_that_do_not_end_when_they_are_cancelled_give_their_places_b
 
 
 async def test_a_step_that_holds_the_interpreter_ends_the_daemon_as_well(
-    stalling: Yard, counterpart: Counterpart, start: StartDaemon
+    stalling: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
     # The limit holds for each processor that the daemon may run on; one of them is soonest at its end.
     processors = os.sched_getaffinity(0)
@@ -111,7 +111,7 @@ async def test_a_step_that_holds_the_interpreter_ends_the_daemon_as_well(
     finally:
         os.sched_setaffinity(0, processors)
     await held.started()
-    await counterpart.send(JobRequest(job_id=str(uuid4()), job=job(("match", "it"))))
+    await client.send(JobRequest(job_id=str(uuid4()), job=job(("match", "it"))))
 
     code = await held.ended()
 
@@ -131,13 +131,13 @@ async def test_threads_that_work_at_the_same_time_do_not_use_up_the_time_of_the_
 
 
 async def test_a_stall_that_ends_is_told_of_and_what_waited_goes_on(
-    stalling: Yard, counterpart: Counterpart, in_process: InProcess
+    stalling: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     stalling.write(functions="say: {}, pause: {}")
     wanted = str(uuid4())
     async with in_process() as daemon:
-        await counterpart.send(JobRequest(job_id=wanted, job=job(("pause", "3.0"), ("say", "after"))))
-        await counterpart.until_told(wanted, "JOB_COMPLETED")
+        await client.send(JobRequest(job_id=wanted, job=job(("pause", "3.0"), ("say", "after"))))
+        await client.until_told(wanted, "JOB_COMPLETED")
         await stalling.until(lambda: bool(daemon.said("loop_turns_again")))
 
     [line] = daemon.said("loop_stalled")

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from tests.engine.daemon.conftest import StartDaemon
-from tests.engine.daemon.daemon_project import PATIENCE, Counterpart, DaemonProcess, Yard, job, steps
+from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonProcess, DaemonSite, job, steps
 from wavewright.engine.fake_model.replies import failing, no_json
 from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.engine.messages.models import JobRequest, ValidationResult
@@ -126,11 +126,11 @@ def _plan(tool: str, **params: str) -> JsonObject:
     return {"steps": [step], "result": "${steps.s}"}
 
 
-async def everything(counterpart: Counterpart, yard: Yard, daemon: DaemonProcess) -> dict[str, bytes]:
+async def everything(counterpart: BrokerClient, site: DaemonSite, daemon: DaemonProcess) -> dict[str, bytes]:
     """Return all that was written and sent, by where it is."""
     await counterpart.read()
     found = {"log": daemon.text.encode()}
-    for path in (yard.folder / ".wavewright").rglob("*"):
+    for path in (site.folder / ".wavewright").rglob("*"):
         if path.is_file():
             found[f"file {path.name}"] = path.read_bytes()
     found["statuses"] = repr(counterpart.seen).encode()
@@ -139,12 +139,12 @@ async def everything(counterpart: Counterpart, yard: Yard, daemon: DaemonProcess
     return found
 
 
-async def dead_letters(yard: Yard) -> tuple[bytes, bytes]:
+async def dead_letters(site: DaemonSite) -> tuple[bytes, bytes]:
     """Return the headers and the bodies of all dead letters."""
-    connection = await aio_pika.connect(yard.url)
+    connection = await aio_pika.connect(site.url)
     headers, bodies = b"", b""
     async with connection, connection.channel() as channel:
-        queue = await channel.get_queue(yard.topology.dead_queue, ensure=False)
+        queue = await channel.get_queue(site.topology.dead_queue, ensure=False)
         while (letter := await queue.get(fail=False, no_ack=True)) is not None:
             headers += repr(letter.headers).encode()
             bodies += letter.body
@@ -153,7 +153,7 @@ async def dead_letters(yard: Yard) -> tuple[bytes, bytes]:
 
 @pytest.mark.timeout(120)
 async def test_no_canary_leaves_a_daemon_whatever_fails(
-    yard: Yard, counterpart: Counterpart, start: StartDaemon, model_server: FakeModelServer
+    site: DaemonSite, counterpart: BrokerClient, start: StartDaemon, model_server: FakeModelServer
 ) -> None:
     # Jobs wait for a model that fails; one that answers nonsense is done without.
     model_server.answer(failing(503), times=3)
@@ -161,10 +161,10 @@ async def test_no_canary_leaves_a_daemon_whatever_fails(
     source = TOOLS
     for name, secret in SHAPED.items():
         source = source.replace(name.upper().replace(" ", "_"), secret)
-    (yard.folder / "leaky.py").write_text(source)
-    yard.write(daemon="health: 127.0.0.1:0, log_level: debug".replace(", ", "\n  "))
+    (site.folder / "leaky.py").write_text(source)
+    site.write(daemon="health: 127.0.0.1:0, log_level: debug".replace(", ", "\n  "))
     address = model_server.openai_url.replace("://", f"://svc:{MODEL_PASSWORD}@")
-    settings = yard.folder / "wavewright.yaml"
+    settings = site.folder / "wavewright.yaml"
     settings.write_text(
         settings.read_text().replace("tools: [", "tools: [{path: leaky.py}, ")
         + f"models:\n  base_url: {address}\n  attempts: 1\nmodel: openai-chat:gpt-5-mini\n"
@@ -205,9 +205,9 @@ async def test_no_canary_leaves_a_daemon_whatever_fails(
     daemon.signal(signal.SIGTERM)
     assert await daemon.ended() == 0
 
-    found = await everything(counterpart, yard, daemon)
+    found = await everything(counterpart, site, daemon)
     found["http"] = b"\n".join(told)
-    found["headers of dead letters"], bodies = await dead_letters(yard)
+    found["headers of dead letters"], bodies = await dead_letters(site)
     hits = {
         (name, place)
         for name, secret in canaries()

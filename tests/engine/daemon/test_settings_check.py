@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.daemon.conftest import StartDaemon
-from tests.engine.daemon.daemon_project import Yard
+from tests.engine.daemon.daemon_project import DaemonSite
 from tests.support.rabbitmq import DUMB, Broker, RunningBroker
 from wavewright.engine.bus.bus import BusSettings, open_bus
 
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def starting(yard: Yard, wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+def starting(site: DaemonSite, wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """Call the command line in the yard, with its environment."""
-    for name, value in yard.environment.items():
+    for name, value in site.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.chdir(yard.folder)
+    monkeypatch.chdir(site.folder)
     return wavewright
 
 
@@ -33,14 +33,14 @@ async def answer_of(starting: CommandLine) -> tuple[int, str]:
 
 
 async def test_faults_of_every_kind_are_told_at_once(
-    yard: Yard, starting: CommandLine, monkeypatch: pytest.MonkeyPatch
+    site: DaemonSite, starting: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAVEWRIGHT_SLOTS", "none")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "nowhere")
-    (yard.folder / "journal").mkdir()
+    (site.folder / "journal").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        (yard.folder / "wavewright.yaml").write_text(
+        (site.folder / "wavewright.yaml").write_text(
             f"""
             tools: [{{path: yard.py, functions: [say]}}, {{path: gone.py}}, {{path: lost.py}}]
             packs: {{nobody: {{}}}}
@@ -50,7 +50,7 @@ async def test_faults_of_every_kind_are_told_at_once(
             unknown: 1
             model: openai
             daemon:
-              amqp_url: {yard.url.replace("tester-of-loopback", "another-password")}
+              amqp_url: {site.url.replace("tester-of-loopback", "another-password")}
               goal_template: nowhere
               health: 127.0.0.1:{port}
               slotz: 3
@@ -83,47 +83,47 @@ async def test_faults_of_every_kind_are_told_at_once(
 
 
 async def test_no_queue_is_made_by_a_default_that_was_meant_to_be_another(
-    yard: Yard, starting: CommandLine
+    site: DaemonSite, starting: CommandLine
 ) -> None:
-    spare = f"{yard.topology.intake}.spare"
-    yard.write(daemon="queue: {}")
-    settings = yard.folder / "wavewright.yaml"
-    settings.write_text(settings.read_text().replace(yard.topology.intake, spare))
+    spare = f"{site.topology.intake}.spare"
+    site.write(daemon="queue: {}")
+    settings = site.folder / "wavewright.yaml"
+    settings.write_text(settings.read_text().replace(site.topology.intake, spare))
 
     code, told = await answer_of(starting)
 
     assert (code, "'queue' is no field of 'daemon'" in told) == (2, True)
     # Had it been made, it would not be made in another form now.
-    yard.topology = replace(yard.topology, intake=spare, outlets=(), delivery_limit=2)
-    async with open_bus(BusSettings(yard.url, yard.topology)):
+    site.topology = replace(site.topology, intake=spare, outlets=(), delivery_limit=2)
+    async with open_bus(BusSettings(site.url, site.topology)):
         pass
 
 
-async def test_every_place_that_refuses_the_daemon_is_told(yard: Yard, start: StartDaemon) -> None:
-    (yard.folder / "other.db").write_text("no database at all, and long enough to be looked at" * 20)
-    yard.write(daemon="delivery_limit: 3", more="journal: other.db")
+async def test_every_place_that_refuses_the_daemon_is_told(site: DaemonSite, start: StartDaemon) -> None:
+    (site.folder / "other.db").write_text("no database at all, and long enough to be looked at" * 20)
+    site.write(daemon="delivery_limit: 3", more="journal: other.db")
     with socket.create_server(("127.0.0.1", 0)) as other:
         daemon = start(WAVEWRIGHT_HEALTH=f"127.0.0.1:{other.getsockname()[1]}")
         code = await daemon.ended()
 
     assert code == 2
-    assert f"queue '{yard.topology.intake}' is there in another form" in daemon.text
+    assert f"queue '{site.topology.intake}' is there in another form" in daemon.text
     assert "the file is not a journal" in daemon.text
     assert "Address already in use\n  = help: set `daemon.health` to another place" in daemon.text
     assert "Traceback" not in daemon.text
 
 
 async def test_a_user_of_the_broker_who_may_not_write_is_named_with_the_right_that_is_missing(
-    yard: Yard, broker: Broker | RunningBroker, start: StartDaemon
+    site: DaemonSite, broker: Broker | RunningBroker, start: StartDaemon
 ) -> None:
     if not isinstance(broker, Broker):
         pytest.skip("the broker of WAVEWRIGHT_TEST_AMQP_URL has no user without rights")
-    async with open_bus(BusSettings(yard.url, yard.topology)):
+    async with open_bus(BusSettings(site.url, site.topology)):
         pass
     daemon = start(WAVEWRIGHT_AMQP_URL=broker.url_of(DUMB))
     code = await daemon.ended()
 
     assert code == 2
-    assert f"the user {DUMB!r} may not write to the exchange {yard.topology.exchange!r}" in daemon.text
+    assert f"the user {DUMB!r} may not write to the exchange {site.topology.exchange!r}" in daemon.text
     assert "rabbitmqctl set_permissions" in daemon.text
     assert "Traceback" not in daemon.text

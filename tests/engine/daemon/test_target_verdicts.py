@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from tests.engine.daemon.conftest import InProcess, StartDaemon
-from tests.engine.daemon.daemon_project import PATIENCE, Counterpart, Yard
+from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
 from wavewright.engine.messages.ids import package_id
 from wavewright.engine.messages.models import GoalRequest, JobRequest, ValidationResult
 from wavewright.executor.store.job_records import JobId
@@ -46,16 +46,16 @@ plan:
 
 
 @pytest.fixture
-def judged(yard: Yard) -> Yard:
+def judged(site: DaemonSite) -> DaemonSite:
     """A project whose places are looked at twice at most."""
-    with (yard.folder / "yard.py").open("a") as file:
+    with (site.folder / "yard.py").open("a") as file:
         file.write(TOOLS)
-    (yard.folder / "survey.yaml").write_text(TEMPLATE)
-    yard.write(
+    (site.folder / "survey.yaml").write_text(TEMPLATE)
+    site.write(
         functions="survey: {}",
         daemon="goal_template: survey.yaml\n  validation: {iterations: 2}",
     )
-    return yard
+    return site
 
 
 def job(**targets: object) -> JsonObject:
@@ -77,38 +77,38 @@ def verdict(
     )
 
 
-async def until_sent(counterpart: Counterpart, *wanted: tuple[str, int]) -> None:
+async def until_sent(client: BrokerClient, *wanted: tuple[str, int]) -> None:
     """Wait until the packages of these targets are out."""
     with anyio.fail_after(PATIENCE):
-        while not {*wanted} <= {*sent(counterpart)}:
-            await counterpart.read()
+        while not {*wanted} <= {*sent(client)}:
+            await client.read()
             await anyio.sleep(0.02)
 
 
-def sent(counterpart: Counterpart) -> list[tuple[object, object]]:
+def sent(client: BrokerClient) -> list[tuple[object, object]]:
     """Return the targets and numbers of the packages that have come."""
-    payloads = [json.loads(one.body)["payload"] for one in counterpart.packages]
+    payloads = [json.loads(one.body)["payload"] for one in client.packages]
     return [(one.get("target"), one["iteration"]) for one in payloads]
 
 
 async def test_a_target_ends_with_its_verdict_and_the_next_wave_waits_for_all_of_them(
-    judged: Yard, counterpart: Counterpart, in_process: InProcess
+    judged: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     wanted = str(uuid4())
     async with in_process():
-        await counterpart.send(JobRequest(job_id=wanted, job=job(first=["Westfall"], depth=1)))
-        await until_sent(counterpart, ("Westfall", 1))
-        await counterpart.send(verdict(wanted, "Westfall", "more"))
-        await until_sent(counterpart, ("Westfall", 2))
-        before = sent(counterpart)
-        await counterpart.send(verdict(wanted, "Westfall", number=2, accepted=True))
-        await until_sent(counterpart, ("Duskwood", 1), ("Elwynn", 1))
+        await client.send(JobRequest(job_id=wanted, job=job(first=["Westfall"], depth=1)))
+        await until_sent(client, ("Westfall", 1))
+        await client.send(verdict(wanted, "Westfall", "more"))
+        await until_sent(client, ("Westfall", 2))
+        before = sent(client)
+        await client.send(verdict(wanted, "Westfall", number=2, accepted=True))
+        await until_sent(client, ("Duskwood", 1), ("Elwynn", 1))
         # In another order than they were sent, and one is rejected for the last time.
-        await counterpart.send(verdict(wanted, "Elwynn", accepted=True))
-        await counterpart.send(verdict(wanted, "Duskwood"))
-        await until_sent(counterpart, ("Duskwood", 2))
-        await counterpart.send(verdict(wanted, "Duskwood", number=2))
-        done = await counterpart.until_told(wanted, "JOB_PARTIALLY_COMPLETED")
+        await client.send(verdict(wanted, "Elwynn", accepted=True))
+        await client.send(verdict(wanted, "Duskwood"))
+        await until_sent(client, ("Duskwood", 2))
+        await client.send(verdict(wanted, "Duskwood", number=2))
+        done = await client.until_told(wanted, "JOB_PARTIALLY_COMPLETED")
 
     assert before == [("Westfall", 1), ("Westfall", 2)]
     assert judged.calls() == Counter(
@@ -122,7 +122,7 @@ async def test_a_target_ends_with_its_verdict_and_the_next_wave_waits_for_all_of
     )
     assert (done["targets_completed"], done["targets_total"]) == (2, 3)
     assert done["targets_failed"] == [{"target": "Duskwood", "error": "2 of 2 packages were rejected"}]
-    of_westfall = [one["status"] for one in counterpart.seen if one.get("target") == "Westfall"]
+    of_westfall = [one["status"] for one in client.seen if one.get("target") == "Westfall"]
     assert of_westfall == [
         "TARGET_STARTED", "STEP_PROGRESS", "PACKAGE_SENT", "VALIDATION_RECEIVED",
         "STEP_PROGRESS", "PACKAGE_SENT", "VALIDATION_RECEIVED", "TARGET_COMPLETED",
@@ -130,23 +130,23 @@ async def test_a_target_ends_with_its_verdict_and_the_next_wave_waits_for_all_of
 
 
 async def test_verdicts_on_targets_may_come_early_twice_and_while_nobody_is_there(
-    judged: Yard, counterpart: Counterpart, in_process: InProcess
+    judged: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     wanted = str(uuid4())
     request = GoalRequest(job_id=wanted, goal="Look", depth=1, budget_tokens=500, target="Westfall")
     # It is there before the job is.
-    await counterpart.send(verdict(wanted, "Westfall", accepted=True))
-    await counterpart.send(request)
+    await client.send(verdict(wanted, "Westfall", accepted=True))
+    await client.send(request)
     async with in_process():
-        await until_sent(counterpart, ("Westfall", 1), ("Duskwood", 1), ("Elwynn", 1))
+        await until_sent(client, ("Westfall", 1), ("Duskwood", 1), ("Elwynn", 1))
     for _ in range(2):
-        await counterpart.send(verdict(wanted, "Elwynn", accepted=True))
-        await counterpart.send(verdict(wanted, "Duskwood", accepted=True))
-        await counterpart.send(verdict(wanted, "Westfall", "too late"))
-        await counterpart.send(verdict(wanted, "Nowhere", "never sent"))
+        await client.send(verdict(wanted, "Elwynn", accepted=True))
+        await client.send(verdict(wanted, "Duskwood", accepted=True))
+        await client.send(verdict(wanted, "Westfall", "too late"))
+        await client.send(verdict(wanted, "Nowhere", "never sent"))
     async with in_process():
-        done = await counterpart.until_told(wanted, "JOB_COMPLETED")
-        await counterpart.send(verdict(wanted, "Duskwood", "too late", number=2))
+        done = await client.until_told(wanted, "JOB_COMPLETED")
+        await client.send(verdict(wanted, "Duskwood", "too late", number=2))
     async with open_stores(judged.settings) as stores:
         row = await stores.jobs.find_job(JobId(wanted))
 
@@ -154,30 +154,30 @@ async def test_verdicts_on_targets_may_come_early_twice_and_while_nobody_is_ther
     assert (row.state, row.sent) == ("completed", ())
     assert (done["targets_completed"], done["targets_total"]) == (3, 3)
     assert judged.calls() == Counter(f"survey {place} []" for place in ("Westfall", "Duskwood", "Elwynn"))
-    assert len(sent(counterpart)) == 3
+    assert len(sent(client)) == 3
 
 
 async def test_a_daemon_that_is_killed_after_a_rejection_is_gone_on_for(
-    judged: Yard, counterpart: Counterpart, start: StartDaemon
+    judged: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
     wanted = str(uuid4())
     (judged.folder / "closed").touch()
     first = start()
     await first.started()
-    await counterpart.send(JobRequest(job_id=wanted, job=job(first=["Elwynn", "Moonbrook"], at_once=2)))
-    await until_sent(counterpart, ("Elwynn", 1), ("Moonbrook", 1))
-    await counterpart.send(verdict(wanted, "Elwynn", "more"))
+    await client.send(JobRequest(job_id=wanted, job=job(first=["Elwynn", "Moonbrook"], at_once=2)))
+    await until_sent(client, ("Elwynn", 1), ("Moonbrook", 1))
+    await client.send(verdict(wanted, "Elwynn", "more"))
     await judged.until(lambda: judged.calls()["survey Elwynn ['more']"] == 1)
     first.signal(signal.SIGKILL)
     await first.ended()
     (judged.folder / "closed").unlink()
-    await counterpart.send(verdict(wanted, "Moonbrook", accepted=True))
+    await client.send(verdict(wanted, "Moonbrook", accepted=True))
     start()
-    await until_sent(counterpart, ("Elwynn", 2))
-    await counterpart.send(verdict(wanted, "Elwynn", number=2, accepted=True))
-    await counterpart.until_told(wanted, "JOB_COMPLETED")
+    await until_sent(client, ("Elwynn", 2))
+    await client.send(verdict(wanted, "Elwynn", number=2, accepted=True))
+    await client.until_told(wanted, "JOB_COMPLETED")
 
     assert judged.calls() == Counter(
         {"survey Elwynn []": 1, "survey Moonbrook []": 1, "survey Elwynn ['more']": 2}
     )
-    assert len(sent(counterpart)) == 3
+    assert len(sent(client)) == 3

@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.engine.conftest import CommandLine
 from tests.engine.journaled_history import append
 from tests.engine.normalized_output import worded
-from tests.engine.stale_quotes_project import JOB, TEMPLATE, take_calls, write_desk
+from tests.engine.stale_quotes_project import JOB, TEMPLATE, take_calls, write_quotes_project
 from wavewright.config.settings import load_settings
 from wavewright.executor.events.types import Event, PlanAccepted
 from wavewright.executor.sqlite.reader import JournalReader
@@ -27,9 +27,9 @@ NO_ROUNDS = f"{TEMPLATE}limits: {{rounds: 0}}\n"
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Path:
+def quotes_project(tmp_path: Path) -> Path:
     """A project whose job has two quotes fetched and written down."""
-    write_desk(tmp_path, template=NO_ROUNDS, job=FRESH_JOB)
+    write_quotes_project(tmp_path, template=NO_ROUNDS, job=FRESH_JOB)
     return tmp_path
 
 
@@ -75,31 +75,31 @@ def run_of(folder: Path) -> str:
 
 
 def test_wherever_a_run_is_cut_off_what_is_said_to_run_is_what_resuming_calls(
-    wavewright: CommandLine, desk: Path
+    wavewright: CommandLine, quotes_project: Path
 ) -> None:
     assert wavewright("run", "quotes.job.yaml").code == 0
-    events = events_of(desk)
+    events = events_of(quotes_project)
     accepted = next(at for at, event in enumerate(events) if isinstance(event, PlanAccepted))
     told, made = list[Counter[str]](), list[Counter[str]]()
 
     for end in range(accepted + 1, len(events)):
-        journal_again(desk, events[:end])
-        take_calls(desk)
+        journal_again(quotes_project, events[:end])
+        take_calls(quotes_project)
         told.append(calls_told(record(wavewright, "--run", "r1")))
         assert wavewright("resume", "r1").code == 0
-        made.append(calls_made(desk))
+        made.append(calls_made(quotes_project))
 
     assert told == made
     assert told[0] == {"fetch": 2, "rate": 1, "write_down": 1}
     assert not told[-1]
 
 
-def patch_of(desk: Path, run: str, ops: list[JsonObject]) -> Path:
-    with JournalReader.open(load_settings(desk).journal) as reader:
+def patch_of(quotes_project: Path, run: str, ops: list[JsonObject]) -> Path:
+    with JournalReader.open(load_settings(quotes_project).journal) as reader:
         [accepted] = [each for each in reader.load(reader.find_run(run)) if isinstance(each, PlanAccepted)]
     patch = {"base": accepted.plan_hash, "reason": "the quotes are stale", "ops": ops}
-    (desk / "patch.json").write_text(json.dumps(patch))
-    return desk / "patch.json"
+    (quotes_project / "patch.json").write_text(json.dumps(patch))
+    return quotes_project / "patch.json"
 
 
 AGAIN: JsonObject = {
@@ -115,18 +115,18 @@ AGAIN: JsonObject = {
 
 
 @pytest.fixture
-def stale(wavewright: CommandLine, desk: Path) -> str:
+def stale(wavewright: CommandLine, quotes_project: Path) -> str:
     """A run that ended with stale quotes, so that nothing was written down; it may still be patched."""
     template = TEMPLATE[: TEMPLATE.index("recipes:")]
-    write_desk(desk, template=template)
+    write_quotes_project(quotes_project, template=template)
     assert wavewright("run", "quotes.job.yaml").code == 1
-    return run_of(desk)
+    return run_of(quotes_project)
 
 
 def test_after_a_patch_only_what_it_brings_and_what_needs_it_runs(
-    wavewright: CommandLine, desk: Path, stale: str
+    wavewright: CommandLine, quotes_project: Path, stale: str
 ) -> None:
-    told = record(wavewright, "--run", stale, "--patch", patch_of(desk, stale, [AGAIN]))
+    told = record(wavewright, "--run", stale, "--patch", patch_of(quotes_project, stale, [AGAIN]))
 
     rerun = cast("JsonObject", told["rerun"])
     assert (rerun["runs"], rerun["kept"]) == (["sheet", "quotes_2"], ["quotes", "rate"])
@@ -135,56 +135,60 @@ def test_after_a_patch_only_what_it_brings_and_what_needs_it_runs(
 
 
 def test_the_text_of_a_patched_run(
-    wavewright: CommandLine, desk: Path, stale: str, snapshot: SnapshotAssertion
+    wavewright: CommandLine, quotes_project: Path, stale: str, snapshot: SnapshotAssertion
 ) -> None:
-    answer = wavewright("dry-run", "--run", stale, "--patch", patch_of(desk, stale, [AGAIN]))
+    answer = wavewright("dry-run", "--run", stale, "--patch", patch_of(quotes_project, stale, [AGAIN]))
 
     assert max(map(len, answer.out.splitlines())) <= 80
     assert answer.out == snapshot
 
 
 def test_a_patch_that_cannot_be_applied_is_told_at_its_place(
-    wavewright: CommandLine, desk: Path, stale: str, snapshot: SnapshotAssertion
+    wavewright: CommandLine, quotes_project: Path, stale: str, snapshot: SnapshotAssertion
 ) -> None:
-    patch = patch_of(desk, stale, [{"op": "remove", "id": "rate"}])
+    patch = patch_of(quotes_project, stale, [{"op": "remove", "id": "rate"}])
 
     answer = wavewright("dry-run", "--run", stale, "--patch", patch)
 
     assert answer.code == 1
-    assert worded(answer, desk) == snapshot
+    assert worded(answer, quotes_project) == snapshot
 
 
-def test_a_new_side_effect_of_a_patch_is_a_question(wavewright: CommandLine, desk: Path, stale: str) -> None:
+def test_a_new_side_effect_of_a_patch_is_a_question(
+    wavewright: CommandLine, quotes_project: Path, stale: str
+) -> None:
     more: JsonObject = {
         "op": "add",
         "step": {"id": "note", "tool": "write_down", "params": {"quotes": [], "rate": "${steps.rate}"}},
     }
 
-    told = record(wavewright, "--run", stale, "--patch", patch_of(desk, stale, [more]))
+    told = record(wavewright, "--run", stale, "--patch", patch_of(quotes_project, stale, [more]))
 
     assert told["approvals"] == ["the patch brings step 'note', which calls 'write_down' (write)"]
 
 
-def test_text_from_outside_is_told_of_steps_that_still_act(wavewright: CommandLine, desk: Path) -> None:
-    write_desk(desk, job=FRESH_JOB)
-    settings = desk / "wavewright.yaml"
+def test_text_from_outside_is_told_of_steps_that_still_act(
+    wavewright: CommandLine, quotes_project: Path
+) -> None:
+    write_quotes_project(quotes_project, job=FRESH_JOB)
+    settings = quotes_project / "wavewright.yaml"
     settings.write_text(settings.read_text().replace("field: as_of", "field: as_of, untrusted_output: true"))
     assert wavewright("run", "quotes.job.yaml").code == 0
     more: JsonObject = {
         "op": "add",
         "step": {"id": "more", "tool": "write_down", "params": {"quotes": "${steps.quotes}", "rate": 1.5}},
     }
-    run = run_of(desk)
+    run = run_of(quotes_project)
 
     before = record(wavewright, "quotes.job.yaml")
-    after = record(wavewright, "--run", run, "--patch", patch_of(desk, run, [more]))
+    after = record(wavewright, "--run", run, "--patch", patch_of(quotes_project, run, [more]))
 
     acting = [cast("list[JsonObject]", told["untrusted"])[0]["acting"] for told in (before, after)]
     assert acting == [["sheet"], ["more"]]
 
 
 def test_of_a_run_that_has_ended_nothing_runs_again_without_a_patch(
-    wavewright: CommandLine, desk: Path, stale: str
+    wavewright: CommandLine, quotes_project: Path, stale: str
 ) -> None:
     answer = wavewright("dry-run", "--run", stale)
 
@@ -194,19 +198,19 @@ def test_of_a_run_that_has_ended_nothing_runs_again_without_a_patch(
 
 
 def test_a_tool_that_has_changed_since_runs_again_and_what_reads_it_may(
-    wavewright: CommandLine, desk: Path
+    wavewright: CommandLine, quotes_project: Path
 ) -> None:
     assert wavewright("run", "quotes.job.yaml").code == 0
-    journal_again(desk, events_of(desk)[:-3])
-    settings = desk / "wavewright.yaml"
+    journal_again(quotes_project, events_of(quotes_project)[:-3])
+    settings = quotes_project / "wavewright.yaml"
     settings.write_text(settings.read_text().replace("rate: {}", 'rate: {version: "2"}'))
-    take_calls(desk)
+    take_calls(quotes_project)
 
     told = record(wavewright, "--run", "r1")
     assert wavewright("resume", "r1").code == 0
 
     # It gave the same as before, so that nobody had to write it down again.
-    assert calls_made(desk) == {"rate": 1}
+    assert calls_made(quotes_project) == {"rate": 1}
     assert calls_told(told) == {"rate": 1, "write_down": 1}
     sheet = next(step for step in cast("list[JsonObject]", told["steps"]) if step["id"] == "sheet")
     assert cast("JsonObject", sheet["standing"])["reason"] == (
@@ -220,26 +224,28 @@ def test_a_tool_that_has_changed_since_runs_again_and_what_reads_it_may(
     ids=["job", "out", "patch", "nothing"],
 )
 def test_what_does_not_go_together_is_told(
-    wavewright: CommandLine, desk: Path, arguments: Sequence[str], snapshot: SnapshotAssertion
+    wavewright: CommandLine, quotes_project: Path, arguments: Sequence[str], snapshot: SnapshotAssertion
 ) -> None:
     answer = wavewright("dry-run", *arguments)
 
     assert answer.code == 2
-    assert worded(answer, desk) == snapshot
+    assert worded(answer, quotes_project) == snapshot
 
 
-def test_where_nothing_has_run_there_is_no_run_to_look_at(wavewright: CommandLine, desk: Path) -> None:
+def test_where_nothing_has_run_there_is_no_run_to_look_at(
+    wavewright: CommandLine, quotes_project: Path
+) -> None:
     answer = wavewright("dry-run", "--run", "r1")
 
     assert "there are no runs yet" in answer.err
-    assert not load_settings(desk).journal.exists()
+    assert not load_settings(quotes_project).journal.exists()
 
 
 # Reuse of other runs' outputs
 
 
-def let_reuse(desk: Path, seconds: int = 3600) -> None:
-    settings = desk / "wavewright.yaml"
+def let_reuse(quotes_project: Path, seconds: int = 3600) -> None:
+    settings = quotes_project / "wavewright.yaml"
     settings.write_text(
         settings.read_text().replace(
             "freshness_field: as_of", f"freshness_field: as_of, cache_for: {seconds}"
@@ -248,54 +254,56 @@ def let_reuse(desk: Path, seconds: int = 3600) -> None:
 
 
 def test_what_the_journal_answers_is_told_and_is_what_the_next_run_reuses(
-    wavewright: CommandLine, desk: Path
+    wavewright: CommandLine, quotes_project: Path
 ) -> None:
-    let_reuse(desk)
+    let_reuse(quotes_project)
     assert wavewright("run", "quotes.job.yaml").code == 0
-    take_calls(desk)
+    take_calls(quotes_project)
 
     told = record(wavewright, "quotes.job.yaml")
     text = wavewright("dry-run", "quotes.job.yaml").out
     assert wavewright("run", "quotes.job.yaml").code == 0
 
-    assert calls_told(told) == calls_made(desk) == {"rate": 1, "write_down": 1}
+    assert calls_told(told) == calls_made(quotes_project) == {"rate": 1, "write_down": 1}
     assert re.search(r"─ quotes .* 0 s +0 s$", text, re.MULTILINE)
     quotes = next(step for step in cast("list[JsonObject]", told["steps"]) if step["id"] == "quotes")
     assert cast("JsonObject", quotes["reuse"])["calls"] == 2
     assert quotes["expected_seconds"] == 0
 
 
-def test_one_item_more_is_one_call(wavewright: CommandLine, desk: Path) -> None:
-    let_reuse(desk)
+def test_one_item_more_is_one_call(wavewright: CommandLine, quotes_project: Path) -> None:
+    let_reuse(quotes_project)
     assert wavewright("run", "quotes.job.yaml").code == 0
-    (desk / "quotes.job.yaml").write_text(FRESH_JOB.replace("[GNP, SKS]", "[GNP, NEW, SKS]"))
-    take_calls(desk)
+    (quotes_project / "quotes.job.yaml").write_text(FRESH_JOB.replace("[GNP, SKS]", "[GNP, NEW, SKS]"))
+    take_calls(quotes_project)
 
     told = record(wavewright, "quotes.job.yaml")
     text = wavewright("dry-run", "quotes.job.yaml").out
     assert wavewright("run", "quotes.job.yaml").code == 0
 
-    assert calls_told(told) == calls_made(desk) == {"fetch": 1, "rate": 1, "write_down": 1}
+    assert calls_told(told) == calls_made(quotes_project) == {"fetch": 1, "rate": 1, "write_down": 1}
     assert "2 of 3 calls reused from run" in text
 
 
-def test_what_a_tool_does_not_let_others_reuse_is_called_again(wavewright: CommandLine, desk: Path) -> None:
+def test_what_a_tool_does_not_let_others_reuse_is_called_again(
+    wavewright: CommandLine, quotes_project: Path
+) -> None:
     assert wavewright("run", "quotes.job.yaml").code == 0
 
     assert calls_told(record(wavewright, "quotes.job.yaml")) == {"fetch": 2, "rate": 1, "write_down": 1}
 
 
-def test_what_is_too_old_is_called_again(wavewright: CommandLine, desk: Path) -> None:
-    let_reuse(desk, 100_000)
+def test_what_is_too_old_is_called_again(wavewright: CommandLine, quotes_project: Path) -> None:
+    let_reuse(quotes_project, 100_000)
     assert wavewright("run", "quotes.job.yaml").code == 0
-    old = [replace_time(event) for event in events_of(desk)]
-    journal_again(desk, old)
-    take_calls(desk)
+    old = [replace_time(event) for event in events_of(quotes_project)]
+    journal_again(quotes_project, old)
+    take_calls(quotes_project)
 
     told = record(wavewright, "quotes.job.yaml")
     assert wavewright("run", "quotes.job.yaml").code == 0
 
-    assert calls_told(told) == calls_made(desk) == {"fetch": 2, "rate": 1, "write_down": 1}
+    assert calls_told(told) == calls_made(quotes_project) == {"fetch": 2, "rate": 1, "write_down": 1}
 
 
 def replace_time(event: Event) -> Event:

@@ -24,7 +24,7 @@ def write_plan(folder: Path, name: str, words: int) -> Path:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+def quotes_project(tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with a worker, and a plan that calls it for twenty words, 1,000 tokens each."""
     for name, text in {
         "prompts/workers/note.md.j2": "Write a line.\n{{ inputs.word }}\n",
@@ -41,8 +41,8 @@ def desk(tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.Monk
     return tmp_path
 
 
-def set_budgets(desk: Path, budgets: str) -> None:
-    (desk / "wavewright.yaml").write_text(f"{SETTINGS}budgets: {budgets}\n")
+def set_budgets(quotes_project: Path, budgets: str) -> None:
+    (quotes_project / "wavewright.yaml").write_text(f"{SETTINGS}budgets: {budgets}\n")
 
 
 @pytest.mark.parametrize("file", ["desk.plan.json", "desk.job.yaml"])
@@ -56,9 +56,14 @@ def set_budgets(desk: Path, budgets: str) -> None:
     ],
 )
 def test_a_plan_over_a_budget_of_the_settings_is_refused_by_every_command(
-    wavewright: CommandLine, desk: Path, model_server: FakeModelServer, file: str, budgets: str, code: str
+    wavewright: CommandLine,
+    quotes_project: Path,
+    model_server: FakeModelServer,
+    file: str,
+    budgets: str,
+    code: str,
 ) -> None:
-    set_budgets(desk, budgets)
+    set_budgets(quotes_project, budgets)
 
     answers = [wavewright(command, file) for command in ("check", "plan", "dry-run", "run")]
 
@@ -68,8 +73,8 @@ def test_a_plan_over_a_budget_of_the_settings_is_refused_by_every_command(
     assert model_server.requests == ()
 
 
-def test_a_plan_within_the_budgets_is_refused_by_none(wavewright: CommandLine, desk: Path) -> None:
-    set_budgets(desk, "{run: {tokens: 25000}, job: {tokens: 20000}, day: {calls: 20}}")
+def test_a_plan_within_the_budgets_is_refused_by_none(wavewright: CommandLine, quotes_project: Path) -> None:
+    set_budgets(quotes_project, "{run: {tokens: 25000}, job: {tokens: 20000}, day: {calls: 20}}")
 
     assert [wavewright(command, "desk.job.yaml").code for command in ("check", "plan", "dry-run")] == [
         0,
@@ -79,10 +84,10 @@ def test_a_plan_within_the_budgets_is_refused_by_none(wavewright: CommandLine, d
 
 
 def test_what_other_runs_have_spent_today_is_not_there_for_a_plan_that_is_checked(
-    wavewright: CommandLine, desk: Path
+    wavewright: CommandLine, quotes_project: Path
 ) -> None:
-    set_budgets(desk, "{day: {calls: 21}}")
-    small = write_plan(desk, "small", 2)
+    set_budgets(quotes_project, "{day: {calls: 21}}")
+    small = write_plan(quotes_project, "small", 2)
 
     before = wavewright("check", "desk.plan.json")
     wavewright("run", small)
@@ -93,26 +98,26 @@ def test_what_other_runs_have_spent_today_is_not_there_for_a_plan_that_is_checke
 
 
 def test_without_a_model_nothing_is_spent_and_no_budget_is_passed(
-    wavewright: CommandLine, desk: Path, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, quotes_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_budgets(desk, "{day: {tokens: 1}}")
+    set_budgets(quotes_project, "{day: {tokens: 1}}")
     monkeypatch.delenv("WAVEWRIGHT_MODEL")
 
     assert [wavewright(command, "desk.job.yaml").code for command in ("check", "dry-run")] == [0, 0]
 
 
 def test_a_plan_that_is_checked_against_a_file_of_tools_is_of_no_project(
-    wavewright: CommandLine, desk: Path
+    wavewright: CommandLine, quotes_project: Path
 ) -> None:
-    set_budgets(desk, "{day: {tokens: 1}}")
-    (desk / "tools.json").write_text('[{"name": "note", "expected_tokens": 1000}]')
+    set_budgets(quotes_project, "{day: {tokens: 1}}")
+    (quotes_project / "tools.json").write_text('[{"name": "note", "expected_tokens": 1000}]')
 
     assert wavewright("check", "desk.plan.json", "--tools", "tools.json").code == 0
 
 
-def test_looking_at_a_plan_makes_no_journal(wavewright: CommandLine, desk: Path) -> None:
-    set_budgets(desk, "{day: {tokens: 1}}")
+def test_looking_at_a_plan_makes_no_journal(wavewright: CommandLine, quotes_project: Path) -> None:
+    set_budgets(quotes_project, "{day: {tokens: 1}}")
 
     wavewright("check", "desk.plan.json")
 
-    assert not (desk / "journal.sqlite").exists()
+    assert not (quotes_project / "journal.sqlite").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.run_in_process import run_request
-from tests.engine.stale_quotes_project import take_calls, write_desk
+from tests.engine.stale_quotes_project import take_calls, write_quotes_project
 from wavewright.config.documents import Document, DocumentError, read_document
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.decisions.approvals import matches_binding
@@ -37,7 +37,7 @@ class Person:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    write_desk(tmp_path)
+    write_quotes_project(tmp_path)
     return load_settings(tmp_path, {})
 
 
@@ -157,7 +157,7 @@ def test_a_job_that_was_sent_raises_no_limit_above_what_the_settings_allow(
 
 
 def test_settings_may_allow_a_job_that_was_sent_more_or_less(tmp_path: Path) -> None:
-    write_desk(tmp_path)
+    write_quotes_project(tmp_path)
     with (tmp_path / "wavewright.yaml").open("a") as file:
         file.write("daemon: {max_limits: {max_items: 2000000, concurrency: 4}}\n")
     settings = load_settings(tmp_path, {})

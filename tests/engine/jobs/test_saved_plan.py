@@ -18,7 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.engine.conftest import CommandLine
 from tests.engine.normalized_output import worded
 from tests.engine.run_in_process import run_request
-from tests.engine.stale_quotes_project import write_desk
+from tests.engine.stale_quotes_project import write_quotes_project
 from wavewright.config.documents import read_document
 from wavewright.config.settings import load_settings
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
@@ -273,7 +273,7 @@ def test_no_planner_is_asked_for_another_plan(
 
 
 def test_a_run_of_it_is_resumed_like_any_other(tmp_path: Path, wavewright: CommandLine) -> None:
-    write_desk(tmp_path)
+    write_quotes_project(tmp_path)
     assert wavewright("dry-run", "quotes.job.yaml", "--out", "sealed.json").code == 0
     anyio.run(_stop_and_resume, tmp_path)
 

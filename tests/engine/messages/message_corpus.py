@@ -120,7 +120,7 @@ def contract() -> Contract:
 
 
 @dataclass(frozen=True)
-class Desk:
+class MessageReceiver:
     """Takes messages in as the daemon does, over a real store."""
 
     stores: Stores
@@ -145,35 +145,35 @@ class Desk:
             await self.stores.jobs.change(JobChange(job.job, "queued", is_failed_attempt=True))
 
 
-async def furnished(stores: Stores, agreed: Contract) -> Desk:
+async def furnished(stores: Stores, agreed: Contract) -> MessageReceiver:
     """Put into a store what the contract says that it holds, and sit down before it."""
     now = datetime.fromisoformat(agreed["now"]).timestamp()
-    desk = Desk(stores, rules_of(agreed), now)
-    await _furnish(desk, agreed["default_state"])
-    return desk
+    receiver = MessageReceiver(stores, rules_of(agreed), now)
+    await _furnish(receiver, agreed["default_state"])
+    return receiver
 
 
 @asynccontextmanager
-async def open_desk(path: Path, agreed: Contract) -> AsyncGenerator[Desk]:
+async def open_desk(path: Path, agreed: Contract) -> AsyncGenerator[MessageReceiver]:
     """Open a SQLite file that holds what the contract says."""
     async with SqliteJournal(path) as journal, SqliteBudgetStore(path) as purse:
         yield await furnished(Stores(journal, JobStore(journal), purse), agreed)
 
 
-async def _furnish(desk: Desk, state: _State) -> None:
-    jobs = desk.stores.jobs
+async def _furnish(receiver: MessageReceiver, state: _State) -> None:
+    jobs = receiver.stores.jobs
     for name, stated in state["jobs"].items():
         seen = MessageId(state["seen"][0] if stated["status"] == "completed" else name)
         await jobs.receive(
-            ReceivedMessage(seen, "job_request", "somebody", desk.now, JobRequested(JobId(name), {}))
+            ReceivedMessage(seen, "job_request", "somebody", receiver.now, JobRequested(JobId(name), {}))
         )
-        job = await desk.begin()
+        job = await receiver.begin()
         if stated["status"] == "running":
             asked = tuple(
                 question_of(DecisionId(one), job, tuple(decision["options"]))
                 for one, decision in state["decisions"].items()
             )
-            await desk.stores.journal.append(job.run, [], OutboxWrites(decisions=asked))
+            await receiver.stores.journal.append(job.run, [], OutboxWrites(decisions=asked))
         end: JobState = "completed" if stated["status"] == "completed" else "awaiting"
         await jobs.change(
             JobChange(job.job, end, iteration=stated["iteration"], package=stated["package_id"])

@@ -23,15 +23,15 @@ JUDGED_BY_STORE = {
 @pytest.mark.anyio
 @pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row['id']}-{row['why']}")
 async def test_a_message_of_the_corpus_ends_as_its_contract_says(row: Row, tmp_path: Path) -> None:
-    async with open_desk(tmp_path / "journal.sqlite", contract()) as desk:
-        first, *others = [await desk.take(delivery_of(row)) for _ in range(row["deliveries"])]
+    async with open_desk(tmp_path / "journal.sqlite", contract()) as receiver:
+        first, *others = [await receiver.take(delivery_of(row)) for _ in range(row["deliveries"])]
 
         if row["kind"] == "max_deliveries":
             # A sound message whose job always fails: it is one job, begun a few times, and then given up.
-            await desk.fail_until_dead(project_nothing)
+            await receiver.fail_until_dead(project_nothing)
             assert first.action == "accept"
             assert {other.action for other in others} == {"ack_duplicate"}
-            [dead] = await desk.stores.jobs.list_jobs(["dead"])
+            [dead] = await receiver.stores.jobs.list_jobs(["dead"])
             assert dead.attempts == MAX_ATTEMPTS
         else:
             assert first.action in row["actions"]
@@ -43,10 +43,10 @@ async def test_a_message_of_the_corpus_ends_as_its_contract_says(row: Row, tmp_p
     "row", [row for row in rows() if row["kind"] in JUDGED_BY_STORE], ids=lambda row: row["id"]
 )
 async def test_what_has_no_effect_leaves_every_store_as_it_was(row: Row, stores: Stores) -> None:
-    desk = await furnished(stores, contract())
+    receiver = await furnished(stores, contract())
     before = await everything(stores)
 
-    receipt = await desk.take(delivery_of(row))
+    receipt = await receiver.take(delivery_of(row))
 
     assert (receipt.action in row["actions"], receipt.kind) == (True, row["kind"])
     assert await everything(stores) == before

@@ -15,7 +15,15 @@ import anyio
 import pytest
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, HeadersType
 
-from tests.engine.messages.message_corpus import KEY, Desk, Row, contract, delivery_of, open_desk, rows
+from tests.engine.messages.message_corpus import (
+    KEY,
+    MessageReceiver,
+    Row,
+    contract,
+    delivery_of,
+    open_desk,
+    rows,
+)
 from tests.engine.messages.sample_messages import JOB, envelope
 from tests.support.rabbitmq import Broker, RunningBroker, clear, contents
 from wavewright.config.sections import DaemonSection, QueuesSection
@@ -93,7 +101,7 @@ async def street(broker: Broker | RunningBroker) -> AsyncIterator[Street]:
 
 
 @asynccontextmanager
-async def open_workshop(desk: Desk, street: Street, folder: Path) -> AsyncGenerator[JobRunner]:
+async def open_workshop(receiver: MessageReceiver, street: Street, folder: Path) -> AsyncGenerator[JobRunner]:
     settings = load_settings(folder, {})
     section = DaemonSection(
         exchange=street.topology.exchange,
@@ -103,15 +111,15 @@ async def open_workshop(desk: Desk, street: Street, folder: Path) -> AsyncGenera
     async with open_services(settings) as opened:
         yield JobRunner(
             settings=settings,
-            journal=desk.stores.journal,
-            jobs=desk.stores.jobs,
+            journal=receiver.stores.journal,
+            jobs=receiver.stores.jobs,
             open_services=opened,
             reporter=Reporter(section),
             watch=Telemetry(StructuredLog(agent="tester", domain="tests", stream=io.StringIO())),
-            daily_budget=DailyBudget(lambda: desk.now, lambda _reason, _until: None),
-            model_circuit=ModelCircuitBreaker(lambda: desk.now, lambda _run: None),
+            daily_budget=DailyBudget(lambda: receiver.now, lambda _reason, _until: None),
+            model_circuit=ModelCircuitBreaker(lambda: receiver.now, lambda _run: None),
             wake_relay=street.bus.wake_relay,
-            clock=lambda: desk.now,
+            clock=lambda: receiver.now,
         )
 
 
@@ -156,18 +164,18 @@ async def test_a_message_comes_to_its_end_and_the_good_one_behind_it_is_taken_in
     sent = delivery_of(row, queue, street.topology.outlets[0])
     await street.post([*[sent] * row["deliveries"], good_message(queue)])
     async with (
-        open_desk(tmp_path / "journal.sqlite", contract()) as desk,
-        open_workshop(desk, street, tmp_path) as workshop,
+        open_desk(tmp_path / "journal.sqlite", contract()) as receiver,
+        open_workshop(receiver, street, tmp_path) as workshop,
     ):
-        intake = MessageHandler(bus, workshop, desk.rules, Dispatcher(workshop, 1))
+        intake = MessageHandler(bus, workshop, receiver.rules, Dispatcher(workshop, 1))
         with anyio.fail_after(PATIENCE):
             for _ in range(row["deliveries"] + 1):
                 await intake.handle(await bus.take())
         assert sum(pauses) < A_MOMENT
         if row["kind"] == "max_deliveries":
-            await desk.fail_until_dead(workshop.reporter.state_reports)
-            await bus.flush(desk.stores.jobs)
-        good = await desk.stores.jobs.find_job(GOOD_JOB)
+            await receiver.fail_until_dead(workshop.reporter.state_reports)
+            await bus.flush(receiver.stores.jobs)
+        good = await receiver.stores.jobs.find_job(GOOD_JOB)
 
     letters = await street.left_in(street.topology.dead_queue)
     assert good is not None

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from tests.engine.conftest import CommandLine
-from tests.engine.model_runs.model_desk import ITS_PLAN, PLAN, TEMPLATE, Desk, review
+from tests.engine.model_runs.model_run_project import ITS_PLAN, PLAN, TEMPLATE, ModelRunProject, review
 from tests.engine.stale_quotes_project import take_calls
 from tests.support.note_worker import NOTE_WORKER
 from tests.support.served_models import RUN, models_over, question
@@ -254,8 +254,8 @@ def test_a_run_killed_while_it_waits_has_spent_what_it_may_have(
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
-    desk = Desk(tmp_path, wavewright)
-    desk.write(template=TEMPLATE + ITS_PLAN, settings="budgets: {day: {calls: 1}}\n")
+    model_project = ModelRunProject(tmp_path, wavewright)
+    model_project.write(template=TEMPLATE + ITS_PLAN, settings="budgets: {day: {calls: 1}}\n")
     model_server.answer(silence(), when=asked_for("plan"))
     command = [sys.executable, "-m", "wavewright.engine.main", "run", "quotes.job.yaml"]
     running = subprocess.Popen(
@@ -271,7 +271,7 @@ def test_a_run_killed_while_it_waits_has_spent_what_it_may_have(
 
     model_server.reset()
     model_server.answer(PLAN)
-    ran, package = desk.run()
+    ran, package = model_project.run()
 
     assert ran.code == 0, ran.err
     assert model_server.requests == ()
@@ -286,13 +286,13 @@ def test_a_day_that_is_used_up_says_when_it_ends(
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
-    desk = Desk(tmp_path, wavewright)
-    desk.write(settings="budgets: {day: {calls: 2}}\n")
+    model_project = ModelRunProject(tmp_path, wavewright)
+    model_project.write(settings="budgets: {day: {calls: 2}}\n")
     model_server.answer(PLAN, when=asked_for("plan"))
     model_server.answer(review(), when=asked_for("review"))
-    first, _ = desk.run()
+    first, _ = model_project.run()
 
-    planned = desk.wavewright("plan", "quotes.job.yaml")
+    planned = model_project.wavewright("plan", "quotes.job.yaml")
     told: JsonObject = {"out": planned.out, "err": planned.err}
 
     assert first.code == 0, first.err

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import CommandLine
-from tests.engine.model_runs.model_desk import ITS_PLAN, PLAN, TEMPLATE, Desk, review
+from tests.engine.model_runs.model_run_project import ITS_PLAN, PLAN, TEMPLATE, ModelRunProject, review
 from tests.planner.planning_case import GOOD, TOOLS, faulty, goal_of, ladder
 from tests.reviewer.recovery.test_replanning import again, no_recipe
 from tests.reviewer.scripted_models import recovery_ladder
@@ -96,12 +96,12 @@ def test_a_run_whose_planner_has_too_little_room_is_planned_by_the_smaller_quest
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
-    desk = Desk(tmp_path, wavewright)
-    desk.write(template=TEMPLATE + ITS_PLAN)
+    model_project = ModelRunProject(tmp_path, wavewright)
+    model_project.write(template=TEMPLATE + ITS_PLAN)
     model_server.answer(over_context(), PLAN, when=asked_for("plan"))
     model_server.answer(review(), when=asked_for("review"))
 
-    ran, package = desk.run()
+    ran, package = model_project.run()
 
     assert ran.code == 0, ran.err
     assert package is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import CommandLine
-from tests.engine.model_runs.model_desk import ITS_PLAN, PLAN, TEMPLATE, Desk, review
+from tests.engine.model_runs.model_run_project import ITS_PLAN, PLAN, TEMPLATE, ModelRunProject, review
 from tests.engine.stale_quotes_project import take_calls
 from tests.support.provider_fault_cases import row
 from tests.support.served_models import models_over, question
@@ -30,13 +30,13 @@ from wavewright.planner.types import Json, JsonObject
 
 
 @pytest.fixture
-def desk(
+def model_project(
     tmp_path: Path, wavewright: CommandLine, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
-) -> Desk:
+) -> ModelRunProject:
     """The project, with the server as its model."""
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
-    made = Desk(tmp_path, wavewright)
+    made = ModelRunProject(tmp_path, wavewright)
     made.write()
     return made
 
@@ -47,13 +47,13 @@ def asked(server: FakeModelServer, schema: str) -> list[FakeModelRequest]:
 
 @row("ls05")
 def test_a_planner_that_is_given_nothing_asks_again_counts_it_and_leaves_the_templates_plan(
-    row_id: str, desk: Desk, model_server: FakeModelServer
+    row_id: str, model_project: ModelRunProject, model_server: FakeModelServer
 ) -> None:
-    desk.write(template=TEMPLATE + ITS_PLAN, settings="models: {attempts: 2}\n")
+    model_project.write(template=TEMPLATE + ITS_PLAN, settings="models: {attempts: 2}\n")
     model_server.answer(no_choices(), when=asked_for("plan"))
     model_server.answer(review(), when=asked_for("review"))
 
-    ran, package = desk.run()
+    ran, package = model_project.run()
 
     assert ran.code == 0, ran.err
     assert package is not None
@@ -67,47 +67,47 @@ def test_a_planner_that_is_given_nothing_asks_again_counts_it_and_leaves_the_tem
 
 @row("ls06")
 def test_a_filtered_plan_is_on_record_as_refused_and_not_asked_for_again(
-    row_id: str, desk: Desk, model_server: FakeModelServer
+    row_id: str, model_project: ModelRunProject, model_server: FakeModelServer
 ) -> None:
-    desk.write(template=TEMPLATE + ITS_PLAN)
+    model_project.write(template=TEMPLATE + ITS_PLAN)
     model_server.answer(filtered(), when=asked_for("plan"))
     model_server.answer(review(), when=asked_for("review"))
 
-    ran, package = desk.run()
+    ran, package = model_project.run()
 
     assert ran.code == 0, ran.err
     assert package is not None
     assert package.rung == "template"
     assert len(asked(model_server, "plan")) == 1
-    [use] = [event["use"] for event in desk.events("model_called") if _role(event) == "planner"]
+    [use] = [event["use"] for event in model_project.events("model_called") if _role(event) == "planner"]
     assert isinstance(use, dict)
     assert use["outcome"] == "refused"
 
 
 @row("ls07")
 def test_a_refusal_in_words_ends_the_job_cleanly_after_few_questions(
-    row_id: str, desk: Desk, model_server: FakeModelServer
+    row_id: str, model_project: ModelRunProject, model_server: FakeModelServer
 ) -> None:
     model_server.answer(refusing(), when=asked_for("plan"))
 
-    ran, package = desk.run()
+    ran, package = model_project.run()
 
     assert ran.code == 1
     assert package is None
     assert 1 <= len(asked(model_server, "plan")) <= 2
     assert "refus" in ran.err
     assert "Traceback" not in ran.err
-    assert take_calls(desk.folder) == {}
+    assert take_calls(model_project.folder) == {}
 
 
 @row("ls02")
 def test_a_planner_whose_server_always_fails_leaves_the_templates_plan(
-    row_id: str, desk: Desk, model_server: FakeModelServer
+    row_id: str, model_project: ModelRunProject, model_server: FakeModelServer
 ) -> None:
-    desk.write(template=TEMPLATE + ITS_PLAN, settings="models: {attempts: 2}\n")
+    model_project.write(template=TEMPLATE + ITS_PLAN, settings="models: {attempts: 2}\n")
     model_server.answer(failing(503))
 
-    ran, package = desk.run()
+    ran, package = model_project.run()
 
     assert ran.code == 0, ran.err
     assert package is not None
@@ -133,9 +133,9 @@ AGENT_PLAN: JsonObject = {
 
 @row("ls09")
 def test_an_agent_step_calls_no_more_than_it_may_and_nothing_that_writes(
-    row_id: str, desk: Desk, model_server: FakeModelServer
+    row_id: str, model_project: ModelRunProject, model_server: FakeModelServer
 ) -> None:
-    desk.write(template=AGENT_TEMPLATE)
+    model_project.write(template=AGENT_TEMPLATE)
     model_server.answer(AGENT_PLAN, when=asked_for("plan"))
     model_server.answer(review(), when=asked_for("review"))
     model_server.answer(
@@ -145,8 +145,8 @@ def test_an_agent_step_calls_no_more_than_it_may_and_nothing_that_writes(
     )
     model_server.answer("Nothing new.")
 
-    desk.run()
-    made = take_calls(desk.folder)
+    model_project.run()
+    made = take_calls(model_project.folder)
 
     assert "write_down" not in made
     assert sum(made.values()) <= 30
@@ -180,15 +180,19 @@ async def test_an_echo_has_no_secret_and_an_end(
 
 @row("ls13")
 def test_an_echoed_secret_is_in_nothing_that_planning_leaves(
-    row_id: str, desk: Desk, model_server: FakeModelServer
+    row_id: str, model_project: ModelRunProject, model_server: FakeModelServer
 ) -> None:
-    (desk.folder / "prompts" / "planner").mkdir(parents=True)
-    (desk.folder / "prompts" / "planner" / "instructions.md.j2").write_text(f"Plan. {API_KEY} {KNOWN_SHAPE}")
+    (model_project.folder / "prompts" / "planner").mkdir(parents=True)
+    (model_project.folder / "prompts" / "planner" / "instructions.md.j2").write_text(
+        f"Plan. {API_KEY} {KNOWN_SHAPE}"
+    )
     model_server.answer(echo)
 
-    planned = desk.wavewright("plan", "quotes.job.yaml", "--format", "json")
-    ran, _ = desk.run()
-    kept = [file for file in desk.folder.rglob("*") if file.is_file() and "prompts" not in file.parts]
+    planned = model_project.wavewright("plan", "quotes.job.yaml", "--format", "json")
+    ran, _ = model_project.run()
+    kept = [
+        file for file in model_project.folder.rglob("*") if file.is_file() and "prompts" not in file.parts
+    ]
 
     assert len(model_server.requests) >= 2
     for secret in (API_KEY, KNOWN_SHAPE):
@@ -199,13 +203,13 @@ def test_an_echoed_secret_is_in_nothing_that_planning_leaves(
 @row("ls15")
 @pytest.mark.parametrize("confidence", ["0.9", 1.7, -0.1, None, True], ids=str)
 def test_a_review_whose_confidence_is_no_figure_is_asked_for_again_and_then_fails_safe(
-    row_id: str, confidence: Json, desk: Desk, model_server: FakeModelServer
+    row_id: str, confidence: Json, model_project: ModelRunProject, model_server: FakeModelServer
 ) -> None:
-    desk.write(template=TEMPLATE + "limits: {rounds: 0}\n")
+    model_project.write(template=TEMPLATE + "limits: {rounds: 0}\n")
     model_server.answer(PLAN, when=asked_for("plan"))
     model_server.answer(review(confidence=confidence), when=asked_for("review"))
 
-    ran, package = desk.run()
+    ran, package = model_project.run()
 
     assert ran.code == 1
     assert package is not None
@@ -217,11 +221,13 @@ def test_a_review_whose_confidence_is_no_figure_is_asked_for_again_and_then_fail
     assert "confidence" in asked(model_server, "review")[1].last
 
 
-def test_a_review_that_is_right_at_its_second_try_counts(desk: Desk, model_server: FakeModelServer) -> None:
+def test_a_review_that_is_right_at_its_second_try_counts(
+    model_project: ModelRunProject, model_server: FakeModelServer
+) -> None:
     model_server.answer(PLAN, when=asked_for("plan"))
     model_server.answer(review(confidence="0.9"), review(), when=asked_for("review"))
 
-    ran, package = desk.run()
+    ran, package = model_project.run()
 
     assert ran.code == 0, ran.err
     assert package is not None
@@ -232,7 +238,7 @@ def test_a_review_that_is_right_at_its_second_try_counts(desk: Desk, model_serve
 @row("ls16")
 @pytest.mark.parametrize("tool", ["run_shell", "erase_everything"])
 def test_a_tool_that_the_goal_does_not_have_is_refused_to_a_reviewer_and_logged(
-    row_id: str, tool: str, desk: Desk, model_server: FakeModelServer
+    row_id: str, tool: str, model_project: ModelRunProject, model_server: FakeModelServer
 ) -> None:
     wish: JsonObject = {"action": "add_step", "step": "quotes", "tool": tool, "hint": "it knows more"}
     model_server.answer(PLAN, when=asked_for("plan"))
@@ -241,7 +247,7 @@ def test_a_tool_that_the_goal_does_not_have_is_refused_to_a_reviewer_and_logged(
     )
     model_server.answer({"cannot_plan": "there is no other tool"}, when=asked_for("patch"))
 
-    ran, package = desk.run()
+    ran, package = model_project.run()
 
     assert ran.code == 1
     assert package is not None
@@ -249,7 +255,7 @@ def test_a_tool_that_the_goal_does_not_have_is_refused_to_a_reviewer_and_logged(
     assert [refused.tool for refused in package.review.refused_actions] == [tool]
     assert all(action.tool != tool for action in package.review.recovery_actions)
     assert all(tool not in request.text for request in asked(model_server, "patch"))
-    notes = [event["body"] for event in desk.events("noted") if event["topic"] == "review"]
+    notes = [event["body"] for event in model_project.events("noted") if event["topic"] == "review"]
     assert tool in json.dumps(notes)
 
 

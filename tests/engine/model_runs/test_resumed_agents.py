@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import CommandLine
-from tests.engine.model_runs.model_desk import PLAN, Desk, review
+from tests.engine.model_runs.model_run_project import PLAN, ModelRunProject, review
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling_tool, silence
 
 TOOLS = '''
@@ -89,7 +89,7 @@ def test_a_planner_that_has_answered_is_not_asked_again(
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
-    Desk(tmp_path, wavewright).write()
+    ModelRunProject(tmp_path, wavewright).write()
     model_server.answer(PLAN, when=asked_for("plan"))
     model_server.answer(silence(), when=asked_for("review"))
     run_until(tmp_path, model_server, 2, "quotes.job.yaml")

@@ -31,16 +31,18 @@ class Bench:
         self._stream = io.StringIO()
         budgets = BudgetsSection(day=BudgetSettings(tokens=tokens), job=BudgetSettings(tokens=of_job))
         log = StructuredLog(agent="a", domain="d", stream=self._stream)
-        self.purse = WarningBudgetStore(MemoryBudgetStore(budgets, clock=self.clock), log, self.clock)
+        self.budget_store = WarningBudgetStore(MemoryBudgetStore(budgets, clock=self.clock), log, self.clock)
 
     def clock(self) -> float:
         return self.now
 
     async def spend(self, tokens: int, run: str = "run_1", job: str | None = None) -> None:
         amount = Spend(calls=1, tokens=tokens)
-        put_aside = await self.purse.reserve(BudgetScope(run=RunId(run), job=job, role="reviewer"), amount)
+        put_aside = await self.budget_store.reserve(
+            BudgetScope(run=RunId(run), job=job, role="reviewer"), amount
+        )
         use = ModelUse(role="worker", name="w", model="m", outcome="answered", input_tokens=tokens)
-        await self.purse.settle(put_aside, amount, use)
+        await self.budget_store.settle(put_aside, amount, use)
 
     @property
     def warnings(self) -> list[tuple[object, object, object]]:
@@ -67,7 +69,7 @@ async def test_a_day_is_warned_of_when_a_tenth_is_left_and_not_again_before_the_
 async def test_each_run_is_warned_of_by_itself() -> None:
     bench = Bench(tokens=1_000_000)
     for run in ("run_1", "run_2"):
-        bench.purse.limit_run(RunId(run), Budget(tokens=100))
+        bench.budget_store.limit_run(RunId(run), Budget(tokens=100))
         await bench.spend(95, run)
         await bench.spend(1, run)
 

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from tests.engine.conftest import CommandLine
-from tests.engine.stale_quotes_project import write_desk
+from tests.engine.stale_quotes_project import write_quotes_project
 from wavewright.engine.operations.job_logs import RunLog
 from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.metrics import Metrics
@@ -27,7 +27,7 @@ from wavewright.planner.types import JsonObject, StepId
 @pytest.fixture
 def events(tmp_path: Path, wavewright: CommandLine) -> list[Event]:
     """A run whose quotes are stale at first, and are fetched anew by a recipe."""
-    write_desk(tmp_path)
+    write_quotes_project(tmp_path)
     *lines, _ = wavewright("run", "quotes.job.yaml", "--json").out.splitlines()
     return [from_json(json.loads(line)) for line in lines]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
+from tests.engine.model_runs.model_desk import ITS_PLAN, PLAN, TEMPLATE, UNPLANNED, review
 
 from tests.engine.conftest import CommandLine
-from tests.engine.model_runs.model_desk import ITS_PLAN, PLAN, TEMPLATE, UNPLANNED, review
 from tests.engine.run_in_process import run_request
-from tests.engine.stale_quotes_project import JOB, take_calls, write_desk
+from tests.engine.stale_quotes_project import JOB, take_calls, write_quotes_project
 from wavewright.config.settings import load_settings
 from wavewright.engine.fake_model.replies import denied, silence
 from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer, asked_for
@@ -35,14 +35,14 @@ class NoApprover:
 
 
 @pytest.fixture
-def desk(
+def quotes_project(
     tmp_path: Path,
     wavewright: CommandLine,
     model_server: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> FakeModelServer:
     """A project without a plan of its own, and a model that reviews everything kindly."""
-    write_desk(tmp_path, template=TEMPLATE, job=UNPLANNED)
+    write_quotes_project(tmp_path, template=TEMPLATE, job=UNPLANNED)
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
     model_server.answer(review(), when=asked_for("review"))
@@ -78,9 +78,9 @@ async def in_process(
 
 
 def test_a_model_plans_and_reviews_and_its_cost_is_in_the_package(
-    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
+    tmp_path: Path, wavewright: CommandLine, quotes_project: FakeModelServer
 ) -> None:
-    desk.answer(PLAN, when=asked_for("plan"))
+    quotes_project.answer(PLAN, when=asked_for("plan"))
 
     ran = wavewright("run", "quotes.job.yaml")
 
@@ -94,21 +94,21 @@ def test_a_model_plans_and_reviews_and_its_cost_is_in_the_package(
 
 
 def test_a_plan_that_the_job_gives_is_the_plan(
-    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
+    tmp_path: Path, wavewright: CommandLine, quotes_project: FakeModelServer
 ) -> None:
-    write_desk(tmp_path, template=TEMPLATE, job=JOB)
+    write_quotes_project(tmp_path, template=TEMPLATE, job=JOB)
 
     assert wavewright("run", "quotes.job.yaml").code == 0
-    assert questions(desk, "plan") == []
+    assert questions(quotes_project, "plan") == []
     assert package_of(tmp_path).rung == "given"
 
 
 def test_a_model_that_may_not_be_asked_leaves_the_template_s_own_plan(
-    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
+    tmp_path: Path, wavewright: CommandLine, quotes_project: FakeModelServer
 ) -> None:
     plan = ITS_PLAN
-    write_desk(tmp_path, template=TEMPLATE + plan, job=UNPLANNED)
-    desk.answer(denied(), when=asked_for("plan"))
+    write_quotes_project(tmp_path, template=TEMPLATE + plan, job=UNPLANNED)
+    quotes_project.answer(denied(), when=asked_for("plan"))
 
     ran = wavewright("run", "quotes.job.yaml")
 
@@ -126,23 +126,23 @@ def test_a_model_that_may_not_be_asked_leaves_the_template_s_own_plan(
 
 
 def test_without_any_plan_the_run_fails_with_what_was_wrong_with_the_last_answer(
-    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
+    tmp_path: Path, wavewright: CommandLine, quotes_project: FakeModelServer
 ) -> None:
-    desk.answer({"steps": [{"id": "a", "tool": "fetsh"}]}, when=asked_for("plan"))
+    quotes_project.answer({"steps": [{"id": "a", "tool": "fetsh"}]}, when=asked_for("plan"))
 
     ran = wavewright("run", "quotes.job.yaml")
 
     assert ran.code == 1
     assert "error[E201]" in ran.err
     assert "did you mean 'fetch'?" in ran.err
-    assert len(questions(desk, "plan")) == 4
+    assert len(questions(quotes_project, "plan")) == 4
     assert take_calls(tmp_path) == {}
 
 
 def test_a_question_that_nobody_answers_parks_the_run_and_the_answer_resumes_it(
-    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
+    tmp_path: Path, wavewright: CommandLine, quotes_project: FakeModelServer
 ) -> None:
-    desk.answer(
+    quotes_project.answer(
         {"ask": {"question": "Which currency?", "options": ["EUR", "USD"]}}, PLAN, when=asked_for("plan")
     )
 
@@ -154,13 +154,15 @@ def test_a_question_that_nobody_answers_parks_the_run_and_the_answer_resumes_it(
     assert f"wavewright resume {run['run']} --answer" in asked.err
     resumed = wavewright("resume", run["run"], "--answer", "EUR")
     assert resumed.code == 0, resumed.err
-    first, second = questions(desk, "plan")
+    first, second = questions(quotes_project, "plan")
     assert "EUR" not in first.prompt
     assert "EUR" in second.prompt
 
 
-def test_a_plan_that_was_made_before_a_crash_is_not_made_again(tmp_path: Path, desk: FakeModelServer) -> None:
-    desk.answer(PLAN, when=asked_for("plan"))
+def test_a_plan_that_was_made_before_a_crash_is_not_made_again(
+    tmp_path: Path, quotes_project: FakeModelServer
+) -> None:
+    quotes_project.answer(PLAN, when=asked_for("plan"))
 
     class Crash(Exception):
         pass
@@ -182,13 +184,13 @@ def test_a_plan_that_was_made_before_a_crash_is_not_made_again(tmp_path: Path, d
 
     assert outcome.context.package is not None
     assert outcome.context.package.status == "achieved"
-    assert len(questions(desk, "plan")) == 1
+    assert len(questions(quotes_project, "plan")) == 1
 
 
 def test_a_stop_while_the_planner_thinks_leaves_a_run_that_can_be_resumed(
-    tmp_path: Path, desk: FakeModelServer
+    tmp_path: Path, quotes_project: FakeModelServer
 ) -> None:
-    desk.answer(silence(), PLAN, when=asked_for("plan"))
+    quotes_project.answer(silence(), PLAN, when=asked_for("plan"))
     seen: list[Event] = []
 
     async def stop_when_asked() -> PipelineRun[RunContext]:
@@ -202,7 +204,7 @@ def test_a_stop_while_the_planner_thinks_leaves_a_run_that_can_be_resumed(
         with anyio.fail_after(20):
             async with anyio.create_task_group() as group:
                 group.start_soon(work)
-                await anyio.to_thread.run_sync(desk.wait_for_requests, 1)
+                await anyio.to_thread.run_sync(quotes_project.wait_for_requests, 1)
                 stopper.cancel()
         return outcomes[0]
 
@@ -220,14 +222,14 @@ def test_a_stop_while_the_planner_thinks_leaves_a_run_that_can_be_resumed(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_a_model_is_asked_stops_the_run_gently(
-    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer, number: signal.Signals
+    tmp_path: Path, wavewright: CommandLine, quotes_project: FakeModelServer, number: signal.Signals
 ) -> None:
-    desk.answer(silence(), when=asked_for("plan"))
+    quotes_project.answer(silence(), when=asked_for("plan"))
     command = [sys.executable, "-m", "wavewright.engine.main", "run", "quotes.job.yaml"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
-        desk.wait_for_requests(1)
+        quotes_project.wait_for_requests(1)
         running.send_signal(number)
         _, told = running.communicate(timeout=30)
 
@@ -240,10 +242,10 @@ def test_a_signal_while_a_model_is_asked_stops_the_run_gently(
 
 
 def test_the_run_s_time_limit_holds_while_planning(
-    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
+    tmp_path: Path, wavewright: CommandLine, quotes_project: FakeModelServer
 ) -> None:
-    write_desk(tmp_path, template=TEMPLATE + "limits: {run_timeout: 500ms}\n", job=UNPLANNED)
-    desk.answer(silence(), when=asked_for("plan"))
+    write_quotes_project(tmp_path, template=TEMPLATE + "limits: {run_timeout: 500ms}\n", job=UNPLANNED)
+    quotes_project.answer(silence(), when=asked_for("plan"))
 
     ran = wavewright("run", "quotes.job.yaml")
 
@@ -252,17 +254,17 @@ def test_the_run_s_time_limit_holds_while_planning(
 
 
 def test_a_budget_that_is_too_small_for_a_question_stops_the_question(
-    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
+    tmp_path: Path, wavewright: CommandLine, quotes_project: FakeModelServer
 ) -> None:
     with (tmp_path / "wavewright.yaml").open("a") as settings:
         settings.write("budgets: {run: {tokens: 100}}\n")
-    desk.answer(PLAN, when=asked_for("plan"))
+    quotes_project.answer(PLAN, when=asked_for("plan"))
 
     ran = wavewright("run", "quotes.job.yaml")
 
     assert ran.code == 1
     assert "budget" in ran.err
-    assert questions(desk, "plan") == []
+    assert questions(quotes_project, "plan") == []
 
 
 @pytest.mark.parametrize(
@@ -276,7 +278,7 @@ def test_a_budget_that_is_too_small_for_a_question_stops_the_question(
 def test_a_model_that_cannot_be_asked_at_all_is_misuse_before_anything_runs(
     tmp_path: Path,
     wavewright: CommandLine,
-    desk: FakeModelServer,
+    quotes_project: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
     variable: str,
     value: str,
@@ -289,14 +291,16 @@ def test_a_model_that_cannot_be_asked_at_all_is_misuse_before_anything_runs(
     assert ran.code == 2
     assert said in ran.err
     assert "Traceback" not in ran.err
-    assert len(desk.ledger) == 0
+    assert len(quotes_project.ledger) == 0
     assert take_calls(tmp_path) == {}
 
 
 def test_a_preference_that_stands_for_no_model_is_a_fault_at_its_place(
-    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
+    tmp_path: Path, wavewright: CommandLine, quotes_project: FakeModelServer
 ) -> None:
-    write_desk(tmp_path, template=TEMPLATE, job=UNPLANNED + "overrides: {model_preference: sonet}\n")
+    write_quotes_project(
+        tmp_path, template=TEMPLATE, job=UNPLANNED + "overrides: {model_preference: sonet}\n"
+    )
 
     ran = wavewright("run", "quotes.job.yaml")
 
@@ -304,16 +308,16 @@ def test_a_preference_that_stands_for_no_model_is_a_fault_at_its_place(
     assert "error[E107]: 'sonet' is no model preference" in ran.err
     assert "quotes.job.yaml:5:31" in ran.err
     assert "did you mean 'sonnet'?" in ran.err
-    assert len(desk.ledger) == 0
+    assert len(quotes_project.ledger) == 0
 
 
 def test_a_review_that_the_run_s_time_limit_cuts_off_is_by_code_and_says_so(
-    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
+    tmp_path: Path, wavewright: CommandLine, quotes_project: FakeModelServer
 ) -> None:
-    write_desk(tmp_path, template=TEMPLATE + "limits: {run_timeout: 2s}\n", job=UNPLANNED)
-    desk.reset()
-    desk.answer(PLAN, when=asked_for("plan"))
-    desk.answer(silence(), when=asked_for("review"))
+    write_quotes_project(tmp_path, template=TEMPLATE + "limits: {run_timeout: 2s}\n", job=UNPLANNED)
+    quotes_project.reset()
+    quotes_project.answer(PLAN, when=asked_for("plan"))
+    quotes_project.answer(silence(), when=asked_for("review"))
 
     assert wavewright("run", "quotes.job.yaml").code == 0
     package = package_of(tmp_path)

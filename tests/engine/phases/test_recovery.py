@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import CommandLine
-from tests.engine.stale_quotes_project import JOB, TEMPLATE, take_calls, write_desk
+from tests.engine.stale_quotes_project import JOB, TEMPLATE, take_calls, write_quotes_project
 from wavewright.planner.types import StepId
 from wavewright.reviewer.package.builder import read_package
 from wavewright.reviewer.records import Package
@@ -17,11 +17,11 @@ from wavewright.reviewer.records import Package
 RECIPE = "  - {gate: fresh, set_params: {force: true}, reason: the quotes are stale}\n"
 
 
-def run_desk(
+def run_quotes_project(
     wavewright: CommandLine, folder: Path, *options: str, template: str = TEMPLATE, job: str = JOB
 ) -> tuple[int, Package, str]:
     """Run the project's job and return the exit code, the package and the report."""
-    write_desk(folder, template=template, job=job)
+    write_quotes_project(folder, template=template, job=job)
     ran = wavewright("run", "quotes.job.yaml", "--output", "out", *options)
     [file] = (folder / "out").glob("*/package.json")
     page = html.unescape(file.with_name("report.html").read_text(encoding="utf-8"))
@@ -33,7 +33,7 @@ def statuses(package: Package) -> dict[str, str]:
 
 
 def test_stale_data_is_fetched_again_and_the_goal_achieved(wavewright: CommandLine, tmp_path: Path) -> None:
-    code, package, _ = run_desk(wavewright, tmp_path)
+    code, package, _ = run_quotes_project(wavewright, tmp_path)
 
     assert code == 0
     assert package.status == "achieved"
@@ -47,7 +47,7 @@ def test_stale_data_is_fetched_again_and_the_goal_achieved(wavewright: CommandLi
 def test_what_had_finished_is_kept_and_what_was_blocked_is_run(
     wavewright: CommandLine, tmp_path: Path
 ) -> None:
-    _, package, _ = run_desk(wavewright, tmp_path)
+    _, package, _ = run_quotes_project(wavewright, tmp_path)
     rounds = {report.id: report.round for report in package.execution_log}
 
     assert take_calls(tmp_path) == {
@@ -64,7 +64,7 @@ def test_what_had_finished_is_kept_and_what_was_blocked_is_run(
 def test_patch_and_first_verdict_are_in_the_package_and_in_the_report(
     wavewright: CommandLine, tmp_path: Path
 ) -> None:
-    _, package, page = run_desk(wavewright, tmp_path)
+    _, package, page = run_quotes_project(wavewright, tmp_path)
     [patch] = package.patches
     [earlier] = package.earlier_reviews
 
@@ -79,7 +79,7 @@ def test_patch_and_first_verdict_are_in_the_package_and_in_the_report(
 
 
 def test_the_call_of_the_second_round_is_told_from_the_first(wavewright: CommandLine, tmp_path: Path) -> None:
-    _, package, _ = run_desk(wavewright, tmp_path)
+    _, package, _ = run_quotes_project(wavewright, tmp_path)
     params = {(call.step, call.index): call.params for call in package.calls}
 
     assert params[StepId("quotes"), 0] == {"code": "GNP"}
@@ -91,7 +91,7 @@ def test_what_did_not_help_is_not_tried_again_however_many_rounds_are_left(
     wavewright: CommandLine, tmp_path: Path
 ) -> None:
     # In 2012 even the forced quotes are old.
-    code, package, _ = run_desk(
+    code, package, _ = run_quotes_project(
         wavewright,
         tmp_path,
         template=f"{TEMPLATE}limits: {{rounds: 9}}\n",
@@ -109,7 +109,9 @@ def test_what_did_not_help_is_not_tried_again_however_many_rounds_are_left(
 def test_no_more_patches_are_applied_than_there_are_rounds(
     wavewright: CommandLine, tmp_path: Path, rounds: int, patches: list[int]
 ) -> None:
-    code, package, _ = run_desk(wavewright, tmp_path, template=f"{TEMPLATE}limits: {{rounds: {rounds}}}\n")
+    code, package, _ = run_quotes_project(
+        wavewright, tmp_path, template=f"{TEMPLATE}limits: {{rounds: {rounds}}}\n"
+    )
 
     assert code == (0 if rounds else 1)
     assert [patch.round for patch in package.patches] == patches
@@ -119,7 +121,7 @@ def test_no_more_patches_are_applied_than_there_are_rounds(
 def test_a_goal_may_ask_a_person_before_any_patch(
     wavewright: CommandLine, tmp_path: Path, answer: str, code: int
 ) -> None:
-    ended, package, _ = run_desk(
+    ended, package, _ = run_quotes_project(
         wavewright, tmp_path, "--approve", answer, template=f"{TEMPLATE}auto_approve: false\n"
     )
 
@@ -134,7 +136,7 @@ def test_a_patch_that_brings_a_write_needs_a_persons_word(wavewright: CommandLin
         "    reason: somebody must know\n"
         "    add: [{id: alarm, tool: write_down, params: {quotes: [], rate: 0.0}}]\n"
     )
-    code, package, _ = run_desk(
+    code, package, _ = run_quotes_project(
         wavewright, tmp_path, "--approve", "never", template=TEMPLATE.replace(RECIPE, recipe)
     )
 
@@ -148,7 +150,7 @@ def test_a_patch_that_makes_faults_is_dropped_and_the_package_says_why(
     wavewright: CommandLine, tmp_path: Path
 ) -> None:
     recipe = "  - {gate: fresh, set_params: {forced: true}, reason: the quotes are stale}\n"
-    code, package, _ = run_desk(wavewright, tmp_path, template=TEMPLATE.replace(RECIPE, recipe))
+    code, package, _ = run_quotes_project(wavewright, tmp_path, template=TEMPLATE.replace(RECIPE, recipe))
 
     assert code == 1
     assert package.status == "not_achieved"
@@ -156,7 +158,7 @@ def test_a_patch_that_makes_faults_is_dropped_and_the_package_says_why(
 
 
 def test_the_rounds_are_events_for_machines(wavewright: CommandLine, tmp_path: Path) -> None:
-    write_desk(tmp_path)
+    write_quotes_project(tmp_path)
     ran = wavewright("run", "quotes.job.yaml", "--json")
     events = [json.loads(line) for line in ran.out.splitlines()]
     plans = [(event["rung"], event.get("round", 0)) for event in events if event["kind"] == "plan_accepted"]
@@ -165,7 +167,7 @@ def test_the_rounds_are_events_for_machines(wavewright: CommandLine, tmp_path: P
 
 
 def test_no_round_begins_once_the_time_of_the_run_is_up(wavewright: CommandLine, tmp_path: Path) -> None:
-    write_desk(tmp_path, template=f"{TEMPLATE}limits: {{run_timeout: 400ms}}\n")
+    write_quotes_project(tmp_path, template=f"{TEMPLATE}limits: {{run_timeout: 400ms}}\n")
     with (tmp_path / "desk.py").open("a") as tools:
         tools.write(
             "\n\nasync def rate() -> float:\n"

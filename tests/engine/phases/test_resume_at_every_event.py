@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.run_in_process import run_request
-from tests.engine.stale_quotes_project import take_calls, write_desk
+from tests.engine.stale_quotes_project import take_calls, write_quotes_project
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.pipeline.context import ApprovalRequest, RunRequest
 from wavewright.executor.events.types import Event, ItemFinished, StepFinished
@@ -29,7 +29,7 @@ class Agreeing:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    write_desk(tmp_path)
+    write_quotes_project(tmp_path)
     return load_settings(tmp_path)
 
 

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from tests.engine.conftest import project, wavewright
-from tests.engine.stale_quotes_project import write_desk
+from tests.engine.stale_quotes_project import write_quotes_project
 from wavewright.config.settings import load_settings
 from wavewright.engine.pipeline.context import ApprovalRequest, RunRequest
 from wavewright.engine.recordings.job_recording import JobRecording, record_job, replay_job
@@ -75,15 +75,15 @@ def events_of(folder: Path, run: str) -> list[Event]:
         return journal.load(RunId(run))
 
 
-DeskMaker = Callable[..., Taping]
+ProjectMaker = Callable[..., Taping]
 
 
 @pytest.fixture
-def desk(wavewright: object, tmp_path: Path) -> DeskMaker:
+def quotes_project(wavewright: object, tmp_path: Path) -> ProjectMaker:
     """Write the desk project into the working directory."""
 
     def make(**texts: str) -> Taping:
-        write_desk(tmp_path, **texts)
+        write_quotes_project(tmp_path, **texts)
         return Taping(tmp_path)
 
     return make

@@ -11,7 +11,7 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.recordings.test_replay import ran
-from tests.engine.stale_quotes_project import write_desk
+from tests.engine.stale_quotes_project import write_quotes_project
 from wavewright.config.settings import load_settings
 from wavewright.engine.recordings.comparison import compare
 from wavewright.engine.recordings.replay import ComparedRun, ReplayResult, replay_run
@@ -24,7 +24,7 @@ from wavewright.reviewer.records import CapRecord, Confidence, ReviewResult
 @pytest.fixture
 def same(wavewright: CommandLine, tmp_path: Path) -> tuple[ReplayResult, list[Event]]:
     """A run of the desk, replayed with nothing changed, and its events."""
-    write_desk(tmp_path)
+    write_quotes_project(tmp_path)
 
     async def work() -> tuple[ReplayResult, list[Event]]:
         run, events = await ran(tmp_path)

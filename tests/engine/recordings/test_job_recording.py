@@ -16,8 +16,8 @@ from tests.engine.model_runs.test_equities_with_model import (
     ask_for_help,
     job_without_recipes,
 )
-from tests.engine.recordings.conftest import DeskMaker, Taping, events_of
-from tests.engine.stale_quotes_project import JOB, take_calls, write_desk
+from tests.engine.recordings.conftest import ProjectMaker, Taping, events_of
+from tests.engine.stale_quotes_project import JOB, take_calls, write_quotes_project
 from tests.tools.equities.price_service import Answer as Served
 from tests.tools.equities.price_service import serving
 from wavewright.config.redaction import Redactor
@@ -27,8 +27,10 @@ from wavewright.engine.recordings.recording_file import RecordingError, recordin
 from wavewright.planner.types import StepId
 
 
-def test_the_journal_of_a_replay_is_that_of_the_recorded_run_byte_for_byte(desk: DeskMaker) -> None:
-    taping = desk()
+def test_the_journal_of_a_replay_is_that_of_the_recorded_run_byte_for_byte(
+    quotes_project: ProjectMaker,
+) -> None:
+    taping = quotes_project()
     recorded, _ = taping.record()
     made = take_calls(taping.folder)
 
@@ -41,8 +43,8 @@ def test_the_journal_of_a_replay_is_that_of_the_recorded_run_byte_for_byte(desk:
     assert replayed.misses == ()
 
 
-def test_a_replay_calls_no_tool_and_writes_nothing(desk: DeskMaker) -> None:
-    taping = desk()
+def test_a_replay_calls_no_tool_and_writes_nothing(quotes_project: ProjectMaker) -> None:
+    taping = quotes_project()
     taping.record()
     take_calls(taping.folder)
     before = sorted(taping.folder.rglob("*"))
@@ -214,10 +216,10 @@ def test_a_question_to_a_model_that_was_not_recorded_is_told_with_the_difference
     assert "record the run anew" in str(caught.value.hint)
 
 
-def test_a_call_that_was_never_recorded_is_told_with_the_nearest_one(desk: DeskMaker) -> None:
-    taping = desk()
+def test_a_call_that_was_never_recorded_is_told_with_the_nearest_one(quotes_project: ProjectMaker) -> None:
+    taping = quotes_project()
     taping.record()
-    write_desk(taping.folder, job=JOB.replace("SKS", "SKY"))
+    write_quotes_project(taping.folder, job=JOB.replace("SKS", "SKY"))
 
     replayed = taping.replay()
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.engine.recordings.conftest import DeskMaker
+from tests.engine.recordings.conftest import ProjectMaker
 from wavewright.engine.recordings.normalized_journal import normalized_journal
 from wavewright.executor.events.types import Event, ItemFinished, OutputStreamed, StepFinished
 from wavewright.planner.types import StepId, StepKey
@@ -51,8 +51,8 @@ def test_a_text_that_was_streamed_lasts_however_it_was_cut() -> None:
     assert normalized_journal(pieces) == normalized_journal(whole)
 
 
-def test_the_order_of_rounds_lasts(desk: DeskMaker) -> None:
-    ran, _ = desk().record()
+def test_the_order_of_rounds_lasts(quotes_project: ProjectMaker) -> None:
+    ran, _ = quotes_project().record()
     last = next(place for place, event in enumerate(ran.events) if isinstance(event, StepFinished))
     moved = [*ran.events[:last], *ran.events[last + 1 :], ran.events[last]]
 

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-
 from tests.engine.model_runs.model_desk import PLAN, TEMPLATE, UNPLANNED, review
-from tests.engine.stale_quotes_project import take_calls, write_desk
+
+from tests.engine.stale_quotes_project import take_calls, write_quotes_project
 from tests.engine.testing.project_suite import Suite
 from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for
 from wavewright.engine.recordings.normalized_journal import normalized_journal
@@ -27,11 +27,11 @@ def test_sheet(recorded_run):
 
 
 @pytest.fixture
-def desk_suite(tmp_path: Path) -> Suite:
+def quotes_suite(tmp_path: Path) -> Suite:
     """The desk project, whose job is planned and reviewed by a model, with a test of it."""
     folder = tmp_path / "suite"
     folder.mkdir()
-    write_desk(folder, template=TEMPLATE, job=UNPLANNED)
+    write_quotes_project(folder, template=TEMPLATE, job=UNPLANNED)
     suite = Suite(folder)
     suite.write("tests/test_desk.py", TEST)
     return suite
@@ -39,12 +39,12 @@ def desk_suite(tmp_path: Path) -> Suite:
 
 @pytest.fixture
 def model(
-    desk_suite: Suite, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    quotes_suite: Suite, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> FakeModelServer:
     """Make the server the project's model; its key is in a variable that a suite is left with."""
     model_server.answer(PLAN, when=asked_for("plan"))
     model_server.answer(review(), when=asked_for("review"))
-    with (desk_suite.folder / "wavewright.yaml").open("a") as file:
+    with (quotes_suite.folder / "wavewright.yaml").open("a") as file:
         file.write(f"model: openai-chat:scripted\nmodels: {{base_url: '{model_server.openai_url}'}}\n")
     monkeypatch.setenv("OPENAI_API_KEY", API_KEY)
     return model_server
@@ -65,19 +65,19 @@ def failure_of(runs: RecordedRuns) -> str:
     return str(caught.value)
 
 
-def test_a_run_is_recorded_once_and_replayed_ever_after(desk_suite: Suite, model: FakeModelServer) -> None:
-    recorded = desk_suite.run("--wavewright-record")
-    made, asked = take_calls(desk_suite.folder), len(model.requests)
+def test_a_run_is_recorded_once_and_replayed_ever_after(quotes_suite: Suite, model: FakeModelServer) -> None:
+    recorded = quotes_suite.run("--wavewright-record")
+    made, asked = take_calls(quotes_suite.folder), len(model.requests)
 
-    replayed = desk_suite.run()
+    replayed = quotes_suite.run()
 
     assert recorded.last_line.startswith("1 passed"), recorded.out
     assert (made.total(), asked) == (4, 2)
     assert replayed.last_line.startswith("1 passed"), replayed.out
-    assert take_calls(desk_suite.folder).total() == 0
+    assert take_calls(quotes_suite.folder).total() == 0
     assert len(model.requests) == asked
-    [kept] = (desk_suite.folder / "tests").rglob("*.json")
-    assert kept.relative_to(desk_suite.folder) == Path("tests/recordings/test_desk/test_sheet.json")
+    [kept] = (quotes_suite.folder / "tests").rglob("*.json")
+    assert kept.relative_to(quotes_suite.folder) == Path("tests/recordings/test_desk/test_sheet.json")
     assert len(json.loads(kept.read_text())["answers"]["entries"]) == 2
 
 
@@ -122,13 +122,13 @@ def test_whoever_records_looks_at_the_replay_so_what_is_pinned_then_holds_ever_a
     assert replayed.last_line.startswith("1 passed"), replayed.out
 
 
-def test_a_run_that_would_not_replay_is_not_kept(desk_suite: Suite, model: FakeModelServer) -> None:
-    runs_of(desk_suite, is_recording=True)("quotes.job.yaml")
-    kept = desk_suite.folder / "tests" / "recordings" / "sheet.json"
+def test_a_run_that_would_not_replay_is_not_kept(quotes_suite: Suite, model: FakeModelServer) -> None:
+    runs_of(quotes_suite, is_recording=True)("quotes.job.yaml")
+    kept = quotes_suite.folder / "tests" / "recordings" / "sheet.json"
     before = kept.read_bytes()
-    desk_suite.replace("wavewright.yaml", model.openai_url, "http://127.0.0.1:9/v1")
+    quotes_suite.replace("wavewright.yaml", model.openai_url, "http://127.0.0.1:9/v1")
 
-    told = failure_of(runs_of(desk_suite, is_recording=True))
+    told = failure_of(runs_of(quotes_suite, is_recording=True))
 
     assert "has no answer to this request" in told
     assert "= help: nothing was kept, for it would not replay" in told
@@ -136,70 +136,72 @@ def test_a_run_that_would_not_replay_is_not_kept(desk_suite: Suite, model: FakeM
 
 
 def test_tests_of_one_name_in_two_classes_have_a_recording_each(
-    desk_suite: Suite, model: FakeModelServer
+    quotes_suite: Suite, model: FakeModelServer
 ) -> None:
     body = "    def test_sheet(self, recorded_run):\n        recorded_run('quotes.job.yaml')\n"
-    desk_suite.write("tests/test_desk.py", f"class TestOne:\n{body}\nclass TestTwo:\n{body}")
+    quotes_suite.write("tests/test_desk.py", f"class TestOne:\n{body}\nclass TestTwo:\n{body}")
 
-    desk_suite.run("--wavewright-record")
+    quotes_suite.run("--wavewright-record")
 
-    kept = sorted(file.name for file in (desk_suite.folder / "tests" / "recordings" / "test_desk").iterdir())
+    kept = sorted(
+        file.name for file in (quotes_suite.folder / "tests" / "recordings" / "test_desk").iterdir()
+    )
     assert kept == ["TestOne.test_sheet.json", "TestTwo.test_sheet.json"]
 
 
 def test_the_journal_of_a_replay_is_that_of_the_recorded_run(
-    desk_suite: Suite, model: FakeModelServer
+    quotes_suite: Suite, model: FakeModelServer
 ) -> None:
-    recorded = runs_of(desk_suite, is_recording=True)("quotes.job.yaml")
+    recorded = runs_of(quotes_suite, is_recording=True)("quotes.job.yaml")
 
-    replayed = runs_of(desk_suite)("quotes.job.yaml")
+    replayed = runs_of(quotes_suite)("quotes.job.yaml")
 
     assert normalized_journal(replayed.events) == normalized_journal(recorded.events)
     assert replayed.calls() == recorded.calls()
     assert [call.step for call in replayed.calls()] == ["quotes", "quotes", "rate", "sheet"]
 
 
-def test_each_run_of_a_test_has_a_recording_of_its_own(desk_suite: Suite, model: FakeModelServer) -> None:
-    runs = runs_of(desk_suite, is_recording=True)
+def test_each_run_of_a_test_has_a_recording_of_its_own(quotes_suite: Suite, model: FakeModelServer) -> None:
+    runs = runs_of(quotes_suite, is_recording=True)
     for name in (None, None, "named"):
         runs("quotes.job.yaml", name=name)
 
-    kept = sorted(file.name for file in (desk_suite.folder / "tests" / "recordings").iterdir())
+    kept = sorted(file.name for file in (quotes_suite.folder / "tests" / "recordings").iterdir())
 
     assert kept == ["named.json", "sheet-2.json", "sheet.json"]
 
 
-def test_without_a_recording_a_test_says_how_to_make_one(desk_suite: Suite) -> None:
-    told = failure_of(runs_of(desk_suite))
+def test_without_a_recording_a_test_says_how_to_make_one(quotes_suite: Suite) -> None:
+    told = failure_of(runs_of(quotes_suite))
 
     assert told.startswith("there is no recording ")
     assert told.endswith("sheet.json: run this test once with `pytest --wavewright-record`")
 
 
 def test_a_call_that_was_never_recorded_fails_the_test_with_the_nearest(
-    desk_suite: Suite, model: FakeModelServer
+    quotes_suite: Suite, model: FakeModelServer
 ) -> None:
-    runs_of(desk_suite, is_recording=True)("quotes.job.yaml")
-    take_calls(desk_suite.folder)
-    kept = desk_suite.folder / "tests" / "recordings" / "sheet.json"
+    runs_of(quotes_suite, is_recording=True)("quotes.job.yaml")
+    take_calls(quotes_suite.folder)
+    kept = quotes_suite.folder / "tests" / "recordings" / "sheet.json"
     kept.write_text(kept.read_text().replace('"code": "SKS"', '"code": "SKY"', 1))
 
-    told = failure_of(runs_of(desk_suite))
+    told = failure_of(runs_of(quotes_suite))
 
     assert "sheet.json lacks calls of this run" in told
     assert 'quotes[1] calls \'fetch\' with {"code": "SKS"}, which was never recorded' in told
     assert 'nearest: the call of quotes[1]; code was "SKY" and is "SKS"' in told
     assert "`pytest --wavewright-record`" in told
-    assert take_calls(desk_suite.folder).total() == 0
+    assert take_calls(quotes_suite.folder).total() == 0
 
 
 def test_a_question_that_was_never_recorded_fails_the_test_with_the_difference(
-    desk_suite: Suite, model: FakeModelServer
+    quotes_suite: Suite, model: FakeModelServer
 ) -> None:
-    runs_of(desk_suite, is_recording=True)("quotes.job.yaml")
-    desk_suite.replace("quotes.template.yaml", "Write down the quotes", "Write down all quotes")
+    runs_of(quotes_suite, is_recording=True)("quotes.job.yaml")
+    quotes_suite.replace("quotes.template.yaml", "Write down the quotes", "Write down all quotes")
 
-    told = failure_of(runs_of(desk_suite))
+    told = failure_of(runs_of(quotes_suite))
 
     assert "sheet.json has no answer to this request" in told
     assert "Write down all quotes" in told

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.recordings.conftest import DeskMaker
+from tests.engine.recordings.conftest import ProjectMaker
 from wavewright.config.redaction import Redactor
 from wavewright.engine.recordings.recorded_calls import EmittedEvent, RecordedCall
 from wavewright.engine.recordings.recording_file import (
@@ -77,8 +77,8 @@ def test_a_recording_that_is_written_is_read_back_as_it_was(
     assert read_recording(file) == recording
 
 
-def test_each_recorded_call_has_the_parameters_that_its_key_was_made_of(desk: DeskMaker) -> None:
-    ran, recording = desk().record()
+def test_each_recorded_call_has_the_parameters_that_its_key_was_made_of(quotes_project: ProjectMaker) -> None:
+    ran, recording = quotes_project().record()
     assert ran.context.state.started is not None
 
     keys = [
@@ -98,8 +98,8 @@ def test_each_recorded_call_has_the_parameters_that_its_key_was_made_of(desk: De
     assert keys == [call.key for call in recording.calls]
 
 
-def test_a_recording_is_the_same_text_whichever_call_ended_first(desk: DeskMaker) -> None:
-    _, recording = desk().record()
+def test_a_recording_is_the_same_text_whichever_call_ended_first(quotes_project: ProjectMaker) -> None:
+    _, recording = quotes_project().record()
     other_way_round = Recording(recording.job, recording.now, recording.calls[::-1], tools=recording.tools)
 
     assert recording_text(other_way_round) == recording_text(recording)

@@ -12,7 +12,7 @@ from tests.engine.model_runs import model_desk as planned
 from tests.engine.model_runs.model_desk import PLAN, UNPLANNED, review
 from tests.engine.recordings.conftest import Yes
 from tests.engine.run_in_process import run_request
-from tests.engine.stale_quotes_project import JOB, TEMPLATE, take_calls, write_desk
+from tests.engine.stale_quotes_project import JOB, TEMPLATE, take_calls, write_quotes_project
 from wavewright.config.settings import load_settings
 from wavewright.engine.fake_model.server import ApiError, FakeModelServer, asked_for, denied
 from wavewright.engine.pipeline.context import RunRequest, withhold_package
@@ -72,7 +72,7 @@ def model(
     wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> FakeModelServer:
     """The desk project, planned by the server's model."""
-    write_desk(tmp_path, template=planned.TEMPLATE, job=UNPLANNED)
+    write_quotes_project(tmp_path, template=planned.TEMPLATE, job=UNPLANNED)
     for name, value in model_server.environment("chat").items():
         monkeypatch.setenv(name, value)
     return model_server
@@ -81,7 +81,7 @@ def model(
 def test_a_run_that_was_cut_and_resumed_anywhere_replays_to_its_verdict(
     wavewright: CommandLine, tmp_path: Path
 ) -> None:
-    write_desk(tmp_path)
+    write_quotes_project(tmp_path)
 
     async def work() -> None:
         run, events = await ran(tmp_path)
@@ -126,7 +126,7 @@ gates:
 def test_a_judge_says_again_what_it_said(
     model: FakeModelServer, tmp_path: Path, verdict: str, quotes: list[str]
 ) -> None:
-    write_desk(tmp_path, template=JUDGED, job=UNPLANNED)
+    write_quotes_project(tmp_path, template=JUDGED, job=UNPLANNED)
     model.answer(PLAN, when=asked_for("plan"))
     model.answer(review(), when=asked_for("review"))
     model.answer({"reason": "So it is.", "quotes": [*quotes], "verdict": verdict}, when=asked_for("verdict"))
@@ -189,7 +189,7 @@ def test_a_planners_question_is_answered_as_it_was(model: FakeModelServer, tmp_p
 
 
 def test_what_a_person_refused_is_refused_again(wavewright: CommandLine, tmp_path: Path) -> None:
-    write_desk(tmp_path, template=TEMPLATE + "auto_approve: false\n")
+    write_quotes_project(tmp_path, template=TEMPLATE + "auto_approve: false\n")
 
     replayed, found = as_it_was(tmp_path, person=No())
 
@@ -201,7 +201,7 @@ def test_what_a_person_refused_is_refused_again(wavewright: CommandLine, tmp_pat
 def test_a_given_plan_is_replaced_where_another_planner_is_named(
     model: FakeModelServer, tmp_path: Path
 ) -> None:
-    write_desk(tmp_path, job=JOB)
+    write_quotes_project(tmp_path, job=JOB)
     model.answer(PLAN, when=asked_for("plan"))
     model.answer(review(), when=asked_for("review"))
 
@@ -219,7 +219,7 @@ def test_a_given_plan_is_replaced_where_another_planner_is_named(
 
 
 def test_a_replay_ends_where_the_run_did(wavewright: CommandLine, tmp_path: Path) -> None:
-    write_desk(tmp_path)
+    write_quotes_project(tmp_path)
 
     replayed, _ = as_it_was(tmp_path)
 

@@ -10,13 +10,13 @@ from typing import Any
 import anyio
 import pytest
 from syrupy.assertion import SnapshotAssertion
+from tests.engine.model_runs.model_desk import PLAN, TEMPLATE, UNPLANNED, review
 
 from tests.engine.conftest import Answer, CommandLine
 from tests.engine.equities_project import served_prices
-from tests.engine.model_runs.model_desk import PLAN, TEMPLATE, UNPLANNED, review
 from tests.engine.model_runs.test_equities_with_model import ask_for_help, job_without_recipes
 from tests.engine.recordings.conftest import events_of
-from tests.engine.stale_quotes_project import take_calls, write_desk
+from tests.engine.stale_quotes_project import take_calls, write_quotes_project
 from tests.tools.equities.price_service import Answer as Served
 from tests.tools.equities.price_service import serving
 from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer
@@ -40,9 +40,9 @@ def replayed(wavewright: CommandLine, *options: str | Path, code: int = 0) -> di
 
 
 @pytest.fixture
-def desk_run(wavewright: CommandLine, tmp_path: Path) -> Path:
+def quotes_run(wavewright: CommandLine, tmp_path: Path) -> Path:
     """The desk project after one run, of which a recipe mended the stale quotes."""
-    write_desk(tmp_path)
+    write_quotes_project(tmp_path)
     ran = wavewright("run", "quotes.job.yaml", "--output", "out")
     assert ran.code == 0, ran.err
     take_calls(tmp_path)
@@ -50,7 +50,7 @@ def desk_run(wavewright: CommandLine, tmp_path: Path) -> Path:
 
 
 def test_without_options_a_replay_comes_to_the_same_verdict_and_calls_nothing(
-    wavewright: CommandLine, desk_run: Path
+    wavewright: CommandLine, quotes_run: Path
 ) -> None:
     found = replayed(wavewright)
 
@@ -60,17 +60,19 @@ def test_without_options_a_replay_comes_to_the_same_verdict_and_calls_nothing(
     assert not any(
         found["changes"][name] for name in ("plan", "steps", "gates", "confidence", "review", "costs")
     )
-    assert take_calls(desk_run).total() == 0
+    assert take_calls(quotes_run).total() == 0
 
 
-def test_a_replay_leaves_the_run_and_the_project_as_they_are(wavewright: CommandLine, desk_run: Path) -> None:
+def test_a_replay_leaves_the_run_and_the_project_as_they_are(
+    wavewright: CommandLine, quotes_run: Path
+) -> None:
     run = only_run(wavewright)
-    before = normalized_journal(events_of(desk_run, run)), sorted(desk_run.rglob("*"))
+    before = normalized_journal(events_of(quotes_run, run)), sorted(quotes_run.rglob("*"))
 
     replayed(wavewright)
 
     assert only_run(wavewright) == run
-    assert (normalized_journal(events_of(desk_run, run)), sorted(desk_run.rglob("*"))) == before
+    assert (normalized_journal(events_of(quotes_run, run)), sorted(quotes_run.rglob("*"))) == before
 
 
 RUN = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
@@ -93,7 +95,7 @@ def model_run(
     wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
     """The desk project after one run that a model planned and reviewed."""
-    write_desk(tmp_path, template=TEMPLATE, job=UNPLANNED)
+    write_quotes_project(tmp_path, template=TEMPLATE, job=UNPLANNED)
     with (tmp_path / "wavewright.yaml").open("a") as file:
         file.write(MODELS)
     for name, value in model_server.environment("chat").items():
@@ -365,7 +367,7 @@ def broken(project: Path, what: str) -> None:
 )
 def test_what_cannot_be_replayed_is_refused_with_the_mend(
     wavewright: CommandLine,
-    desk_run: Path,
+    quotes_run: Path,
     monkeypatch: pytest.MonkeyPatch,
     spoilt: str,
     arguments: list[str],
@@ -373,7 +375,7 @@ def test_what_cannot_be_replayed_is_refused_with_the_mend(
     told: str,
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    broken(desk_run, spoilt)
+    broken(quotes_run, spoilt)
 
     answer = wavewright("replay", *arguments)
 
@@ -384,12 +386,12 @@ def test_what_cannot_be_replayed_is_refused_with_the_mend(
 
 
 def test_other_prompts_for_a_run_that_asked_no_model_are_refused(
-    wavewright: CommandLine, desk_run: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, quotes_run: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in model_server.environment("chat").items():
         monkeypatch.setenv(name, value)
-    (desk_run / "other" / "planner").mkdir(parents=True)
-    (desk_run / "other" / "planner" / "repair.md.j2").write_text("Again.")
+    (quotes_run / "other" / "planner").mkdir(parents=True)
+    (quotes_run / "other" / "planner" / "repair.md.j2").write_text("Again.")
 
     answer = wavewright("replay", only_run(wavewright), "--prompt-dir", "other")
 
@@ -400,7 +402,7 @@ def test_other_prompts_for_a_run_that_asked_no_model_are_refused(
 def test_a_run_that_has_no_verdict_is_refused(
     wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_desk(tmp_path, template=TEMPLATE, job=UNPLANNED)
+    write_quotes_project(tmp_path, template=TEMPLATE, job=UNPLANNED)
     for name, value in model_server.environment("chat").items():
         monkeypatch.setenv(name, value)
     model_server.answer(
@@ -425,8 +427,8 @@ def test_a_planner_that_makes_no_sound_plan_is_what_the_replay_came_to(
     assert {use["role"] for use in found["asked"]} >= {"planner"}
 
 
-def test_a_tool_that_has_changed_since_is_told(wavewright: CommandLine, desk_run: Path) -> None:
-    file = desk_run / "desk.py"
+def test_a_tool_that_has_changed_since_is_told(wavewright: CommandLine, quotes_run: Path) -> None:
+    file = quotes_run / "desk.py"
     file.write_text(
         file.read_text().replace("force: bool = False", "force: bool = False, slow: bool = False")
     )

@@ -112,7 +112,7 @@ tools:
 
 
 @dataclass(frozen=True)
-class Workshop:
+class SimulatedProject:
     """A project folder with one plan in it."""
 
     folder: Path
@@ -133,11 +133,11 @@ class Workshop:
         return told
 
 
-def make_workshop(folder: Path, wavewright: CommandLine) -> Workshop:
+def make_workshop(folder: Path, wavewright: CommandLine) -> SimulatedProject:
     """Write the project."""
     (folder / "tools.py").write_text(TOOLS)
     (folder / "wavewright.yaml").write_text(SETTINGS)
-    return Workshop(folder, wavewright)
+    return SimulatedProject(folder, wavewright)
 
 
 def scenarios(told: JsonObject) -> dict[str, JsonObject]:

@@ -12,8 +12,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.conftest import REPOSITORY, CommandLine
 from tests.engine.normalized_output import settled
-from tests.engine.simulation.effects_project import Workshop, entries, scenarios
-from tests.engine.stale_quotes_project import write_desk
+from tests.engine.simulation.effects_project import SimulatedProject, entries, scenarios
+from tests.engine.stale_quotes_project import write_quotes_project
 from wavewright.config.settings import load_settings
 from wavewright.engine.jobs.resolving import resolve_job_file
 from wavewright.engine.simulation import SearchBounds, as_text, simulate
@@ -56,10 +56,12 @@ def test_the_starter_projects_rehearsal_as_text(
     assert settled(answer.out, project) == snapshot
 
 
-def test_every_branch_is_reached_and_what_would_have_happened_is_told(workshop: Workshop) -> None:
-    workshop.plan(FANNED)
+def test_every_branch_is_reached_and_what_would_have_happened_is_told(
+    simulation: SimulatedProject,
+) -> None:
+    simulation.plan(FANNED)
 
-    told = workshop.rehearse()
+    told = simulation.rehearse()
 
     assert told["faults"] == 0
     assert (told["reached"], entries(told, "unreached")) == (told["branches"], [])
@@ -71,10 +73,10 @@ def test_every_branch_is_reached_and_what_would_have_happened_is_told(workshop: 
     ]
 
 
-def test_each_scenario_reaches_what_it_is_named_after(workshop: Workshop) -> None:
-    workshop.plan(FANNED)
+def test_each_scenario_reaches_what_it_is_named_after(simulation: SimulatedProject) -> None:
+    simulation.plan(FANNED)
 
-    found = scenarios(workshop.rehearse())
+    found = scenarios(simulation.rehearse())
 
     assert found["everything is well"]["verdict"] == "achieved"
     assert found["everything is well"]["red"] == []
@@ -86,10 +88,16 @@ def test_each_scenario_reaches_what_it_is_named_after(workshop: Workshop) -> Non
     assert found["gate fresh is red"]["verdict"] == "not_achieved"
 
 
-def test_the_same_seed_gives_the_same_report_and_another_other_outputs(workshop: Workshop) -> None:
-    workshop.plan(BROKEN)
+def test_the_same_seed_gives_the_same_report_and_another_other_outputs(
+    simulation: SimulatedProject,
+) -> None:
+    simulation.plan(BROKEN)
 
-    first, again, other = workshop.rehearse(), workshop.rehearse(), workshop.rehearse("--seed", "7")
+    first, again, other = (
+        simulation.rehearse(),
+        simulation.rehearse(),
+        simulation.rehearse("--seed", "7"),
+    )
 
     assert first == again
     assert other["seed"] == 7
@@ -106,10 +114,12 @@ steps:
 """
 
 
-def test_an_expression_without_a_value_is_a_fault_with_the_smallest_output(workshop: Workshop) -> None:
-    workshop.plan(BROKEN)
+def test_an_expression_without_a_value_is_a_fault_with_the_smallest_output(
+    simulation: SimulatedProject,
+) -> None:
+    simulation.plan(BROKEN)
 
-    divided, missing = entries(workshop.rehearse(), "mishaps")
+    divided, missing = entries(simulation.rehearse(), "mishaps")
 
     assert (divided["step"], divided["kind"], divided["is_fault"]) == ("share", "expression", True)
     assert divided["outputs"] == {"verdict": {"is_large": False, "count": 0, "note": None}}
@@ -117,23 +127,25 @@ def test_an_expression_without_a_value_is_a_fault_with_the_smallest_output(works
     assert [*missing["outputs"]] == ["details"]  # type: ignore[misc]
 
 
-def test_a_condition_that_held_is_reached_also_where_the_parameters_have_no_value(workshop: Workshop) -> None:
-    workshop.plan(
+def test_a_condition_that_held_is_reached_also_where_the_parameters_have_no_value(
+    simulation: SimulatedProject,
+) -> None:
+    simulation.plan(
         "steps:\n"
         "  - {id: verdict, tool: check_order, params: {id: a}}\n"
         "  - {id: last, tool: note, when: '!steps.verdict.is_large',\n"
         "     params: {text: '${string(double(steps.verdict.note) / 0.0)}'}}\n"
     )
 
-    told = workshop.rehearse()
+    told = simulation.rehearse()
 
     [unreached] = entries(told, "unreached")
     assert (unreached["kind"], unreached["name"]) == ("step", "last")
     assert "condition is false" not in str(unreached["why"])
 
 
-def test_one_cause_is_told_once_and_addresses_stay_whole(workshop: Workshop) -> None:
-    workshop.plan(
+def test_one_cause_is_told_once_and_addresses_stay_whole(simulation: SimulatedProject) -> None:
+    simulation.plan(
         "steps:\n"
         "  - {id: sums, tool: totals, params: {table: a}}\n"
         "  - {id: site, tool: place, params: {id: a}}\n"
@@ -141,15 +153,15 @@ def test_one_cause_is_told_once_and_addresses_stay_whole(workshop: Workshop) -> 
         "  - {id: other, tool: note, params: {text: '${string(1 / steps.site.size)}'}}\n"
     )
 
-    found = {str(one["step"]): one["outputs"] for one in entries(workshop.rehearse(), "mishaps")}
+    found = {str(one["step"]): one["outputs"] for one in entries(simulation.rehearse(), "mishaps")}
 
     assert found["last"] == {"sums": {}}
     site = cast("JsonObject", cast("JsonObject", found["other"])["site"])
     assert re.fullmatch(r"https://example\.org/\d+", str(site["at"]))
 
 
-def test_a_list_that_stands_in_the_plan_has_one_length(workshop: Workshop) -> None:
-    workshop.plan(
+def test_a_list_that_stands_in_the_plan_has_one_length(simulation: SimulatedProject) -> None:
+    simulation.plan(
         "inputs: {words: [a, b]}\n"
         "steps:\n"
         "  - {id: fixed, tool: note, for_each: [a, b], params: {text: '${item}'}}\n"
@@ -158,14 +170,16 @@ def test_a_list_that_stands_in_the_plan_has_one_length(workshop: Workshop) -> No
         "  - {id: open, tool: note, for_each: '${inputs.words}', params: {text: '${item}'}}\n"
     )
 
-    told = workshop.rehearse()
+    told = simulation.rehearse()
 
     assert entries(told, "unreached") == []
     assert set(scenarios(told)) == {"everything is well", "open runs over no item", "open runs over one item"}
 
 
-def test_a_step_that_makes_anothers_call_fails_with_other_parameters_or_says_why(workshop: Workshop) -> None:
-    workshop.plan(
+def test_a_step_that_makes_anothers_call_fails_with_other_parameters_or_says_why(
+    simulation: SimulatedProject,
+) -> None:
+    simulation.plan(
         "steps:\n"
         "  - {id: verdict, tool: check_order, params: {id: a}}\n"
         "  - {id: first, tool: fetch_order, params: {id: b}, optional: true}\n"
@@ -174,15 +188,15 @@ def test_a_step_that_makes_anothers_call_fails_with_other_parameters_or_says_why
         "     params: {id: \"${steps.verdict.count > 0 ? 'b' : 'c'}\"}}\n"
     )
 
-    told = workshop.rehearse()
+    told = simulation.rehearse()
 
     [unreached] = entries(told, "unreached")
     assert unreached["text"] == "optional step same fails"
     assert unreached["why"] == "an equal call is made before"
 
 
-def test_what_a_gate_holds_back_is_no_fault(workshop: Workshop) -> None:
-    workshop.plan(
+def test_what_a_gate_holds_back_is_no_fault(simulation: SimulatedProject) -> None:
+    simulation.plan(
         "steps:\n"
         "  - {id: verdict, tool: check_order, params: {id: a}}\n"
         "  - {id: share, tool: note, params: {text: '${string(100 / steps.verdict.count)}'}}\n"
@@ -190,30 +204,30 @@ def test_what_a_gate_holds_back_is_no_fault(workshop: Workshop) -> None:
         "  - {id: some, on: verdict, check: output.count > 0}\n"
     )
 
-    assert entries(workshop.rehearse(), "mishaps") == []
+    assert entries(simulation.rehearse(), "mishaps") == []
 
 
-def test_parameters_that_a_tool_refuses_are_a_fault(workshop: Workshop) -> None:
-    workshop.plan(
+def test_parameters_that_a_tool_refuses_are_a_fault(simulation: SimulatedProject) -> None:
+    simulation.plan(
         "steps:\n"
         "  - {id: verdict, tool: check_order, params: {id: a}}\n"
         "  - {id: share, tool: note, params: {text: '${steps.verdict.note == null ? 1 : steps.verdict.note}'}}\n"
     )
 
-    told = workshop.rehearse()
+    told = simulation.rehearse()
 
     [found] = entries(told, "mishaps")
     assert (found["step"], found["kind"]) == ("share", "params")
 
 
-def test_a_mandatory_step_that_nothing_reaches_is_a_fault(workshop: Workshop) -> None:
-    workshop.plan(
+def test_a_mandatory_step_that_nothing_reaches_is_a_fault(simulation: SimulatedProject) -> None:
+    simulation.plan(
         "steps:\n"
         "  - {id: verdict, tool: check_order, params: {id: a}}\n"
         "  - {id: never, tool: note, when: 'steps.verdict.count > steps.verdict.count', params: {text: a}}\n"
     )
 
-    told = workshop.rehearse()
+    told = simulation.rehearse()
 
     assert [(found["text"], found["is_fault"]) for found in entries(told, "unreached")] == [
         ("step never ends well", True),
@@ -222,8 +236,8 @@ def test_a_mandatory_step_that_nothing_reaches_is_a_fault(workshop: Workshop) ->
     assert told["faults"] == 1
 
 
-def test_gates_that_never_turn_are_listed(workshop: Workshop) -> None:
-    workshop.plan(
+def test_gates_that_never_turn_are_listed(simulation: SimulatedProject) -> None:
+    simulation.plan(
         "steps:\n"
         "  - {id: verdict, tool: check_order, params: {id: a}}\n"
         "gates:\n"
@@ -232,29 +246,29 @@ def test_gates_that_never_turn_are_listed(workshop: Workshop) -> None:
         "  - {id: asked, on: verdict, judge: {rubric: is it good}}\n"
     )
 
-    told = workshop.rehearse()
+    told = simulation.rehearse()
 
     assert (told["never_red"], told["never_green"], told["unasked"]) == (["always"], ["never"], ["asked"])
 
 
-def test_a_word_of_the_plan_turns_its_condition(workshop: Workshop) -> None:
-    workshop.plan(
+def test_a_word_of_the_plan_turns_its_condition(simulation: SimulatedProject) -> None:
+    simulation.plan(
         "steps:\n"
         "  - {id: verdict, tool: check_order, params: {id: a}}\n"
         "  - {id: rush, tool: note, when: 'steps.verdict.note == \"urgent\"', params: {text: a}}\n"
         "  - {id: bulk, tool: note, when: 'steps.verdict.count > 5000', params: {text: a}}\n"
     )
 
-    assert entries(workshop.rehearse(), "unreached") == []
+    assert entries(simulation.rehearse(), "unreached") == []
 
 
 def test_a_recipe_is_applied_to_a_red_gate_and_helps_or_does_not(
     tmp_path: Path, wavewright: CommandLine
 ) -> None:
-    write_desk(tmp_path)
+    write_quotes_project(tmp_path)
     (tmp_path / "plan.yaml").write_text((tmp_path / "quotes.job.yaml").read_text())
 
-    told = Workshop(tmp_path, wavewright).rehearse()
+    told = SimulatedProject(tmp_path, wavewright).rehearse()
     found = scenarios(told)
 
     assert not (tmp_path / "calls.txt").exists()
@@ -266,8 +280,8 @@ def test_a_recipe_is_applied_to_a_red_gate_and_helps_or_does_not(
     assert found["gate fresh__quotes is red and stays red"]["verdict"] == "not_achieved"
 
 
-def test_waits_between_attempts_take_no_time(workshop: Workshop) -> None:
-    workshop.plan(
+def test_waits_between_attempts_take_no_time(simulation: SimulatedProject) -> None:
+    simulation.plan(
         "steps:\n"
         "  - id: verdict\n"
         "    tool: check_order\n"
@@ -277,26 +291,26 @@ def test_waits_between_attempts_take_no_time(workshop: Workshop) -> None:
         "  - {id: last, tool: note, params: {text: b}, depends_on: [verdict]}\n"
     )
 
-    assert entries(workshop.rehearse(), "unreached") == []
+    assert entries(simulation.rehearse(), "unreached") == []
 
 
-def test_a_tool_that_promises_nothing_cannot_be_held_to_it(workshop: Workshop) -> None:
-    workshop.plan(
+def test_a_tool_that_promises_nothing_cannot_be_held_to_it(simulation: SimulatedProject) -> None:
+    simulation.plan(
         "steps:\n"
         "  - {id: any, tool: guess, params: {text: a}}\n"
         "  - {id: each, tool: note, for_each: '${steps.any.lines}', params: {text: '${string(item)}'}}\n"
         "  - {id: share, tool: note, params: {text: '${string(steps.any.share)}'}}\n"
     )
 
-    told = workshop.rehearse()
+    told = simulation.rehearse()
 
     assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (0, ["any"], [])
     reasons = [found["why_not"] for found in entries(told, "mishaps")]
     assert set(map(str, reasons)) == {"guess does not promise what is read here"}
 
 
-def test_open_parts_of_an_output_are_as_the_plan_reads_them(workshop: Workshop) -> None:
-    workshop.plan(
+def test_open_parts_of_an_output_are_as_the_plan_reads_them(simulation: SimulatedProject) -> None:
+    simulation.plan(
         "steps:\n"
         "  - {id: rows, tool: rows, params: {table: a}}\n"
         "  - {id: all, tool: entries, params: {table: a}}\n"
@@ -307,29 +321,31 @@ def test_open_parts_of_an_output_are_as_the_plan_reads_them(workshop: Workshop) 
         "gates: [{id: enough, on: rows, check: 'output.all(row, row.amount > 3)'}]\n"
     )
 
-    told = workshop.rehearse()
+    told = simulation.rehearse()
 
     assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (0, ["rows", "all"], [])
     assert (told["never_red"], told["never_green"]) == ([], [])
     assert scenarios(told)["everything is well"]["verdict"] == "achieved"
 
 
-def test_a_key_that_a_mapping_need_not_have_is_a_fault_and_yet_tried(workshop: Workshop) -> None:
-    workshop.plan(
+def test_a_key_that_a_mapping_need_not_have_is_a_fault_and_yet_tried(
+    simulation: SimulatedProject,
+) -> None:
+    simulation.plan(
         "steps:\n"
         "  - {id: sums, tool: totals, params: {table: a}}\n"
         "  - {id: last, tool: note, params: {text: '${string(steps.sums.net)}'}}\n"
     )
 
-    told = workshop.rehearse()
+    told = simulation.rehearse()
 
     assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (1, [], [])
     [found] = entries(told, "mishaps")
     assert (found["step"], found["outputs"]) == ("last", {"sums": {}})
 
 
-def test_an_agent_answers_in_the_shape_that_it_is_asked_for(workshop: Workshop) -> None:
-    workshop.plan(
+def test_an_agent_answers_in_the_shape_that_it_is_asked_for(simulation: SimulatedProject) -> None:
+    simulation.plan(
         "steps:\n"
         "  - id: shaped\n"
         "    tool: agent\n"
@@ -341,54 +357,56 @@ def test_an_agent_answers_in_the_shape_that_it_is_asked_for(workshop: Workshop) 
         "  - {id: second, tool: note, params: {text: '${string(steps.free.answer.words)}'}}\n"
     )
 
-    told = workshop.rehearse()
+    told = simulation.rehearse()
 
     assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (0, ["free"], [])
     assert [found["step"] for found in entries(told, "mishaps")] == ["second"]
 
 
-def test_a_result_that_cannot_be_made_of_valid_outputs_is_a_fault(workshop: Workshop) -> None:
-    workshop.plan(
+def test_a_result_that_cannot_be_made_of_valid_outputs_is_a_fault(
+    simulation: SimulatedProject,
+) -> None:
+    simulation.plan(
         "steps:\n"
         "  - {id: orders, tool: list_orders, params: {shop: a}}\n"
         "  - {id: verdict, tool: check_order, params: {id: a}}\n"
         "result: {first: '${steps.orders[0]}', count: '${steps.verdict.count}'}\n"
     )
 
-    told = workshop.rehearse()
+    told = simulation.rehearse()
 
     [found] = entries(told, "mishaps")
     assert (found["kind"], found["step"], found["outputs"]) == ("result", None, {"orders": []})
     assert told["faults"] == 1
 
 
-def test_the_absence_of_an_optional_step_turns_a_condition(workshop: Workshop) -> None:
-    workshop.plan(
+def test_the_absence_of_an_optional_step_turns_a_condition(simulation: SimulatedProject) -> None:
+    simulation.plan(
         "steps:\n"
         "  - {id: verdict, tool: check_order, params: {id: a}, optional: true}\n"
         "  - {id: plain, tool: note, when: '!has(steps.verdict)', params: {text: a}}\n"
     )
 
-    assert entries(workshop.rehearse(), "unreached") == []
+    assert entries(simulation.rehearse(), "unreached") == []
 
 
-def test_a_gate_that_has_no_value_for_a_valid_output_is_noted(workshop: Workshop) -> None:
-    workshop.plan(
+def test_a_gate_that_has_no_value_for_a_valid_output_is_noted(simulation: SimulatedProject) -> None:
+    simulation.plan(
         "steps:\n"
         "  - {id: orders, tool: list_orders, params: {shop: a}}\n"
         "gates:\n"
         "  - {id: first, on: orders, check: \"output[0] != ''\"}\n"
     )
 
-    told = workshop.rehearse()
+    told = simulation.rehearse()
 
     [found] = entries(told, "mishaps")
     assert (found["gate"], found["is_fault"], found["outputs"]) == ("first", False, {"orders": []})
 
 
-def test_the_findings_as_text(workshop: Workshop, snapshot: SnapshotAssertion) -> None:
+def test_the_findings_as_text(simulation: SimulatedProject, snapshot: SnapshotAssertion) -> None:
     steps = BROKEN.replace("\n", "\n  ")
-    workshop.plan(
+    simulation.plan(
         "name: a broken job\n"
         "as_of: 2026-03-01\n"
         "plan:\n"
@@ -399,28 +417,28 @@ def test_the_findings_as_text(workshop: Workshop, snapshot: SnapshotAssertion) -
         "    - {id: asked, on: details, judge: {rubric: is it good}}\n"
     )
 
-    answer = workshop.wavewright("dry-run", "plan.yaml", "--stubs")
+    answer = simulation.wavewright("dry-run", "plan.yaml", "--stubs")
 
     assert (answer.code, answer.err) == (1, "")
     assert answer.out == snapshot
 
 
-def test_an_unsound_plan_gives_its_faults_at_their_places(workshop: Workshop) -> None:
-    workshop.plan("steps: [{id: a, tool: note, params: {word: b}}]\n")
+def test_an_unsound_plan_gives_its_faults_at_their_places(simulation: SimulatedProject) -> None:
+    simulation.plan("steps: [{id: a, tool: note, params: {word: b}}]\n")
 
-    answer = workshop.wavewright("dry-run", "plan.yaml", "--stubs")
+    answer = simulation.wavewright("dry-run", "plan.yaml", "--stubs")
 
     assert (answer.code, answer.out) == (1, "")
     assert "--> plan.yaml:1:" in answer.err
 
 
-def test_a_report_is_written_where_it_is_wanted(workshop: Workshop) -> None:
-    workshop.plan(FANNED)
+def test_a_report_is_written_where_it_is_wanted(simulation: SimulatedProject) -> None:
+    simulation.plan(FANNED)
 
-    answer = workshop.wavewright("dry-run", "plan.yaml", "--stubs", "--output", "report.txt")
+    answer = simulation.wavewright("dry-run", "plan.yaml", "--stubs", "--output", "report.txt")
 
     assert (answer.code, answer.out) == (0, "wrote report.txt\n")
-    text = (workshop.folder / "report.txt").read_text()
+    text = (simulation.folder / "report.txt").read_text()
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -436,18 +454,20 @@ def test_a_report_is_written_where_it_is_wanted(workshop: Workshop) -> None:
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
-    workshop: Workshop, options: list[str], told: str
+    simulation: SimulatedProject, options: list[str], told: str
 ) -> None:
-    workshop.plan(FANNED)
+    simulation.plan(FANNED)
 
-    answer = workshop.wavewright("dry-run", "plan.yaml", *options)
+    answer = simulation.wavewright("dry-run", "plan.yaml", *options)
 
     assert answer.code == 2
     assert told in answer.err
 
 
-def test_a_step_behind_two_conditions_is_reached_by_other_inputs_and_outputs(workshop: Workshop) -> None:
-    workshop.plan(
+def test_a_step_behind_two_conditions_is_reached_by_other_inputs_and_outputs(
+    simulation: SimulatedProject,
+) -> None:
+    simulation.plan(
         "inputs: {mode: fast, shops: [a, b]}\n"
         "steps:\n"
         "  - {id: orders, tool: list_orders, for_each: '${inputs.shops}', params: {shop: '${item}'}}\n"
@@ -459,31 +479,31 @@ def test_a_step_behind_two_conditions_is_reached_by_other_inputs_and_outputs(wor
         "    optional: true\n"
     )
 
-    told = workshop.rehearse()
+    told = simulation.rehearse()
 
     assert entries(told, "unreached") == []
     assert scenarios(told)["when of either is true"]["inputs"] == {"mode": "slow", "shops": ["a", "b"]}
 
 
-def test_no_model_is_asked_although_one_is_configured(workshop: Workshop) -> None:
-    with (workshop.folder / "wavewright.yaml").open("a") as settings:
+def test_no_model_is_asked_although_one_is_configured(simulation: SimulatedProject) -> None:
+    with (simulation.folder / "wavewright.yaml").open("a") as settings:
         settings.write("model: openai:some-model\n")
-    workshop.plan(FANNED)
+    simulation.plan(FANNED)
 
-    assert workshop.rehearse()["faults"] == 0
+    assert simulation.rehearse()["faults"] == 0
 
 
 @pytest.mark.parametrize("schedule", ["waves", "dataflow"])
-def test_both_schedules_can_be_rehearsed(workshop: Workshop, schedule: str) -> None:
-    workshop.plan(FANNED)
+def test_both_schedules_can_be_rehearsed(simulation: SimulatedProject, schedule: str) -> None:
+    simulation.plan(FANNED)
 
-    assert entries(workshop.rehearse("--schedule", schedule), "unreached") == []
+    assert entries(simulation.rehearse("--schedule", schedule), "unreached") == []
 
 
-def test_time_that_runs_out_is_told(workshop: Workshop) -> None:
-    workshop.plan(FANNED)
-    settings = load_settings(workshop.folder, {})
-    order = resolve_job_file(workshop.folder / "plan.yaml", None, settings)
+def test_time_that_runs_out_is_told(simulation: SimulatedProject) -> None:
+    simulation.plan(FANNED)
+    settings = load_settings(simulation.folder, {})
+    order = resolve_job_file(simulation.folder / "plan.yaml", None, settings)
 
     report = simulate(order, settings, bounds=SearchBounds(seconds=0))
 
@@ -491,37 +511,37 @@ def test_time_that_runs_out_is_told(workshop: Workshop) -> None:
     assert "The time was up before everything was tried." in as_text(report)
 
 
-def narrow_tool(workshop: Workshop, pattern: str) -> None:
-    (workshop.folder / "tools.py").write_text(
+def narrow_tool(simulation: SimulatedProject, pattern: str) -> None:
+    (simulation.folder / "tools.py").write_text(
         "from typing import Annotated\n"
         "from pydantic import Field\n\n\n"
         f"def number(shop: str) -> Annotated[str, Field(pattern=r'{pattern}', max_length=20)]:\n"
         '    """Return a number."""\n'
         '    raise SystemExit("a real tool was called")\n'
     )
-    (workshop.folder / "wavewright.yaml").write_text("tools: [{path: tools.py, functions: {number: {}}}]\n")
-    workshop.plan("steps: [{id: n, tool: number, params: {shop: a}}]\n")
+    (simulation.folder / "wavewright.yaml").write_text("tools: [{path: tools.py, functions: {number: {}}}]\n")
+    simulation.plan("steps: [{id: n, tool: number, params: {shop: a}}]\n")
 
 
 def test_texts_of_a_pattern_need_the_extra_and_say_so(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+    simulation: SimulatedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    narrow_tool(workshop, "^[0-9]{3}:[0-9]{5}$")
+    narrow_tool(simulation, "^[0-9]{3}:[0-9]{5}$")
     monkeypatch.setitem(sys.modules, "hypothesis", None)
 
-    answer = workshop.wavewright("dry-run", "plan.yaml", "--stubs")
+    answer = simulation.wavewright("dry-run", "plan.yaml", "--stubs")
 
     assert (answer.code, answer.out) == (2, "")
     assert "^[0-9]{3}:[0-9]{5}$" in answer.err
     assert "pip install 'wavewright[testing]'" in answer.err
-    (workshop.folder / "fixtures.yaml").write_text("number: '123:45678'\n")
-    assert workshop.rehearse("--fixtures", "fixtures.yaml")["faults"] == 0
+    (simulation.folder / "fixtures.yaml").write_text("number: '123:45678'\n")
+    assert simulation.rehearse("--fixtures", "fixtures.yaml")["faults"] == 0
 
 
-def test_a_tool_whose_outputs_cannot_be_made_asks_for_a_fixture(workshop: Workshop) -> None:
-    narrow_tool(workshop, "^[0-9]{40}$")
+def test_a_tool_whose_outputs_cannot_be_made_asks_for_a_fixture(simulation: SimulatedProject) -> None:
+    narrow_tool(simulation, "^[0-9]{40}$")
 
-    answer = workshop.wavewright("dry-run", "plan.yaml", "--stubs")
+    answer = simulation.wavewright("dry-run", "plan.yaml", "--stubs")
 
     assert (answer.code, answer.out) == (2, "")
     assert "no output could be made for tool 'number'" in answer.err

@@ -8,7 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.normalized_output import worded
-from tests.engine.simulation.effects_project import Workshop, entries, scenarios
+from tests.engine.simulation.effects_project import SimulatedProject, entries, scenarios
 
 PLAN = """\
 steps:
@@ -21,22 +21,24 @@ gates:
 """
 
 
-def give(workshop: Workshop, text: str) -> str:
-    (workshop.folder / "fixtures.yaml").write_text(text)
+def give(simulation: SimulatedProject, text: str) -> str:
+    (simulation.folder / "fixtures.yaml").write_text(text)
     return "fixtures.yaml"
 
 
-def test_a_list_is_one_output_of_a_tool_that_returns_lists_and_else_several(workshop: Workshop) -> None:
-    workshop.plan(PLAN)
+def test_a_list_is_one_output_of_a_tool_that_returns_lists_and_else_several(
+    simulation: SimulatedProject,
+) -> None:
+    simulation.plan(PLAN)
     given = give(
-        workshop,
+        simulation,
         "orders: [a, b]\n"
         "check_order:\n"
         "  - {is_large: true, count: 1, note: null}\n"
         "  - {is_large: false, count: 2, note: n}\n",
     )
 
-    told = workshop.rehearse("--fixtures", given)
+    told = simulation.rehearse("--fixtures", given)
 
     assert told["fixtures"] == ["orders", "verdicts"]
     assert scenarios(told)["everything is well"]["steps"] == {
@@ -49,25 +51,27 @@ def test_a_list_is_one_output_of_a_tool_that_returns_lists_and_else_several(work
     assert told["never_red"] == ["counted"]
 
 
-def test_several_outputs_of_a_tool_that_returns_lists_are_tried_each(workshop: Workshop) -> None:
-    workshop.plan(PLAN)
+def test_several_outputs_of_a_tool_that_returns_lists_are_tried_each(
+    simulation: SimulatedProject,
+) -> None:
+    simulation.plan(PLAN)
 
-    told = workshop.rehearse("--fixtures", give(workshop, "orders: [[a, b], []]\n"))
+    told = simulation.rehearse("--fixtures", give(simulation, "orders: [[a, b], []]\n"))
 
     [found] = entries(told, "mishaps")
     assert (found["step"], found["outputs"]) == ("last", {"orders": []})
 
 
-def test_a_steps_own_fixture_goes_before_its_tools(workshop: Workshop) -> None:
-    workshop.plan(PLAN)
+def test_a_steps_own_fixture_goes_before_its_tools(simulation: SimulatedProject) -> None:
+    simulation.plan(PLAN)
     given = give(
-        workshop,
+        simulation,
         "orders: [a]\n"
         "verdicts: {is_large: false, count: 1, note: null}\n"
         "check_order: {is_large: true, count: 1, note: null}\n",
     )
 
-    told = workshop.rehearse("--fixtures", given)
+    told = simulation.rehearse("--fixtures", given)
 
     assert scenarios(told)["everything is well"]["steps"]["large"] == "skipped"  # type: ignore[index, call-overload]
 
@@ -86,20 +90,20 @@ def test_a_steps_own_fixture_goes_before_its_tools(workshop: Workshop) -> None:
     ],
 )
 def test_faulty_fixtures_are_refused_at_their_places(
-    workshop: Workshop, snapshot: SnapshotAssertion, tmp_path: Path, text: str
+    simulation: SimulatedProject, snapshot: SnapshotAssertion, tmp_path: Path, text: str
 ) -> None:
-    workshop.plan(PLAN)
+    simulation.plan(PLAN)
 
-    answer = workshop.wavewright("dry-run", "plan.yaml", "--stubs", "--fixtures", give(workshop, text))
+    answer = simulation.wavewright("dry-run", "plan.yaml", "--stubs", "--fixtures", give(simulation, text))
 
     assert answer.code == 2
     assert worded(answer, tmp_path) == snapshot
 
 
-def test_a_fixture_file_that_is_not_there_is_misuse(workshop: Workshop) -> None:
-    workshop.plan(PLAN)
+def test_a_fixture_file_that_is_not_there_is_misuse(simulation: SimulatedProject) -> None:
+    simulation.plan(PLAN)
 
-    answer = workshop.wavewright("dry-run", "plan.yaml", "--stubs", "--fixtures", "none.yaml")
+    answer = simulation.wavewright("dry-run", "plan.yaml", "--stubs", "--fixtures", "none.yaml")
 
     assert (answer.code, answer.out) == (2, "")
     assert "none.yaml" in answer.err

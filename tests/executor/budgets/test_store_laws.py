@@ -330,7 +330,7 @@ def test_a_purse_in_a_database_keeps_the_same_laws(postgres: PostgresServer) -> 
     run_state_machine_as_test(Machine, settings=settings(max_examples=4, stateful_step_count=15))
 
 
-TestMemoryPurse = pytest.mark.timeout(120)(MemoryBudgetStoreMachine.TestCase)
-TestMemoryPurse.settings = settings(max_examples=60, stateful_step_count=40)
-TestSqlitePurse = pytest.mark.timeout(120)(SqliteBudgetStoreMachine.TestCase)
-TestSqlitePurse.settings = settings(max_examples=12, stateful_step_count=30)
+TestMemoryBudgetStore = pytest.mark.timeout(120)(MemoryBudgetStoreMachine.TestCase)
+TestMemoryBudgetStore.settings = settings(max_examples=60, stateful_step_count=40)
+TestSqliteBudgetStore = pytest.mark.timeout(120)(SqliteBudgetStoreMachine.TestCase)
+TestSqliteBudgetStore.settings = settings(max_examples=12, stateful_step_count=30)

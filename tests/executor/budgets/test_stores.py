@@ -28,8 +28,8 @@ from wavewright.planner.types import RunId, StepId
 
 pytestmark = pytest.mark.anyio
 
-AnyPurse: TypeAlias = MemoryBudgetStore | SqliteBudgetStore | PostgresBudgetStore
-Opened: TypeAlias = Callable[[BudgetsSection], AnyPurse]
+AnyBudgetStore: TypeAlias = MemoryBudgetStore | SqliteBudgetStore | PostgresBudgetStore
+Opened: TypeAlias = Callable[[BudgetsSection], AnyBudgetStore]
 
 RUN, OTHER = RunId("run_1"), RunId("run_2")
 MIDNIGHT = 1_800_057_600.0
@@ -54,17 +54,17 @@ def wall() -> Wall:
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def opened(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) -> AsyncIterator[Opened]:
     """Return what opens a purse over budgets; what was opened is closed at the end."""
-    purses = list[AnyPurse]()
+    purses = list[AnyBudgetStore]()
 
     url = ""
     if request.param == "postgres":
         server: PostgresServer = request.getfixturevalue("postgres")
         url = server.database()
 
-    def open_purse(budgets: BudgetsSection) -> AnyPurse:
+    def open_budget_store(budgets: BudgetsSection) -> AnyBudgetStore:
         match request.param:
             case "memory":
-                purse: AnyPurse = MemoryBudgetStore(budgets, clock=wall)
+                purse: AnyBudgetStore = MemoryBudgetStore(budgets, clock=wall)
             case "sqlite":
                 purse = SqliteBudgetStore(tmp_path / "j.db", budgets, wall)
             case _:
@@ -72,7 +72,7 @@ async def opened(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) -> 
         purses.append(purse)
         return purse
 
-    yield open_purse
+    yield open_budget_store
     for purse in purses:
         await purse.aclose()
 
@@ -91,12 +91,12 @@ def account(
     return BudgetScope(run=run, job=job, step=None if step is None else StepId(step), role=role)
 
 
-async def spend(purse: AnyPurse, amount: Spend, who: BudgetScope | None = None) -> None:
+async def spend(purse: AnyBudgetStore, amount: Spend, who: BudgetScope | None = None) -> None:
     """Reserve and settle the same."""
     await purse.settle(await purse.reserve(who or account(), amount), amount, use())
 
 
-async def refused(purse: AnyPurse, amount: Spend, who: BudgetScope | None = None) -> BudgetExceeded:
+async def refused(purse: AnyBudgetStore, amount: Spend, who: BudgetScope | None = None) -> BudgetExceeded:
     with pytest.raises(BudgetExceeded) as caught:
         await purse.reserve(who or account(), amount)
     return caught.value

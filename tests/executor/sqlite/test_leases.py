@@ -84,7 +84,7 @@ def _holder(path: Path) -> Generator[subprocess.Popen[str]]:
 def test_this_process_is_alive() -> None:
     owner = this_owner()
 
-    assert owner_liveness(owner, realm=owner.pid_namespace) == "alive"
+    assert owner_liveness(owner, pid_namespace=owner.pid_namespace) == "alive"
 
 
 @pytest.mark.skipif(
@@ -93,11 +93,13 @@ def test_this_process_is_alive() -> None:
 def test_a_later_process_of_the_same_pid_is_not_the_owner() -> None:
     owner = replace(this_owner(), process_start="12")
 
-    assert owner_liveness(owner, realm=owner.pid_namespace) == "gone"
+    assert owner_liveness(owner, pid_namespace=owner.pid_namespace) == "gone"
 
 
 def test_a_pid_in_another_container_or_boot_cannot_be_looked_at() -> None:
-    assert owner_liveness(replace(FOREIGN, pid=os.getpid()), realm=current_pid_namespace()) == "unknown"
+    assert (
+        owner_liveness(replace(FOREIGN, pid=os.getpid()), pid_namespace=current_pid_namespace()) == "unknown"
+    )
 
 
 def test_where_starts_are_not_told_a_used_pid_proves_nothing_and_a_free_one_does() -> None:
@@ -105,15 +107,15 @@ def test_where_starts_are_not_told_a_used_pid_proves_nothing_and_a_free_one_does
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass
 
-    assert owner_liveness(owner, realm=owner.pid_namespace) == "unknown"
-    assert owner_liveness(replace(owner, pid=ended.pid), realm=owner.pid_namespace) == "gone"
+    assert owner_liveness(owner, pid_namespace=owner.pid_namespace) == "unknown"
+    assert owner_liveness(replace(owner, pid=ended.pid), pid_namespace=owner.pid_namespace) == "gone"
 
 
 @pytest.mark.parametrize("jump", [-1e6, 0.0, 1e6])
 def test_no_jump_of_the_clock_takes_a_run_from_a_living_owner_here(jump: float) -> None:
     owner = this_owner()
 
-    assert judge_lease(_hold(owner), now=1000.0 + jump, realm=owner.pid_namespace) == "busy"
+    assert judge_lease(_hold(owner), now=1000.0 + jump, pid_namespace=owner.pid_namespace) == "busy"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_no_jump_of_the_clock_takes_a_run_from_a_living_owner_here(jump: float) 
     ],
 )
 def test_an_owner_that_cannot_be_looked_at_is_believed_for_one_lease(age: float, claim: str) -> None:
-    assert judge_lease(_hold(FOREIGN), now=1000.0 + age, realm="here") == claim
+    assert judge_lease(_hold(FOREIGN), now=1000.0 + age, pid_namespace="here") == claim
 
 
 # Claiming in the file

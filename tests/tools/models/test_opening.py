@@ -23,8 +23,8 @@ FORM: JsonSchema = {"type": "object", "properties": {"a": {"type": "integer"}}, 
 async def asked(environment: dict[str, str], folder: Path, *calls: ModelCall) -> list[ModelAnswer]:
     settings = load_settings(folder, environment)
     async with (
-        MemoryBudgetStore(settings.budgets) as purse,
-        open_models(settings, purse, environment=environment) as models,
+        MemoryBudgetStore(settings.budgets) as budget_store,
+        open_models(settings, budget_store, environment=environment) as models,
     ):
         return [await models.ask(call) for call in calls]
 
@@ -81,8 +81,8 @@ async def test_whatever_is_opened_is_closed(model: str, tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", ResourceWarning)
         async with (
-            MemoryBudgetStore(settings.budgets) as purse,
-            open_models(settings, purse, environment={}) as models,
+            MemoryBudgetStore(settings.budgets) as budget_store,
+            open_models(settings, budget_store, environment={}) as models,
         ):
             with pytest.raises(ModelError) as caught:
                 await models.ask(question(timeout=0.3))
@@ -97,10 +97,10 @@ async def test_models_that_stay_open_can_be_asked_in_turn(
 ) -> None:
     model_server.answer(lambda request: request.prompt)
     settings = settings_for(model_server, tmp_path)
-    async with MemoryBudgetStore(settings.budgets) as purse:
-        async with open_models(settings, purse, environment={}) as models:
+    async with MemoryBudgetStore(settings.budgets) as budget_store:
+        async with open_models(settings, budget_store, environment={}) as models:
             first = await models.ask(question("a"))
-        async with open_models(settings, purse, environment={}) as models:
+        async with open_models(settings, budget_store, environment={}) as models:
             second = await models.ask(question("b"))
 
     assert (first.text, second.text) == ("a", "b")

@@ -106,8 +106,8 @@ async def test_the_ceiling_is_sent_under_the_name_that_is_read(
     model_server.answer("well")
     settings = replace(settings_for(model_server, tmp_path), model=model)
     async with (
-        MemoryBudgetStore(settings.budgets) as purse,
-        open_models(settings, purse, environment={}) as models,
+        MemoryBudgetStore(settings.budgets) as budget_store,
+        open_models(settings, budget_store, environment={}) as models,
     ):
         await models.ask(question(max_tokens=77))
 
@@ -200,8 +200,8 @@ async def test_the_models_that_stand_in_are_asked_in_turn_and_named(
         model_server, tmp_path, attempts=2, fallbacks=["openai-chat:second", "openai-chat:third"]
     )
     async with (
-        MemoryBudgetStore(settings.budgets) as purse,
-        open_models(replace(settings, model_is_forced=False), purse, environment={}) as models,
+        MemoryBudgetStore(settings.budgets) as budget_store,
+        open_models(replace(settings, model_is_forced=False), budget_store, environment={}) as models,
     ):
         answer = await models.ask(question(), on_use=uses.append)
 
@@ -214,8 +214,8 @@ async def test_a_refusal_is_taken_to_no_other_model(model_server: FakeModelServe
     model_server.answer(filtered())
     settings = settings_for(model_server, tmp_path, fallbacks=["openai-chat:second"])
     async with (
-        MemoryBudgetStore(settings.budgets) as purse,
-        open_models(replace(settings, model_is_forced=False), purse, environment={}) as models,
+        MemoryBudgetStore(settings.budgets) as budget_store,
+        open_models(replace(settings, model_is_forced=False), budget_store, environment={}) as models,
     ):
         with pytest.raises(ModelError) as caught:
             await models.ask(question())
@@ -231,8 +231,8 @@ async def test_where_no_model_answers_every_reason_is_told(
     model_server.answer(failing(503))
     settings = settings_for(model_server, tmp_path, attempts=1, fallbacks=["openai-chat:second"])
     async with (
-        MemoryBudgetStore(settings.budgets) as purse,
-        open_models(replace(settings, model_is_forced=False), purse, environment={}) as models,
+        MemoryBudgetStore(settings.budgets) as budget_store,
+        open_models(replace(settings, model_is_forced=False), budget_store, environment={}) as models,
     ):
         with pytest.raises(ModelError) as caught:
             await models.ask(question())

@@ -57,7 +57,7 @@ def made(
 
     async def call() -> Json:
         async with models_over(server, folder, wire, attempts=attempts) as asking:
-            services = make_services(settings_for(server, folder, wire), asking.models, asking.purse)
+            services = make_services(settings_for(server, folder, wire), asking.models, asking.budget_store)
             tool = make(services)
             asked: Callable[..., Awaitable[Json]] = tool.call
             return await asked(replace(request(params), emit=emitted.append))

@@ -54,7 +54,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-class Desk:
+class WorkerHarness:
     """A worker over a scripted model, and all that it lets be known."""
 
     def __init__(self, home: Path, worker: Worker, *script: Script, without_model: bool = False) -> None:
@@ -87,19 +87,19 @@ class Desk:
 
 
 def test_a_models_answer_that_fits_is_the_output_and_says_how_it_was_made(home: Path) -> None:
-    desk = Desk(home, Worker(SPEC), GOOD)
+    harness = WorkerHarness(home, Worker(SPEC), GOOD)
 
-    output = desk.call()
+    output = harness.call()
 
     assert output == {**GOOD, "method": "agent"}
-    assert desk.rungs == [("agent", "reached")]
+    assert harness.rungs == [("agent", "reached")]
 
 
 def test_the_model_is_asked_for_everything_but_how_the_output_was_made(home: Path) -> None:
-    desk = Desk(home, Worker(SPEC), GOOD)
+    harness = WorkerHarness(home, Worker(SPEC), GOOD)
 
-    desk.call()
-    (asked,) = desk.models.asked
+    harness.call()
+    (asked,) = harness.models.asked
 
     assert asked.schema is not None
     assert asked.schema["properties"] == {
@@ -111,21 +111,21 @@ def test_the_model_is_asked_for_everything_but_how_the_output_was_made(home: Pat
 
 
 def test_each_call_and_each_rung_is_let_be_known(home: Path) -> None:
-    desk = Desk(home, Worker(SPEC), "no JSON at all", GOOD)
+    harness = WorkerHarness(home, Worker(SPEC), "no JSON at all", GOOD)
 
-    desk.call()
+    harness.call()
 
-    assert [type(one) for one in desk.emitted] == [ModelUse, ModelUse, RungRecord]
-    record = desk.emitted[-1]
+    assert [type(one) for one in harness.emitted] == [ModelUse, ModelUse, RungRecord]
+    record = harness.emitted[-1]
     assert isinstance(record, RungRecord)
     assert (record.ladder, record.ceiling) == ("worker sort_letter", 1.0)
 
 
 def test_an_answer_that_does_not_fit_is_sent_back_with_what_is_wrong(home: Path) -> None:
-    desk = Desk(home, Worker(SPEC), {"topic": "weather"}, GOOD)
+    harness = WorkerHarness(home, Worker(SPEC), {"topic": "weather"}, GOOD)
 
-    output = desk.call()
-    (turn,) = desk.models.asked[1].turns
+    output = harness.call()
+    (turn,) = harness.models.asked[1].turns
 
     assert output == {**GOOD, "method": "agent"}
     assert turn.answer == '{"topic": "weather"}'
@@ -143,119 +143,121 @@ def test_an_answer_that_does_not_fit_is_sent_back_with_what_is_wrong(home: Path)
     ],
 )
 def test_slips_of_form_are_read_past(home: Path, said: str) -> None:
-    desk = Desk(home, Worker(SPEC), said)
+    harness = WorkerHarness(home, Worker(SPEC), said)
 
-    assert desk.call() == {**GOOD, "method": "agent"}
+    assert harness.call() == {**GOOD, "method": "agent"}
 
 
 def test_an_answer_among_words_is_taken_on_a_lower_rung_without_asking_again(home: Path) -> None:
-    desk = Desk(home, Worker(SPEC), 'Sure! {"topic": "bill", "urgent": false} Anything else?')
+    harness = WorkerHarness(home, Worker(SPEC), 'Sure! {"topic": "bill", "urgent": false} Anything else?')
 
-    output = desk.call()
+    output = harness.call()
 
     assert output == {**GOOD, "method": "suggested"}
-    assert desk.rungs == [("agent", "fallen"), ("suggested", "reached")]
-    assert len(desk.models.asked) == 1
+    assert harness.rungs == [("agent", "fallen"), ("suggested", "reached")]
+    assert len(harness.models.asked) == 1
 
 
 def test_of_several_values_the_last_that_fits_counts(home: Path) -> None:
     said = '{"topic": "bill", "urgent": true} or rather {"topic": "bill", "urgent": false}, not {"topic": 1}'
-    desk = Desk(home, Worker(SPEC), said)
+    harness = WorkerHarness(home, Worker(SPEC), said)
 
-    assert desk.call() == {**GOOD, "method": "suggested"}
+    assert harness.call() == {**GOOD, "method": "suggested"}
 
 
 def test_the_arguments_of_a_tool_that_it_called_instead_may_hold_the_answer(home: Path) -> None:
     calls = (NamedCall("sort", '{"topic": "bill", "urgent": false}'),)
-    desk = Desk(home, Worker(SPEC), answer_of("", calls=calls))
+    harness = WorkerHarness(home, Worker(SPEC), answer_of("", calls=calls))
 
-    assert desk.call() == {**GOOD, "method": "suggested"}
+    assert harness.call() == {**GOOD, "method": "suggested"}
 
 
 def test_what_stands_inside_a_broken_answer_is_never_taken(home: Path) -> None:
-    desk = Desk(home, Worker(SPEC), '{"letters": [{"topic": "bill", "urgent": false}, {"topic"')
+    harness = WorkerHarness(home, Worker(SPEC), '{"letters": [{"topic": "bill", "urgent": false}, {"topic"')
 
     with pytest.raises(ToolError, match="has no usable answer"):
-        desk.call()
+        harness.call()
 
 
 def test_a_cut_answer_is_asked_for_again_and_shorter(home: Path) -> None:
     cut = answer_of('{"topic": "bill", "urgent": false}', is_truncated=True)
-    desk = Desk(home, Worker(SPEC), cut, GOOD)
+    harness = WorkerHarness(home, Worker(SPEC), cut, GOOD)
 
-    assert desk.call() == {**GOOD, "method": "agent"}
-    assert "shorter" in desk.models.asked[1].turns[0].reply
+    assert harness.call() == {**GOOD, "method": "agent"}
+    assert "shorter" in harness.models.asked[1].turns[0].reply
 
 
 def test_the_turns_of_repair_are_bounded(home: Path) -> None:
-    once = Desk(home, Worker(SPEC.model_copy(update={"repairs": 0})), {"topic": 1})
-    four = Desk(home, Worker(SPEC.model_copy(update={"repairs": 3})), {"topic": 1})
+    once = WorkerHarness(home, Worker(SPEC.model_copy(update={"repairs": 0})), {"topic": 1})
+    four = WorkerHarness(home, Worker(SPEC.model_copy(update={"repairs": 3})), {"topic": 1})
 
-    for desk in (once, four):
+    for harness in (once, four):
         with pytest.raises(ToolError):
-            desk.call()
+            harness.call()
 
     assert (len(once.models.asked), len(four.models.asked)) == (1, 4)
 
 
 def test_the_ladder_says_how_often_a_worker_without_a_word_of_its_own_is_asked(home: Path) -> None:
-    desk = Desk(home, Worker(SPEC), {"topic": 1})
+    harness = WorkerHarness(home, Worker(SPEC), {"topic": 1})
     ladder = Ladder(name="worker", rungs=(Rung(name="agent", tries=5),))
-    desk.services = replace(desk.services, ladders={"worker": ladder})
+    harness.services = replace(harness.services, ladders={"worker": ladder})
 
     with pytest.raises(ToolError):
-        desk.call()
+        harness.call()
 
-    assert len(desk.models.asked) == 5
+    assert len(harness.models.asked) == 5
 
 
 def test_a_refusal_in_words_is_not_asked_again(home: Path) -> None:
-    desk = Desk(home, Worker(SPEC), "I'm sorry, but I can't help with that letter.")
+    harness = WorkerHarness(home, Worker(SPEC), "I'm sorry, but I can't help with that letter.")
 
     with pytest.raises(ToolError):
-        desk.call()
+        harness.call()
 
-    assert len(desk.models.asked) == 1
+    assert len(harness.models.asked) == 1
 
 
 def test_where_the_model_fails_code_makes_what_it_can(home: Path) -> None:
     worker = Worker(SPEC, generate=lambda params: {"topic": "bill", "urgent": "!" in str(params["letter"])})
-    desk = Desk(home, worker, ModelError("unreachable", "nobody answers"))
+    harness = WorkerHarness(home, worker, ModelError("unreachable", "nobody answers"))
 
-    output = desk.call({"letter": "Pay!"})
+    output = harness.call({"letter": "Pay!"})
 
     assert output == {"topic": "bill", "urgent": True, "method": "generated"}
-    assert desk.rungs == [("agent", "fallen"), ("suggested", "fallen"), ("generated", "reached")]
-    assert desk.reasons[0] == "nobody answers"
+    assert harness.rungs == [("agent", "fallen"), ("suggested", "fallen"), ("generated", "reached")]
+    assert harness.reasons[0] == "nobody answers"
 
 
 def test_what_code_made_is_held_against_the_schema_too(home: Path) -> None:
-    desk = Desk(home, Worker(SPEC, generate=lambda _: {"topic": "love"}), ModelError("timeout", "too slow"))
+    harness = WorkerHarness(
+        home, Worker(SPEC, generate=lambda _: {"topic": "love"}), ModelError("timeout", "too slow")
+    )
 
     with pytest.raises(ToolError):
-        desk.call()
+        harness.call()
 
-    assert desk.rungs[-1] == ("generated", "fallen")
+    assert harness.rungs[-1] == ("generated", "fallen")
 
 
 def test_the_least_valid_result_is_forced_only_where_it_is_declared(home: Path) -> None:
     spec = SPEC.model_copy(update={"forced": {"topic": "complaint", "urgent": True}})
     worker = Worker(spec, generate=lambda _: FallbackFailure("it is no letter"))
-    desk = Desk(home, worker, ModelError("timeout", "too slow"))
+    harness = WorkerHarness(home, worker, ModelError("timeout", "too slow"))
 
-    output = desk.call()
+    output = harness.call()
 
     assert output == {"topic": "complaint", "urgent": True, "method": "forced"}
-    assert desk.rungs[-2:] == [("generated", "fallen"), ("forced", "reached")]
+    assert harness.rungs[-2:] == [("generated", "fallen"), ("forced", "reached")]
 
 
 def test_a_rung_that_the_ladder_leaves_out_is_not_tried(home: Path) -> None:
-    desk = Desk(home, Worker(SPEC, generate=lambda _: GOOD), ModelError("timeout", "too slow"))
+    harness = WorkerHarness(home, Worker(SPEC, generate=lambda _: GOOD), ModelError("timeout", "too slow"))
     ladder = Ladder(name="worker", rungs=(Rung(name="agent"),))
-    desk.services = replace(desk.services, ladders={"worker": ladder})
+    harness.services = replace(harness.services, ladders={"worker": ladder})
 
     with pytest.raises(ToolError, match="too slow"):
-        desk.call()
+        harness.call()
 
 
 @pytest.mark.parametrize(
@@ -271,10 +273,10 @@ def test_a_rung_that_the_ladder_leaves_out_is_not_tried(home: Path) -> None:
 def test_an_error_of_the_model_stays_what_it_is(
     home: Path, error: ModelError, *, transient: bool, hint: str | None
 ) -> None:
-    desk = Desk(home, Worker(SPEC), error)
+    harness = WorkerHarness(home, Worker(SPEC), error)
 
     with pytest.raises(ToolError, match="'sort_letter' has no answer from its model") as failed:
-        desk.call()
+        harness.call()
 
     assert failed.value.transient is transient
     assert failed.value.retry_after == error.retry_after
@@ -282,37 +284,37 @@ def test_an_error_of_the_model_stays_what_it_is(
 
 
 def test_without_a_model_the_mend_is_named_and_no_rung_was_tried(home: Path) -> None:
-    desk = Desk(home, Worker(SPEC), without_model=True)
+    harness = WorkerHarness(home, Worker(SPEC), without_model=True)
 
     with pytest.raises(ToolError, match="'sort_letter' needs a model") as failed:
-        desk.call()
+        harness.call()
 
     assert "set WAVEWRIGHT_MODEL" in (failed.value.hint or "")
-    assert desk.emitted == []
+    assert harness.emitted == []
 
 
 def test_without_a_model_code_does_what_it_can(home: Path) -> None:
-    desk = Desk(home, Worker(SPEC, generate=lambda _: GOOD), without_model=True)
+    harness = WorkerHarness(home, Worker(SPEC, generate=lambda _: GOOD), without_model=True)
 
-    assert desk.call() == {**GOOD, "method": "generated"}
-    assert desk.rungs == [("generated", "reached")]
+    assert harness.call() == {**GOOD, "method": "generated"}
+    assert harness.rungs == [("generated", "reached")]
 
 
 def test_a_preference_that_names_no_model_is_told_with_those_there_are(home: Path) -> None:
-    desk = Desk(home, Worker(SPEC.model_copy(update={"model_preference": "nobody"})), GOOD)
+    harness = WorkerHarness(home, Worker(SPEC.model_copy(update={"model_preference": "nobody"})), GOOD)
 
     with pytest.raises(ToolError, match="no model is called 'nobody'") as failed:
-        desk.call()
+        harness.call()
 
     assert failed.value.hint == "preferences: auto, flash, pro"
 
 
 def test_a_workers_own_preference_goes_before_the_goals(home: Path) -> None:
     own = SPEC.model_copy(update={"model_preference": "pro", "thinking_level": "high"})
-    first, second = Desk(home, Worker(SPEC), GOOD), Desk(home, Worker(own), GOOD)
-    for desk in (first, second):
-        desk.services = replace(desk.services, preference="flash", thinking="minimal")
-        desk.call()
+    first, second = WorkerHarness(home, Worker(SPEC), GOOD), WorkerHarness(home, Worker(own), GOOD)
+    for harness in (first, second):
+        harness.services = replace(harness.services, preference="flash", thinking="minimal")
+        harness.call()
 
     assert [(a.preference, a.thinking) for a in (first.models.asked[0], second.models.asked[0])] == [
         ("flash", "minimal"),
@@ -322,20 +324,21 @@ def test_a_workers_own_preference_goes_before_the_goals(home: Path) -> None:
 
 def test_an_answer_is_held_to_its_share_of_the_tokens_and_to_the_ceiling(home: Path) -> None:
     small, large = (
-        Desk(home, Worker(SPEC.model_copy(update={"token_share": share})), GOOD) for share in (0.01, 1.0)
+        WorkerHarness(home, Worker(SPEC.model_copy(update={"token_share": share})), GOOD)
+        for share in (0.01, 1.0)
     )
-    for desk in (small, large):
-        desk.call()
+    for harness in (small, large):
+        harness.call()
 
     assert small.models.asked[0].max_tokens == 500
     assert large.models.asked[0].max_tokens == 16_000
 
 
 def test_what_a_step_may_spend_goes_with_the_question(home: Path) -> None:
-    desk = Desk(home, Worker(SPEC), GOOD)
+    harness = WorkerHarness(home, Worker(SPEC), GOOD)
 
-    desk.call(budget=Budget(tokens=100), job="the job", index=3)
-    (asked,) = desk.models.asked
+    harness.call(budget=Budget(tokens=100), job="the job", index=3)
+    (asked,) = harness.models.asked
 
     assert (asked.budget, asked.job, asked.step, asked.index) == (Budget(tokens=100), "the job", "step", 3)
 
@@ -377,11 +380,14 @@ def test_the_clock_grows_with_the_question_and_with_what_calls_took_before(home:
 
 def test_an_output_is_shown_while_it_is_written_where_that_is_declared(home: Path) -> None:
     shown, silent = (
-        Desk(home, Worker(SPEC.model_copy(update={"stream": stream})), GOOD) for stream in (True, False)
+        WorkerHarness(home, Worker(SPEC.model_copy(update={"stream": stream})), GOOD)
+        for stream in (True, False)
     )
-    for desk in (shown, silent):
-        desk.call()
-    pieces = [[one.text for one in desk.emitted if isinstance(one, TextChunk)] for desk in (shown, silent)]
+    for harness in (shown, silent):
+        harness.call()
+    pieces = [
+        [one.text for one in harness.emitted if isinstance(one, TextChunk)] for harness in (shown, silent)
+    ]
 
     assert "".join(pieces[0]).strip() == '{"topic": "bill", "urgent": false}'
     assert pieces[1] == []
@@ -397,19 +403,19 @@ def test_an_answer_that_code_refuses_is_sent_back_and_in_the_end_saved_as_far_as
         assert isinstance(found.answer, dict)
         return {**found.answer, "urgent": True}
 
-    desk = Desk(home, Worker(SPEC.model_copy(update={"repairs": 1}), finish=finish), GOOD)
+    harness = WorkerHarness(home, Worker(SPEC.model_copy(update={"repairs": 1}), finish=finish), GOOD)
 
-    assert desk.call() == {"topic": "bill", "urgent": True, "method": "agent"}
+    assert harness.call() == {"topic": "bill", "urgent": True, "method": "agent"}
     assert seen == [False, True]
-    assert "say it louder" in desk.models.asked[1].turns[0].reply
+    assert "say it louder" in harness.models.asked[1].turns[0].reply
 
 
 def test_a_prompt_that_asks_for_what_there_is_not_is_told_with_its_place(home: Path) -> None:
     file = home / "prompts" / "workers" / "sort_letter.md.j2"
     file.write_text("Sort this:\n{{ inputs.lettre }}\n")
-    desk = Desk(home, Worker(SPEC), GOOD)
+    harness = WorkerHarness(home, Worker(SPEC), GOOD)
 
     with pytest.raises(ToolError, match=r"sort_letter\.md\.j2:2: .*lettre"):
-        desk.call()
+        harness.call()
 
-    assert desk.models.asked == []
+    assert harness.models.asked == []

@@ -52,10 +52,10 @@ class _LiveConnection:
 class BrokerConnection:
     """One connection at a time; `keep` sees to it that there is one."""
 
-    def __init__(self, address: BrokerAddress, name: str, notice: BrokerEventHandler) -> None:
+    def __init__(self, address: BrokerAddress, name: str, event: BrokerEventHandler) -> None:
         self._address = address
         self._name = name
-        self._notice = notice
+        self._notice = event
         self._session: _LiveConnection | None = None
         self._changed = anyio.Event()
 

@@ -51,8 +51,8 @@ class _FullQueue:
 class FullQueues:
     """The queues that are full at this moment; times are those of the event loop's clock."""
 
-    def __init__(self, notice: BrokerEventHandler) -> None:
-        self._on_event = notice
+    def __init__(self, event: BrokerEventHandler) -> None:
+        self._on_event = event
         self._full = dict[Route, _FullQueue]()
 
     @property
@@ -184,8 +184,8 @@ class Relay:
 
     async def run(self, outbox: RetryableOutbox) -> None:
         """Send whatever lies in the outbox, for as long as this is not cancelled."""
-        async with anyio.create_task_group() as beside:
-            beside.start_soon(self._renew_leases, outbox)
+        async with anyio.create_task_group() as outbox_writes:
+            outbox_writes.start_soon(self._renew_leases, outbox)
             await self._send_loop(outbox)
 
     async def _renew_leases(self, outbox: Outbox) -> None:
@@ -278,19 +278,19 @@ class Relay:
         sent, returned = list[OutgoingMessage](), list[tuple[OutgoingMessage, str]]()
         if not any(isinstance(fate, BusMisconfigured) for fate in sending.results.values()):
             self._health.clear_fault("out")
-        for number, fate in sending.results.items():
+        for number, result in sending.results.items():
             outgoing = waiting[number]
-            match fate:
+            match result:
                 case None:
                     self.full_queues.note_confirmed(outgoing)
                     sent.append(outgoing)
                 case MessageReturned():
-                    returned.append((outgoing, fate.message))
+                    returned.append((outgoing, result.message))
                 case MessageNacked():
                     # A full queue is emptied some day: the message stays in the outbox and is tried again.
-                    self.full_queues.note_refused(outgoing, fate.message)
+                    self.full_queues.note_refused(outgoing, result.message)
                 case BusMisconfigured():
-                    self._health.report_fault("out", fate)
+                    self._health.report_fault("out", result)
                 case _:
                     # The line tells of its loss itself; a notice for each message would say the same a hundred times.
                     pass

@@ -149,7 +149,7 @@ async def _serve(
         ) as opened,
         open_bus(daemon_bus_settings(section), _broker_event_handler(watch), watch.note_sent) as bus,
     ):
-        workshop = JobRunner(
+        job_runner = JobRunner(
             settings=settings,
             journal=stores.journal,
             jobs=stores.jobs,
@@ -171,7 +171,7 @@ async def _serve(
             day.mark_spent("nothing is left of the day's budget", None)
         on_ready()
         try:
-            await DaemonTasks(workshop, stores, bus).run(stopping)
+            await DaemonTasks(job_runner, stores, bus).run(stopping)
         finally:
             watch.log.write("daemon_shutdown", reason=stopping.reason or "a fault")
 

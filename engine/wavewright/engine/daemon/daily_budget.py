@@ -84,15 +84,17 @@ class DailyBudget:
 
     def stop_run(self, run: RunId) -> None:
         """Stop a run that can ask nothing more for now; its job goes on later."""
-        if (stopper := self._runs.get(run)) is not None:
-            stopper.drain(STOP_GRACE_SECONDS)
+        if (cancellation := self._runs.get(run)) is not None:
+            cancellation.drain(STOP_GRACE_SECONDS)
         else:
             # Whose it is, is not known here, and it would wait for ever.
-            for stopper in self._runs.values():
-                stopper.drain(STOP_GRACE_SECONDS)
+            for cancellation in self._runs.values():
+                cancellation.drain(STOP_GRACE_SECONDS)
 
     @contextmanager
-    def stops_when_spent(self, run: RunId, stopper: CancellationToken) -> Generator[Callable[[RunId], None]]:
+    def stops_when_spent(
+        self, run: RunId, cancellation: CancellationToken
+    ) -> Generator[Callable[[RunId], None]]:
         """Stop the run when it asks for more than the day has left, while the block runs.
 
         What is given is to be told of each further run that is stopped with it: those of its targets.
@@ -101,7 +103,7 @@ class DailyBudget:
 
         def also(one: RunId) -> None:
             runs.append(one)
-            self._runs[one] = stopper
+            self._runs[one] = cancellation
 
         also(run)
         try:
@@ -116,9 +118,9 @@ class DailyBudget:
             await anyio.sleep(min(max(until - self._clock(), 0.0), MAX_CLOCK_POLL_SECONDS))
 
 
-async def is_daily_budget_spent(purse: InspectableBudgetStore) -> bool:
+async def is_daily_budget_spent(budget_store: InspectableBudgetStore) -> bool:
     """Whether the day's budget is spent already: by whoever worked today before this daemon was started."""
-    left = (await purse.left(BudgetScope())).day
+    left = (await budget_store.left(BudgetScope())).day
     return any(
         bound is not None and bound <= 0 for bound in (left.calls, left.tokens, left.usd, left.seconds)
     )
@@ -136,8 +138,8 @@ class _PendingCall:
 class PausingBudgetStore:
     """A purse that stops a run at the end of the day's budget, and leaves every other refusal to the run."""
 
-    def __init__(self, purse: InspectableBudgetStore, day: DailyBudget) -> None:
-        self._store = purse
+    def __init__(self, budget_store: InspectableBudgetStore, day: DailyBudget) -> None:
+        self._store = budget_store
         self._daily = day
         self._reserved = dict[int, _PendingCall]()
         """What was put aside here and is not settled, by the purse's own ids."""

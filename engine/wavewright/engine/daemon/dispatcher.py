@@ -33,9 +33,9 @@ MAX_PAUSE: Final = 10.0
 class Dispatcher:
     """Claims jobs for the free slots of one daemon."""
 
-    def __init__(self, workshop: JobRunner, slots: int) -> None:
+    def __init__(self, job_runner: JobRunner, slots: int) -> None:
         """Begin with all slots free."""
-        self._runner = workshop
+        self._runner = job_runner
         self._slots = slots
         self._running = dict[JobId, _RunningJob]()
         self._reserved = 0
@@ -95,12 +95,12 @@ class Dispatcher:
         self._is_stopping = True
         self._claiming.cancel()
         for worked in self._running.values():
-            worked.stopper.drain()
+            worked.cancellation.drain()
 
     def stop(self) -> None:
         """Stop what has not ended by itself since then."""
         for worked in self._running.values():
-            worked.stopper.cancel()
+            worked.cancellation.cancel()
 
     async def run(self) -> None:
         """Begin jobs until `wind_down`, and return when none runs any more."""
@@ -130,7 +130,7 @@ class Dispatcher:
                 self._runner.watch.metrics.count_restarted()
             worked = self._running[job.job] = _RunningJob(job, CancellationToken())
             if self._is_stopping:
-                worked.stopper.cancel()
+                worked.cancellation.cancel()
             working.start_soon(self._run_job, worked)
 
     def _update_backlog(self, job: JobRow | None, most: float | None) -> None:
@@ -172,7 +172,7 @@ class Dispatcher:
 
     async def _run_job(self, worked: _RunningJob) -> None:
         try:
-            await self._runner.run_job(worked.job, worked.stopper)
+            await self._runner.run_job(worked.job, worked.cancellation)
         finally:
             del self._running[worked.job.job]
             # Large jobs may be begun that had to wait.
@@ -193,4 +193,4 @@ class _RunningJob:
     """A job in a slot."""
 
     job: JobRow
-    stopper: CancellationToken
+    cancellation: CancellationToken

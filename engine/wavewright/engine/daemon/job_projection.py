@@ -125,13 +125,13 @@ def project(
         account = replace(account, job=replace(account.job, attempts=attempts))
     if not (telling.messages or telling.change or telling.decisions or telling.taken):
         return account, None
-    alongside = OutboxWrites(
+    outbox_writes = OutboxWrites(
         messages=tuple(telling.messages),
         change=telling.change,
         decisions=tuple(telling.decisions),
         taken=tuple(telling.taken),
     )
-    return account, alongside
+    return account, outbox_writes
 
 
 def _apply(account: JobProjection, event: Event) -> JobProjection:

@@ -170,14 +170,14 @@ class JobRunner:
         if isinstance(fault, JournalStopped):
             raise fault
 
-    async def run_job(self, job: JobRow, stopper: CancellationToken) -> None:
+    async def run_job(self, job: JobRow, cancellation: CancellationToken) -> None:
         """Work on a job that was claimed here until it ends, parks or is stopped; what is said of it is durable.
 
         A store that cannot be written ends the attempt, and the job waits until somebody claims it again.
         """
         outbox = OutboxJournal(self.journal, job, self.reporter)
         try:
-            change = await self._run_once(job, outbox, stopper)
+            change = await self._run_once(job, outbox, cancellation)
             if not outbox.has_ended and change is not None:
                 await self.jobs.change(change, self._reports_on_release)
         except RunLost as lost:
@@ -198,7 +198,7 @@ class JobRunner:
         self.wake_relay()
 
     async def _run_once(
-        self, job: JobRow, outbox: OutboxJournal, stopper: CancellationToken
+        self, job: JobRow, outbox: OutboxJournal, cancellation: CancellationToken
     ) -> JobChange | None:
         answers = StoredAnswers(self.jobs, outbox, self.clock, job.run)
 
@@ -216,7 +216,7 @@ class JobRunner:
 
         with (
             watching(job_name(job)) as on_event,
-            self.daily_budget.stops_when_spent(job.run, stopper) as stopped_too,
+            self.daily_budget.stops_when_spent(job.run, cancellation) as stopped_too,
         ):
 
             def people_of(run: RunId) -> tuple[StoredAnswers, StoredAnswers]:
@@ -239,7 +239,7 @@ class JobRunner:
                         approver=answers,
                         asker=answers,
                         on_event=on_event,
-                        cancellation=stopper,
+                        cancellation=cancellation,
                         publish=outbox.set_package,
                         people_for_run=people_of,
                         observe_target=watching,
@@ -252,16 +252,16 @@ class JobRunner:
             except PERMANENT_ERRORS as fault:
                 return JobChange(job.job, "failed", reason=shorten_reason(permanent_error_text(fault)))
             except Exception as fault:  # noqa: BLE001 - the edge of a job: its fault is its own
-                return self._retry_change(job, fault, stopper)
-        return await self._outcome(job, done.context, outbox, stopper)
+                return self._retry_change(job, fault, cancellation)
+        return await self._outcome(job, done.context, outbox, cancellation)
 
     async def _outcome(
-        self, job: JobRow, context: RunContext, outbox: OutboxJournal, stopper: CancellationToken
+        self, job: JobRow, context: RunContext, outbox: OutboxJournal, cancellation: CancellationToken
     ) -> JobChange | None:
         """Return how a job stands whose run has returned; none where the run's end has said it."""
         if outbox.has_ended:
             return None
-        if stopper.is_cancelled:
+        if cancellation.is_cancelled:
             return self._stopped_change(job)
         if outbox.open_decisions:
             await discard_stale_answers(self.jobs, outbox)
@@ -300,10 +300,10 @@ class JobRunner:
         return JobChange(job.job, "queued", reason="stopped", not_before=self.daily_budget.paused_until)
 
     def _retry_change(
-        self, job: JobRow, fault: Exception, stopper: CancellationToken | None = None
+        self, job: JobRow, fault: Exception, cancellation: CancellationToken | None = None
     ) -> JobChange:
         self.watch.log.write("error", "error", job_id=job.job, error=fault, retry_count=job.attempts)
-        if stopper is not None and stopper.is_cancelled:
+        if cancellation is not None and cancellation.is_cancelled:
             # The stop may have brought it about, so the attempt does not count against the job.
             return self._stopped_change(job)
         wait = min(FIRST_RETRY_SECONDS * 2 ** max(0, job.attempts - 1), MAX_RETRY_SECONDS)

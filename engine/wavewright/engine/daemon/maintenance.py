@@ -130,9 +130,9 @@ class MessageIdRetention:
     async def prune(self) -> None:
         """Forget all that is old enough by now."""
         before = self.clock() - self.seconds
-        walk: RetentionCursor | None = RETENTION_START
-        while walk is not None:
-            walk = await self.jobs.forget(before, walk)
+        cursor: RetentionCursor | None = RETENTION_START
+        while cursor is not None:
+            cursor = await self.jobs.forget(before, cursor)
             await anyio.sleep(BETWEEN_GROUPS_SECONDS)
 
 

@@ -105,13 +105,13 @@ class OutboxJournal:
             await self._journal.open_run(run)
 
     def append(
-        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
+        self, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
     ) -> Awaitable[None]:
         """Write the events with what they mean for the job."""
         advanced = self._note_progress(run, events)
         if run != self._run:
             return self._journal.append(run, events, self._target_writes(run, events, has_advanced=advanced))
-        assert alongside is None, "what goes with a job's events is worked out here"
+        assert outbox_writes is None, "what goes with a job's events is worked out here"
         self._account, told = project(
             self._account,
             events,

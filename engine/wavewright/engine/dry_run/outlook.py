@@ -181,8 +181,8 @@ def _remaining_in_file(settings: Settings, run: RunId, job: str, budget: Budget 
         return budgets.left(account, budget_day(time.time(), None), lambda _: NO_AMOUNT)
     with closing(open_journal_file(path, patience=2.0, is_read_only=True)) as connection:
 
-        def total(pot: BudgetCounter) -> Amount:
-            row = connection.execute(_TOTAL, pot).fetchone()
+        def total(counter: BudgetCounter) -> Amount:
+            row = connection.execute(_TOTAL, counter).fetchone()
             return NO_AMOUNT if row is None else Amount(*row)
 
         try:
@@ -200,10 +200,10 @@ async def _remaining_in_database(
     """Return what is left, from the purse in the journal's database."""
     from wavewright.executor.stores import budget_store_of
 
-    async with budget_store_of(settings) as purse:
+    async with budget_store_of(settings) as budget_store:
         if account.run is not None:
-            purse.limit_run(account.run, budget)
-        return await purse.left(account)
+            budget_store.limit_run(account.run, budget)
+        return await budget_store.left(account)
 
 
 def gather_forecast_inputs(

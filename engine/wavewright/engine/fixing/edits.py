@@ -210,14 +210,14 @@ def replace_text(path: Path, *, before: str, after: str) -> None:
         )
     mark = _UTF8_BOM if content.startswith(_UTF8_BOM) else b""
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    beside = Path(name)
+    outbox_writes = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(mark + after.encode())
             file.flush()
             os.fsync(file.fileno())
-        shutil.copymode(target, beside)
-        beside.replace(target)
+        shutil.copymode(target, outbox_writes)
+        outbox_writes.replace(target)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        outbox_writes.unlink(missing_ok=True)
         raise

@@ -212,10 +212,10 @@ def _mentions(text: ExpressionText, old: StepId, new: StepId) -> Iterator[WordRe
 # --- carried out ---------------------------------------------------------------------------------------------
 
 
-def fixed_value(value: Json, base: str, mends: Iterable[Fix]) -> Json:
+def fixed_value(value: Json, base: str, fixes: Iterable[Fix]) -> Json:
     """Return what a document's value is after the mends of the plan that stands in it at a pointer."""
     changed = deepcopy(value)
-    renamed, dropped = _changes_by_pointer(mends)
+    renamed, dropped = _changes_by_pointer(fixes)
     for pointer, renamings in renamed.items():
         holder, key = _parent(changed, base + pointer)
         text = _item(holder, key)
@@ -237,14 +237,14 @@ def fixed_value(value: Json, base: str, mends: Iterable[Fix]) -> Json:
     return changed
 
 
-def edits_for(document: Document, base: str, mends: Iterable[Fix]) -> list[Edit]:
+def edits_for(document: Document, base: str, fixes: Iterable[Fix]) -> list[Edit]:
     """Return the edits of a document's text that the mends of its plan come to.
 
     Raises:
         NotEditable: a change cannot be made without touching what stands beside it.
     """
     text = document.source.text
-    renamed, dropped = _changes_by_pointer(mends)
+    renamed, dropped = _changes_by_pointer(fixes)
     edits: list[Edit] = []
     for pointer, renamings in renamed.items():
         found = find_node(document.root, base + pointer)
@@ -273,15 +273,15 @@ def _emptied(document: Document, pointer: str) -> list[Edit]:
     return remove_member(document.source.text, found[0], key)
 
 
-def _changes_by_pointer(mends: Iterable[Fix]) -> tuple[dict[str, list[WordRename]], dict[str, set[int]]]:
+def _changes_by_pointer(fixes: Iterable[Fix]) -> tuple[dict[str, list[WordRename]], dict[str, set[int]]]:
     """Return all words that change and all items that go, by the pointers of their strings and lists."""
     renamed: dict[str, list[WordRename]] = {}
     dropped: dict[str, set[int]] = {}
-    for mend in mends:
-        for pointer in mend.dropped:
+    for fix in fixes:
+        for pointer in fix.dropped:
             parent, _, place = pointer.rpartition("/")
             dropped.setdefault(parent, set()).add(int(place))
-        for pointer, renamings in mend.renamed.items():
+        for pointer, renamings in fix.renamed.items():
             renamed.setdefault(pointer, []).extend(renamings)
     gone = tuple(f"{parent}/{place}/" for parent, places in dropped.items() for place in places)
     return {
@@ -311,6 +311,6 @@ def _put(holder: Json, key: str, value: Json) -> None:
         holder[int(key)] = value
 
 
-def merged_steps(mends: Sequence[Fix]) -> dict[StepId, StepId]:
+def merged_steps(fixes: Sequence[Fix]) -> dict[StepId, StepId]:
     """Return which steps are gone and which stand for them."""
-    return {old: new for mend in mends for old, new in mend.merged.items()}
+    return {old: new for fix in fixes for old, new in fix.merged.items()}

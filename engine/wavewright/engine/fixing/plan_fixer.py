@@ -74,16 +74,16 @@ def _fix_round(fixed: FixedDocument, tools: Mapping[str, ToolSignature], judge: 
     """Mend the warnings of the first kind of which any can be mended, or say why none can."""
     left: list[UnfixedWarning] = []
     for code in FIXED_CODES:
-        mends: list[Fix] = []
+        fixes: list[Fix] = []
         for found in fixed.checked.diagnostics:
             if found.code == code:
                 try:
-                    mends.append(fix_for(found, fixed.plan, fixed.checked.bound, tools))
+                    fixes.append(fix_for(found, fixed.plan, fixed.checked.bound, tools))
                 except NotEditable as reason:
                     left.append(UnfixedWarning(found, str(reason)))
         # All together, or else the first that can be mended alone.
-        alone = [[mend] for mend in mends]
-        for some in alone if len(alone) < 2 else [mends, *alone]:
+        alone = [[fix] for fix in fixes]
+        for some in alone if len(alone) < 2 else [fixes, *alone]:
             try:
                 return _apply_fixes(fixed, some, judge)
             except NotEditable as reason:
@@ -91,15 +91,15 @@ def _fix_round(fixed: FixedDocument, tools: Mapping[str, ToolSignature], judge: 
     return replace(fixed, unfixed=tuple(left))
 
 
-def _apply_fixes(fixed: FixedDocument, mends: Sequence[Fix], judge: PlanChecker) -> FixedDocument:
+def _apply_fixes(fixed: FixedDocument, fixes: Sequence[Fix], judge: PlanChecker) -> FixedDocument:
     """Return the document after the mends.
 
     Raises:
         NotEditable: the text would not say just what is meant, or the plan would do something else.
     """
-    origin = _fixed_origin(fixed.origin, mends)
+    origin = _fixed_origin(fixed.origin, fixes)
     plan = _plan_at(origin)
-    otherwise = difference(fixed.plan, plan, merged_steps(mends))
+    otherwise = difference(fixed.plan, plan, merged_steps(fixes))
     if otherwise is not None:
         raise NotEditable(otherwise)
     judged = judge(plan)
@@ -107,18 +107,18 @@ def _apply_fixes(fixed: FixedDocument, mends: Sequence[Fix], judge: PlanChecker)
     if fault is not None:
         msg = f"without it the plan is not sound: {fault.message}"
         raise NotEditable(msg)
-    return replace(fixed, origin=origin, plan=plan, checked=judged, fixes=(*fixed.fixes, *mends))
+    return replace(fixed, origin=origin, plan=plan, checked=judged, fixes=(*fixed.fixes, *fixes))
 
 
-def _fixed_origin(origin: PlanOrigin, mends: Sequence[Fix]) -> PlanOrigin:
+def _fixed_origin(origin: PlanOrigin, fixes: Sequence[Fix]) -> PlanOrigin:
     document = origin.document
-    text = apply_edits(document.source.text, edits_for(document, origin.pointer, mends))
+    text = apply_edits(document.source.text, edits_for(document, origin.pointer, fixes))
     try:
         after = read_document(text, document.source.name)
     except DocumentError as error:
         msg = "the text could not be read afterwards"
         raise NotEditable(msg) from error
-    if after.value != fixed_value(document.value, origin.pointer, mends):
+    if after.value != fixed_value(document.value, origin.pointer, fixes):
         msg = "the text would say something else"
         raise NotEditable(msg)
     return PlanOrigin(after, origin.pointer)

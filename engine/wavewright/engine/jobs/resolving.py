@@ -310,10 +310,10 @@ def _resolve_saved_plan(
         raise SavedPlanError(
             message, place=document.source.name, hint="name the job instead, or leave the option out"
         )
-    sealed = read_saved_plan(document, settings.root)
-    sealed.check_tools(signatures_to_check(sealed.plan, sealed.goal, settings))
-    draft = PlanDraft(sealed.plan, PlanOrigin(document, "/plan"), sealed.rung, is_saved=True)
-    return ResolvedJob(sealed.goal, draft, document.source)
+    saved = read_saved_plan(document, settings.root)
+    saved.check_tools(signatures_to_check(saved.plan, saved.goal, settings))
+    draft = PlanDraft(saved.plan, PlanOrigin(document, "/plan"), saved.rung, is_saved=True)
+    return ResolvedJob(saved.goal, draft, document.source)
 
 
 def goal_of_file(file: Path, plan: Plan, plan_document: Document | None, settings: Settings) -> Goal:

@@ -62,8 +62,8 @@ class SavedPlan:
         """
         changed = [
             f"{name}: {told}"
-            for name, sealed in self.tools.items()
-            if (told := _change(sealed, tools.get(name))) is not None
+            for name, saved in self.tools.items()
+            if (told := _change(saved, tools.get(name))) is not None
         ]
         if changed:
             count = f"{len(changed)} tool{'' if len(changed) == 1 else 's'}"
@@ -119,14 +119,14 @@ def read_saved_plan(document: Document, root: Path) -> SavedPlan:
     if value.get("seal") != content_hash(content):
         raise SavedPlanError(f"the seal is broken: {_changed_part(value)}", place=name)
     try:
-        sealed = cast("dict[str, dict[str, JsonObject]]", value["tools"])
+        saved = cast("dict[str, dict[str, JsonObject]]", value["tools"])
         goal = Goal.model_validate(value["goal"])
         return SavedPlan(
             goal=goal.model_copy(update={"packs": _with_moved_paths(goal.packs, root, _absolute)}),
             plan=Plan.model_validate(value["plan"]),
             plan_hash=str(value["plan_hash"]),
             rung=str(value["rung"]),
-            tools={tool: ToolSignature.model_validate(part["contract"]) for tool, part in sealed.items()},
+            tools={tool: ToolSignature.model_validate(part["contract"]) for tool, part in saved.items()},
             name=name,
         )
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
@@ -155,11 +155,11 @@ def _changed_part(value: JsonObject) -> str:
     return "it was changed after it was sealed"
 
 
-def _change(sealed: ToolSignature, now: ToolSignature | None) -> str | None:
+def _change(saved: ToolSignature, now: ToolSignature | None) -> str | None:
     """Return what differs between two signatures of a tool, in words; None where nothing does."""
     if now is None:
         return "is no longer there"
-    before, after = _plain_object(sealed), _plain_object(now)
+    before, after = _plain_object(saved), _plain_object(now)
     changes = [
         f"{field} {told}" for field in before for told in _differences(before[field], after.get(field))
     ]

@@ -52,8 +52,10 @@ MAX_WARNED: Final = 1_000
 class WarningBudgetStore:
     """A purse that says in the log when a budget is nearly spent."""
 
-    def __init__(self, purse: InspectableBudgetStore, log: StructuredLog, clock: Callable[[], float]) -> None:
-        self._store = purse
+    def __init__(
+        self, budget_store: InspectableBudgetStore, log: StructuredLog, clock: Callable[[], float]
+    ) -> None:
+        self._store = budget_store
         self._log = log
         self._clock = clock
         self._warned = dict[tuple[str, str], None]()

@@ -33,9 +33,9 @@ class CancellationToken:
         if within is not None:
             asyncio.get_running_loop().call_later(within, self.cancel)
         self._is_draining = True
-        for brake in [*self._scopes.values()]:
-            if brake is not None:
-                brake.start_draining(self._cancel_if_idle)
+        for drain_signal in [*self._scopes.values()]:
+            if drain_signal is not None:
+                drain_signal.start_draining(self._cancel_if_idle)
         self._cancel_if_idle()
 
     def cancel(self) -> None:
@@ -45,14 +45,14 @@ class CancellationToken:
             scope.cancel()
 
     @contextmanager
-    def scope(self, brake: DrainSignal | None = None) -> Generator[anyio.CancelScope]:
+    def scope(self, drain_signal: DrainSignal | None = None) -> Generator[anyio.CancelScope]:
         """Open a scope that `stop` cancels; what has no brake is under way for as long as its scope is open."""
         with anyio.CancelScope() as scope:
-            self._scopes[scope] = brake
+            self._scopes[scope] = drain_signal
             if self.is_cancelled:
                 scope.cancel()
-            elif self._is_draining and brake is not None:
-                brake.start_draining(self._cancel_if_idle)
+            elif self._is_draining and drain_signal is not None:
+                drain_signal.start_draining(self._cancel_if_idle)
             try:
                 yield scope
             finally:
@@ -61,6 +61,8 @@ class CancellationToken:
 
     def _cancel_if_idle(self) -> None:
         """Stop where nothing is under way any more."""
-        is_idle = all(brake is not None and brake.is_drained for brake in self._scopes.values())
+        is_idle = all(
+            drain_signal is not None and drain_signal.is_drained for drain_signal in self._scopes.values()
+        )
         if self._is_draining and not self.is_cancelled and is_idle:
             self.cancel()

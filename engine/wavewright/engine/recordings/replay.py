@@ -160,7 +160,7 @@ async def replay_run(
     run: RunId,
     events: Sequence[Event],
     settings: Settings,
-    wish: ReplayOptions,
+    request: ReplayOptions,
     *,
     on_use: OnUse = ignore_model_use,
 ) -> ReplayResult:
@@ -170,7 +170,7 @@ async def replay_run(
         run: The run.
         events: What the journal holds of it.
         settings: The project's.
-        wish: What is to be different.
+        request: What is to be different.
         on_use: Told of each question to a model that is asked anew.
 
     Raises:
@@ -179,20 +179,20 @@ async def replay_run(
         ModelConfigError, PromptError: a model cannot be asked at all; a template is faulty.
     """
     before = _recorded_run(run, events)
-    wished = replay_settings(wish, settings)
+    wished = replay_settings(request, settings)
     answers = RecordedAnswers.of(events)
     had_models = answers.has_review or "planner" in answers.models
-    plans_anew = _makes_new_plan(wish, events, had_models=had_models)
+    plans_anew = _makes_new_plan(request, events, had_models=had_models)
     goal = Goal.model_validate(_started(events).goal)
     changed = tuple(_changed_tools(_started(events), goal, settings, before))
-    tools = RecordedTools(recorded_calls(events), calls_live=wish.live)
+    tools = RecordedTools(recorded_calls(events), calls_live=request.live)
     journal = ReusingJournal(tools.calls, run)
     replay = new_run_id(time.time())
     await journal.append(replay, list(_initial_events(events, replay, plans_anew=plans_anew)))
     await journal.close_run(replay)
-    models = ReplayedModels(answers, live_roles=live_roles(wish), misses=tools.misses, on_use=on_use)
+    models = ReplayedModels(answers, live_roles=live_roles(request), misses=tools.misses, on_use=on_use)
     has_model = settings.model is not None
-    async with _services(wished, wish, models, had_models=had_models, has_model=has_model) as opened:
+    async with _services(wished, request, models, had_models=had_models, has_model=has_model) as opened:
         ports = Ports(
             journal=journal,
             settings=wished,
@@ -205,7 +205,7 @@ async def replay_run(
         )
         after, brought = await _replay(ports, replay, plans_anew=plans_anew)
     return ReplayResult(
-        wish,
+        request,
         before,
         after,
         brought,
@@ -257,17 +257,17 @@ def _recorded_run(run: RunId, events: Sequence[Event]) -> ComparedRun:
     return ComparedRun(state, build_package(plan, goal, state, reviews[-1] if reviews else None, {}))
 
 
-def _makes_new_plan(wish: ReplayOptions, events: Sequence[Event], *, had_models: bool) -> bool:
+def _makes_new_plan(request: ReplayOptions, events: Sequence[Event], *, had_models: bool) -> bool:
     """Return whether somebody is to make the plan once more.
 
     Raises:
         ReplayRefused: other prompts are wanted for a run that asked no model.
     """
-    if wish.planner is not None:
+    if request.planner is not None:
         return True
-    if wish.prompt_dir is None:
+    if request.prompt_dir is None:
         return False
-    if not had_models and wish.reviewer is None:
+    if not had_models and request.reviewer is None:
         raise ReplayRejected(
             "the run neither planned nor reviewed with a model, so no prompt can make a difference",
             "name a model as well, with --planner or --reviewer",
@@ -319,10 +319,10 @@ def _changed_tools(started: RunStarted, goal: Goal, settings: Settings, before: 
 
 @asynccontextmanager
 async def _services(
-    wished: Settings, wish: ReplayOptions, models: ReplayedModels, *, had_models: bool, has_model: bool
+    wished: Settings, request: ReplayOptions, models: ReplayedModels, *, had_models: bool, has_model: bool
 ) -> AsyncGenerator[OpenServices]:
     """Open whom the replay asks: nobody, where all answers are on record."""
-    asks = models if had_models or wish.asks_models else None
+    asks = models if had_models or request.asks_models else None
     if not models.live_roles or wished.model is None:
         yield OpenServices(make_services(wished, asks))
         return
@@ -331,14 +331,16 @@ async def _services(
         # What a worker is by its signature hangs on the project's settings, not on who is asked here.
         services = replace(opened.services, models=asks, has_model=has_model)
         if not had_models:
-            services = replace(services, ladders=_recorded_ladders(services.ladders, wish))
+            services = replace(services, ladders=_recorded_ladders(services.ladders, request))
         yield OpenServices(services, opened.budget_store)
 
 
-def _recorded_ladders(ladders: Mapping[str, Ladder], wish: ReplayOptions) -> dict[str, Ladder]:
+def _recorded_ladders(ladders: Mapping[str, Ladder], request: ReplayOptions) -> dict[str, Ladder]:
     """Return the ladders without models where the run had none and nobody wants one."""
     without = {
-        name for name, wanted in (("reviewer", wish.reviewer), ("recovery", wish.planner)) if wanted is None
+        name
+        for name, wanted in (("reviewer", request.reviewer), ("recovery", request.planner))
+        if wanted is None
     }
     return {
         name: ladder.model_copy(

@@ -61,36 +61,36 @@ class ReplayOptions:
             yield "live where nothing is recorded"
 
 
-def live_roles(wish: ReplayOptions) -> frozenset[Role]:
+def live_roles(request: ReplayOptions) -> frozenset[Role]:
     """Return the roles that are asked anew.
 
     Another plan has other results, and other prompts are other questions: then nobody's earlier answer counts.
     """
-    if wish.planner is not None or wish.prompt_dir is not None:
+    if request.planner is not None or request.prompt_dir is not None:
         return _ALL_ROLES
-    if wish.reviewer is not None:
+    if request.reviewer is not None:
         return _WORKER_ROLES | _REVIEW_ROLES
-    return _WORKER_ROLES if wish.live else frozenset()
+    return _WORKER_ROLES if request.live else frozenset()
 
 
-def replay_settings(wish: ReplayOptions, settings: Settings) -> Settings:
+def replay_settings(request: ReplayOptions, settings: Settings) -> Settings:
     """Return the settings of a project with a wish folded in.
 
     Raises:
         ReplayRefused: no model is configured for what is wished, or a name or a folder is none.
     """
-    if wish.prompt_dir is not None:
-        folder = _checked_folder(wish.prompt_dir, settings)
+    if request.prompt_dir is not None:
+        folder = _checked_folder(request.prompt_dir, settings)
         settings = replace(settings, prompts=(folder, *settings.prompts))
     wanted: dict[RoleName, str] = {}
-    if wish.planner is not None:
-        wanted |= {"planner": wish.planner, "recovery": wish.planner}
-    if wish.reviewer is not None:
-        wanted["reviewer"] = wish.reviewer
-    for option, model in (("--planner", wish.planner), ("--reviewer", wish.reviewer)):
+    if request.planner is not None:
+        wanted |= {"planner": request.planner, "recovery": request.planner}
+    if request.reviewer is not None:
+        wanted["reviewer"] = request.reviewer
+    for option, model in (("--planner", request.planner), ("--reviewer", request.reviewer)):
         _check_model_name(option, model, settings)
     default = settings.model or next((model for model in wanted.values() if ":" in model), None)
-    if default is None and wish.asks_models:
+    if default is None and request.asks_models:
         raise ReplayRejected(
             "no model is configured",
             "name one as PROVIDER:NAME with --planner or --reviewer, or set WAVEWRIGHT_MODEL",

@@ -156,8 +156,8 @@ class RecordedRuns:
         return ran
 
     def _unusable_failure(self, error: RecordingError) -> BaseException:
-        mend = _NOT_RECORDED_HINT if self.is_recording else f"{error.hint}: `pytest {RECORD_OPTION}`"
-        return assertion_failure(f"error: {error.message}\n  = help: {mend}")
+        hint = _NOT_RECORDED_HINT if self.is_recording else f"{error.hint}: `pytest {RECORD_OPTION}`"
+        return assertion_failure(f"error: {error.message}\n  = help: {hint}")
 
     def _request(
         self,

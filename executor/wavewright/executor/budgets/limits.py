@@ -134,7 +134,7 @@ class BudgetLimits:
             rest = max(0, bound.limit - getattr(totals(bound.counter), bound.measure))
             known = left[bound.scope]
             known[bound.measure] = min(rest, known.get(bound.measure, rest))
-        spent = {pot.kind: totals(pot).spend() for pot in counters_of(account, day)}
+        spent = {counter.kind: totals(counter).spend() for counter in counters_of(account, day)}
 
         def of(scope: LimitScope) -> RemainingBudget:
             return _remaining(left[scope], spent.get(scope, Spend()))
@@ -144,35 +144,37 @@ class BudgetLimits:
     def _limits(self, account: BudgetScope, day: str) -> Iterator[_Limit]:
         """Yield what an account is held to, the narrowest first."""
         configured = self._configured
-        pots = {pot.kind: pot for pot in counters_of(account, day)}
-        if "step" in pots:
-            yield from _limits_of("step", pots["step"], account.step_budget, "the step's `budget.{}`")
+        counters = {counter.kind: counter for counter in counters_of(account, day)}
+        if "step" in counters:
+            yield from _limits_of("step", counters["step"], account.step_budget, "the step's `budget.{}`")
         if account.run is not None:
             for budget, setting in (
                 (self._run_budgets.get(account.run), "`limits.budget.{}` of the goal"),
                 (configured.run, "`budgets.run.{}` in wavewright.yaml"),
             ):
-                if "work" in pots:
+                if "work" in counters:
                     share = configured.recovery_share
-                    yield from _limits_of("run", pots["work"], budget, setting, held_back=share)
-                yield from _limits_of("run", pots["run"], budget, setting)
-        if "job" in pots:
-            yield from _limits_of("job", pots["job"], configured.job, "`budgets.job.{}` in wavewright.yaml")
-        yield from _limits_of("day", pots["day"], configured.day, "`budgets.day.{}` in wavewright.yaml")
+                    yield from _limits_of("run", counters["work"], budget, setting, held_back=share)
+                yield from _limits_of("run", counters["run"], budget, setting)
+        if "job" in counters:
+            yield from _limits_of(
+                "job", counters["job"], configured.job, "`budgets.job.{}` in wavewright.yaml"
+            )
+        yield from _limits_of("day", counters["day"], configured.day, "`budgets.day.{}` in wavewright.yaml")
 
 
 def counters_of(account: BudgetScope, day: str) -> tuple[BudgetCounter, ...]:
     """Return the sums that a call counts towards."""
-    pots = [BudgetCounter("day", day)]
+    counters = [BudgetCounter("day", day)]
     if account.job is not None:
-        pots.append(BudgetCounter("job", account.job))
+        counters.append(BudgetCounter("job", account.job))
     if account.run is not None:
-        pots.append(BudgetCounter("run", account.run))
+        counters.append(BudgetCounter("run", account.run))
         if account.role not in FINISHING_ROLES:
-            pots.append(BudgetCounter("work", account.run))
+            counters.append(BudgetCounter("work", account.run))
     if account.step is not None:
-        pots.append(BudgetCounter("step", account.run or "", account.step))
-    return tuple(pots)
+        counters.append(BudgetCounter("step", account.run or "", account.step))
+    return tuple(counters)
 
 
 def reserved_amount(amount: Spend) -> Amount:
@@ -214,7 +216,7 @@ def _units(measure: Measure, value: float) -> int | None:
 
 def _limits_of(
     scope: LimitScope,
-    pot: BudgetCounter,
+    counter: BudgetCounter,
     budget: BudgetSettings | Budget | None,
     setting: str,
     *,
@@ -227,7 +229,7 @@ def _limits_of(
         if given is None:
             continue
         whole = round(given * _UNITS[measure])
-        yield _Limit(scope, pot, measure, whole - int(whole * held_back), whole, setting.format(measure))
+        yield _Limit(scope, counter, measure, whole - int(whole * held_back), whole, setting.format(measure))
 
 
 def _remaining(rests: dict[Measure, int], spent: Spend) -> RemainingBudget:

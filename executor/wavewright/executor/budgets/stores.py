@@ -73,10 +73,10 @@ class MemoryBudgetStore:
         day = self._today()
         asked = self._budgets.check(account, day, amount, self._total)
         self._day = day
-        pots = counters_of(account, day)
-        self._add(pots, asked)
+        counters = counters_of(account, day)
+        self._add(counters, asked)
         reservation = Reservation(self._next, account, asked.spend())
-        self._reserved[reservation.id] = asked, pots
+        self._reserved[reservation.id] = asked, counters
         self._next += 1
         return reservation
 
@@ -85,8 +85,8 @@ class MemoryBudgetStore:
         standing = self._reserved.pop(reservation.id, None)
         if standing is None:
             return
-        aside, pots = standing
-        self._add(pots, settled_amount(spent, aside).minus(aside))
+        aside, counters = standing
+        self._add(counters, settled_amount(spent, aside).minus(aside))
         if (seconds := plausible_seconds(use)) is not None:
             place = use.model, reservation.scope.role
             self._past.setdefault(place, deque(maxlen=CALL_HISTORY_SIZE)).append(seconds)
@@ -102,9 +102,9 @@ class MemoryBudgetStore:
     def _today(self) -> str:
         return budget_day(self._clock(), self._day)
 
-    def _total(self, pot: BudgetCounter) -> Amount:
-        return self._totals.get(pot, NO_AMOUNT)
+    def _total(self, counter: BudgetCounter) -> Amount:
+        return self._totals.get(counter, NO_AMOUNT)
 
-    def _add(self, pots: tuple[BudgetCounter, ...], amount: Amount) -> None:
-        for pot in pots:
-            self._totals[pot] = self._total(pot).plus(amount)
+    def _add(self, counters: tuple[BudgetCounter, ...], amount: Amount) -> None:
+        for counter in counters:
+            self._totals[counter] = self._total(counter).plus(amount)

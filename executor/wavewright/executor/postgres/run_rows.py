@@ -94,7 +94,7 @@ class PostgresLeases:
         hold = read_lease(tuple(row)[:9])
         # A hold of its own is left over from a fault.
         if hold is not None and hold.owner.token != self.owner.token:
-            match judge_lease(hold, now=row["now"], realm=self.owner.pid_namespace):
+            match judge_lease(hold, now=row["now"], pid_namespace=self.owner.pid_namespace):
                 case "busy":
                     raise run_busy_error(run, hold, owner=self.owner, place=self.place)
                 case "watch" if hold.heartbeat != unmoved:
@@ -126,7 +126,7 @@ class PostgresLeases:
         hold = None if row is None else read_lease(tuple(row)[:9])
         if row is None or hold is None:
             return None
-        is_owned = judge_lease(hold, now=row["now"], realm=self.owner.pid_namespace) == "busy"
+        is_owned = judge_lease(hold, now=row["now"], pid_namespace=self.owner.pid_namespace) == "busy"
         return str(hold.owner) if is_owned else None
 
     async def lost_error(self, connection: Connection, run: RunId) -> RunLost:
@@ -191,14 +191,14 @@ async def find_output(connection: Connection, key: StepKey, place: str) -> Store
     return reusable_output(run, read_event(run, seq, kind, crc, body.encode(), place=place))
 
 
-async def list_runs(connection: Connection, realm: str) -> list[RunRow]:
+async def list_runs(connection: Connection, pid_namespace: str) -> list[RunRow]:
     """Return all runs, the newest first."""
-    return [_summary(row, realm) for row in await connection.fetch(_RUNS)]
+    return [_summary(row, pid_namespace) for row in await connection.fetch(_RUNS)]
 
 
-def _summary(row: asyncpg.Record, realm: str) -> RunRow:
+def _summary(row: asyncpg.Record, pid_namespace: str) -> RunRow:
     hold = read_lease(tuple(row)[:9])
-    is_owned = hold is not None and judge_lease(hold, now=row["now"], realm=realm) == "busy"
+    is_owned = hold is not None and judge_lease(hold, now=row["now"], pid_namespace=pid_namespace) == "busy"
     return RunRow(
         run=row["run"],
         job=row["job"],

@@ -91,7 +91,9 @@ class SqliteEventStore:
         self._name = str(self.path)
         status = self.path.stat()
         self._place = (status.st_dev, status.st_ino)
-        self.reader = JournalReader(self.path, self._connection, clock=clock, realm=owner.pid_namespace)
+        self.reader = JournalReader(
+            self.path, self._connection, clock=clock, pid_namespace=owner.pid_namespace
+        )
         self._leases = SqliteLeases(self._connection, self.path, owner=owner, clock=clock, seconds=lease)
         self._connection.create_function("clock_seconds", 0, clock)
 

@@ -68,7 +68,7 @@ class SqliteLeases:
         hold = read_lease(tuple(columns))
         # A hold of its own is left over from a fault.
         if hold is not None and hold.owner.token != self.owner.token:
-            match judge_lease(hold, now=now, realm=self.owner.pid_namespace):
+            match judge_lease(hold, now=now, pid_namespace=self.owner.pid_namespace):
                 case "busy":
                     raise self.busy_error(run, hold)
                 case "watch" if hold.heartbeat != unmoved:
@@ -138,7 +138,7 @@ class SqliteLeases:
         return None if columns is None else read_lease(columns)
 
     def _verdict(self, hold: Lease) -> LeaseVerdict:
-        return judge_lease(hold, now=self._clock(), realm=self.owner.pid_namespace)
+        return judge_lease(hold, now=self._clock(), pid_namespace=self.owner.pid_namespace)
 
     def busy_error(self, run: RunId, hold: Lease) -> RunBusy:
         """Return the error that names the run's owner."""

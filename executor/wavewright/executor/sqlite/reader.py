@@ -54,7 +54,7 @@ class JournalReader:
         connection: sqlite3.Connection,
         *,
         clock: Callable[[], float] = time.time,
-        realm: str | None = None,
+        pid_namespace: str | None = None,
     ) -> None:
         """Read through this connection; see `open` for a path.
 
@@ -62,12 +62,12 @@ class JournalReader:
             path: The file, for messages.
             connection: To the open journal.
             clock: Seconds since the epoch.
-            realm: Where pids can be looked at; this one where not given.
+            pid_namespace: Where pids can be looked at; this one where not given.
         """
         self.path = path
         self._connection = connection
         self._clock = clock
-        self._pid_namespace = current_pid_namespace() if realm is None else realm
+        self._pid_namespace = current_pid_namespace() if pid_namespace is None else pid_namespace
 
     @classmethod
     def open(cls, path: Path | str, *, patience: float = 10.0) -> Self:
@@ -216,7 +216,8 @@ class JournalReader:
         if steps is None:
             steps, ok, failed = self._connection.execute(STEP_COUNTS, (no,)).fetchone()
         is_owned = (
-            hold is not None and judge_lease(hold, now=self._clock(), realm=self._pid_namespace) == "busy"
+            hold is not None
+            and judge_lease(hold, now=self._clock(), pid_namespace=self._pid_namespace) == "busy"
         )
         return RunRow(
             run=run,

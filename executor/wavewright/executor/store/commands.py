@@ -55,7 +55,9 @@ class AppendEntry(NamedTuple):
     """What the job store takes in the same transaction."""
 
 
-def append_entry(run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None) -> AppendEntry:
+def append_entry(
+    run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
+) -> AppendEntry:
     """Return the events as rows, and what is written alongside.
 
     Raises:
@@ -76,7 +78,9 @@ def append_entry(run: RunId, events: Sequence[Event], alongside: OutboxWrites | 
             place=f"run {run}",
             hint="a tool returns JSON values only: see the output of that step",
         ) from error
-    return AppendEntry(run, rows, marks, is_end, None if alongside is None else outbox_rows(alongside))
+    return AppendEntry(
+        run, rows, marks, is_end, None if outbox_writes is None else outbox_rows(outbox_writes)
+    )
 
 
 def _row(event: Event) -> EventRow:

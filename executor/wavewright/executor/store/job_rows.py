@@ -245,19 +245,19 @@ class OutboxRows(NamedTuple):
     change: JobChange | None
 
 
-def outbox_rows(alongside: OutboxWrites) -> OutboxRows | None:
+def outbox_rows(outbox_writes: OutboxWrites) -> OutboxRows | None:
     """Return it as rows; nothing where it is empty.
 
     Raises:
         JournalNotWritten: a value is not JSON.
     """
-    if alongside == _NO_WRITES:
+    if outbox_writes == _NO_WRITES:
         return None
     return OutboxRows(
-        [outgoing_row(message) for message in alongside.messages],
-        [decision_row(decision) for decision in alongside.decisions],
-        alongside.taken,
-        alongside.change,
+        [outgoing_row(message) for message in outbox_writes.messages],
+        [decision_row(decision) for decision in outbox_writes.decisions],
+        outbox_writes.taken,
+        outbox_writes.change,
     )
 
 

@@ -186,7 +186,7 @@ class JobClaims:
         """Begin a job that is locked here; None where its run is not to be had, or it was begun too often."""
         if not await self._acquires(transaction, job.run):
             return None
-        if is_poison_candidate(job) and await _holds_poison_candidate(transaction, beside=job.run):
+        if is_poison_candidate(job) and await _holds_poison_candidate(transaction, outbox_writes=job.run):
             await transaction.release(job.run)
             return None
         if has_exhausted_attempts(job):
@@ -223,12 +223,12 @@ def _may_take(transaction: StoreTransaction, begun: BegunJob, now: float) -> boo
     # One of this process's own is left over from a fault: it could not be released, or was never reported.
     if begun.lease is None or begun.lease.owner.token == transaction.owner.token:
         return True
-    return judge_lease(begun.lease, now=now, realm=transaction.owner.pid_namespace) != "busy"
+    return judge_lease(begun.lease, now=now, pid_namespace=transaction.owner.pid_namespace) != "busy"
 
 
-async def _holds_poison_candidate(transaction: StoreTransaction, *, beside: RunId) -> bool:
+async def _holds_poison_candidate(transaction: StoreTransaction, *, outbox_writes: RunId) -> bool:
     runs = await JobTables(transaction).poison_candidate_runs(TRUSTED_ATTEMPTS)
-    return any(run != beside and transaction.held_lease(run) is not None for run in runs)
+    return any(run != outbox_writes and transaction.held_lease(run) is not None for run in runs)
 
 
 def _max_weight(weight: float | None) -> float:

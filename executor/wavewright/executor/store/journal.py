@@ -136,7 +136,7 @@ class Journal(Protocol):
         ...
 
     def append(
-        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
+        self, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
     ) -> Awaitable[None]:
         """Write the events at the end of the run; what is returned is done once they are durable.
 
@@ -225,11 +225,11 @@ class MemoryJournal:
         self._events.setdefault(run, [])
 
     def append(
-        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
+        self, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
     ) -> Awaitable[None]:
         """Keep the events; what is returned is done."""
-        if alongside is not None:
-            self.outbox_writes.append((run, alongside))
+        if outbox_writes is not None:
+            self.outbox_writes.append((run, outbox_writes))
         known = self._events.get(run)
         if known is None:
             known = self._events[run] = []

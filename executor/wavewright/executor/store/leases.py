@@ -89,9 +89,9 @@ def this_owner() -> Owner:
     )
 
 
-def judge_lease(hold: Lease, *, now: float, realm: str) -> LeaseVerdict:
+def judge_lease(hold: Lease, *, now: float, pid_namespace: str) -> LeaseVerdict:
     """Return whether a run under that hold may be taken: `watch` means only if no beat comes meanwhile."""
-    match owner_liveness(hold.owner, realm=realm):
+    match owner_liveness(hold.owner, pid_namespace=pid_namespace):
         case "gone":
             return "free"
         case "alive":
@@ -101,9 +101,9 @@ def judge_lease(hold: Lease, *, now: float, realm: str) -> LeaseVerdict:
             return "busy" if 0 <= now - hold.heartbeat_at <= hold.seconds else "watch"
 
 
-def owner_liveness(owner: Owner, *, realm: str) -> Liveness:
+def owner_liveness(owner: Owner, *, pid_namespace: str) -> Liveness:
     """Return whether the owner's process lives, as far as it can be told from here."""
-    if not owner.pid_namespace or owner.pid_namespace != realm:
+    if not owner.pid_namespace or owner.pid_namespace != pid_namespace:
         return "unknown"
     if owner.process_start:
         return "alive" if _process_start(owner.pid) == owner.process_start else "gone"
@@ -161,7 +161,7 @@ class HeldLease:
 
 def read_lease(columns: tuple[object, ...]) -> Lease | None:
     """Return the hold in those columns of a run's row; None for a run that nobody has open."""
-    token, host, pid, born, realm, since, beat, beat_at, lease = columns
+    token, host, pid, born, pid_namespace, since, beat, beat_at, lease = columns
     if token is None:
         return None
     return Lease(
@@ -170,7 +170,7 @@ def read_lease(columns: tuple[object, ...]) -> Lease | None:
             host=str(host),
             pid=cast("int", pid),
             process_start=str(born),
-            pid_namespace=str(realm),
+            pid_namespace=str(pid_namespace),
         ),
         since=cast("float", since),
         heartbeat=cast("int", beat),

@@ -38,13 +38,15 @@ _Rows = Sequence[Sequence[Any]]
 """Numbers of rows, each with its instant, in their order."""
 
 
-def next_cursor(walk: RetentionCursor, inbox: _Rows, outbox: _Rows, before: float) -> RetentionCursor | None:
+def next_cursor(
+    cursor: RetentionCursor, inbox: _Rows, outbox: _Rows, before: float
+) -> RetentionCursor | None:
     """Return where to look next after these rows; none where nothing older than the instant is left."""
     is_done = not any(rows and rows[0][1] < before for rows in (inbox, outbox))
     return (
         None
         if is_done
-        else RetentionCursor(_last_number(inbox, walk.inbox), _last_number(outbox, walk.outbox))
+        else RetentionCursor(_last_number(inbox, cursor.inbox), _last_number(outbox, cursor.outbox))
     )
 
 
@@ -182,7 +184,9 @@ async def _remove(transaction: StoreTransaction, runs: RunGroup, before: float, 
 
 def _is_free(row: Row, transaction: StoreTransaction) -> bool:
     lease, now = read_lease(tuple(row[:9])), row[11]
-    return lease is None or judge_lease(lease, now=now, realm=transaction.owner.pid_namespace) == "free"
+    return (
+        lease is None or judge_lease(lease, now=now, pid_namespace=transaction.owner.pid_namespace) == "free"
+    )
 
 
 async def _links(transaction: StoreTransaction, after: int, last: int) -> list[RunLink]:

@@ -145,7 +145,7 @@ class StoredJournal:
     # On the event loop
 
     def append(
-        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
+        self, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
     ) -> Awaitable[None]:
         """Write the events at the end of the run; what is returned is done once they are durable.
 
@@ -157,7 +157,7 @@ class StoredJournal:
         if (fault := self._store.faults.get(run)) is not None:
             raise fault
         self._writer.check_open()
-        return self._append(append_entry(run, events, alongside))
+        return self._append(append_entry(run, events, outbox_writes))
 
     def _append(self, entry: AppendEntry) -> Awaitable[None]:
         batch = self._gathering

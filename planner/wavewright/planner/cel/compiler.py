@@ -105,8 +105,8 @@ def _compile_path(path: Path) -> Evaluation:
     if path.root in TYPE_CONSTANTS and not path.keys:
         named = cast("Json", TYPE_CONSTANTS[path.root])
         return lambda _scope: named
-    walk = compile_path(path)
-    return lambda scope: walk(scope.variables)
+    cursor = compile_path(path)
+    return lambda scope: cursor(scope.variables)
 
 
 def _compile_call(node: FunctionCall, local_names: Locals) -> Evaluation:

@@ -49,8 +49,8 @@ def compile_expression(expression: str) -> Evaluator:
     tree = parse_expression(expression)
     path = plain_path(tree, {})
     if path is not None and (path.keys or path.root not in TYPE_NAMES):
-        walk = compile_path(path)
-        return lambda variables, _now: walk(variables)
+        cursor = compile_path(path)
+        return lambda variables, _now: cursor(variables)
     evaluation = compile_node(tree)
 
     def evaluate(variables: Variables, now: dt.datetime) -> Json:

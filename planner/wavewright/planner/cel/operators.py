@@ -250,7 +250,9 @@ def are_equal(one: object, other: object, cost: CostTracker) -> bool:
         if len(left) != len(right):
             return False
         cost.count_operations(3 + len(left) * 5 // 4)
-        return all(are_equal(item, beside, cost) for item, beside in zip(left, right, strict=True))
+        return all(
+            are_equal(item, outbox_writes, cost) for item, outbox_writes in zip(left, right, strict=True)
+        )
     if isinstance(one, dict) and isinstance(other, dict):
         fields, others = cast("dict[object, object]", one), cast("dict[object, object]", other)
         if len(fields) != len(others):

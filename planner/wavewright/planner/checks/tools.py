@@ -219,8 +219,8 @@ def _follow_reference(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
         if not isinstance(target, str) or not target.startswith("#"):
             break
         found = _look_up(root, target[1:])
-        beside = {name: part for name, part in schema.items() if name != "$ref"}
-        schema = found | beside if isinstance(found, dict) else beside
+        outbox_writes = {name: part for name, part in schema.items() if name != "$ref"}
+        schema = found | outbox_writes if isinstance(found, dict) else outbox_writes
     return schema
 
 

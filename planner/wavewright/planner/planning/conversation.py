@@ -53,7 +53,7 @@ class PlanningConversation:
 
     def __init__(
         self,
-        bench: PlanValidator,
+        validator: PlanValidator,
         models: ModelClient,
         prompts: Prompts,
         *,
@@ -67,7 +67,7 @@ class PlanningConversation:
         """What the user has to answer before there can be a plan."""
         self.cannot_plan: str | None = None
         """Why the model says that there is no plan."""
-        self._validator = bench
+        self._validator = validator
         self._models = models
         self._prompts = prompts
         self._run = run
@@ -111,14 +111,16 @@ class PlanningConversation:
 
     async def use_suggested_calls(self, _: Rung) -> Candidate | FallbackFailure:
         """Make a plan of the calls that the latest answer with any suggests; none of them is made here."""
-        bench = self._validator
+        validator = self._validator
         for exchange in reversed(self._exchanges):
             answer = exchange.answer
             if answer.is_truncated:
                 return FallbackFailure("the last answer was cut off: what it suggests may not be all")
             calls = read_suggested_calls(answer.text, answer.calls)
             if calls:
-                return bench.validate_built(plan_from_calls(calls, bench.goal, bench.tools), "<suggested>")
+                return validator.validate_built(
+                    plan_from_calls(calls, validator.goal, validator.tools), "<suggested>"
+                )
         return FallbackFailure("no answer suggests calls of tools")
 
     def _is_over(self) -> bool:

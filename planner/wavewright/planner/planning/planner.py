@@ -89,17 +89,17 @@ async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
     # A run of a plan that is given passes here by, and does not pay for what planning takes.
     from wavewright.planner.planning.candidates import PlanValidator
 
-    bench = PlanValidator(goal, tools, allowance)
+    validator = PlanValidator(goal, tools, allowance)
     ways: dict[str, FallbackStrategy[Candidate]] = {}
     if template_plan is not None:
-        ways["template"] = _template_strategy(bench, template_plan)
+        ways["template"] = _template_strategy(validator, template_plan)
     if models is None:
-        landing = await run_ladder(ladder, ways, on_rung=on_rung)
-        return _planning_result(landing.value, landing.rung, bench, landing.records)
+        result = await run_ladder(ladder, ways, on_rung=on_rung)
+        return _planning_result(result.value, result.rung, validator, result.records)
     from wavewright.planner.planning.conversation import PlanningConversation
 
     talk = PlanningConversation(
-        bench,
+        validator,
         models,
         prompts,
         run=run,
@@ -112,37 +112,37 @@ async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
         "llm": talk.ask_for_plan,
         "repaired": talk.repair,
         "suggested": talk.use_suggested_calls,
-        "minimal": _minimal_strategy(bench),
+        "minimal": _minimal_strategy(validator),
     }
-    landing = await run_ladder(ladder, ways, on_rung=on_rung)
-    planned = _planning_result(landing.value, landing.rung, bench, landing.records)
+    result = await run_ladder(ladder, ways, on_rung=on_rung)
+    planned = _planning_result(result.value, result.rung, validator, result.records)
     return replace(planned, question=talk.question, cannot_plan=talk.cannot_plan)
 
 
-def _template_strategy(bench: PlanValidator, plan: Plan) -> FallbackStrategy[Candidate]:
+def _template_strategy(validator: PlanValidator, plan: Plan) -> FallbackStrategy[Candidate]:
     async def climb(_: Rung) -> Candidate | FallbackFailure:
-        return bench.validate(plan)
+        return validator.validate(plan)
 
     return climb
 
 
-def _minimal_strategy(bench: PlanValidator) -> FallbackStrategy[Candidate]:
+def _minimal_strategy(validator: PlanValidator) -> FallbackStrategy[Candidate]:
     async def climb(_: Rung) -> Candidate | FallbackFailure:
         from wavewright.planner.planning.candidates import minimal_plan
 
-        return bench.validate_built(minimal_plan(bench.goal, bench.tools), "<minimal>")
+        return validator.validate_built(minimal_plan(validator.goal, validator.tools), "<minimal>")
 
     return climb
 
 
 def _planning_result(
-    candidate: Candidate | None, rung: str | None, bench: PlanValidator, records: tuple[RungRecord, ...]
+    candidate: Candidate | None, rung: str | None, validator: PlanValidator, records: tuple[RungRecord, ...]
 ) -> PlanningResult:
     return PlanningResult(
         plan=candidate.plan if candidate is not None else None,
         rung=rung,
-        diagnostics=candidate.diagnostics if candidate is not None else bench.last_diagnostics,
-        attempts=tuple(bench.attempts),
+        diagnostics=candidate.diagnostics if candidate is not None else validator.last_diagnostics,
+        attempts=tuple(validator.attempts),
         rungs=records,
         document=candidate.document if candidate is not None else None,
     )

@@ -212,8 +212,8 @@ def _planner_error(node: ObjectNode, refusal: str) -> DocumentFault:
     member = node.members[refusal]
     said = member.node.value if isinstance(member.node, ScalarNode) else None
     words = f": {said[:200]!r}" if isinstance(said, str) else ""
-    beside = "; the steps beside it are not run" if "steps" in node.members else ""
-    message = f"the planner answered {refusal!r} instead of a plan{words}{beside}"
+    outbox_writes = "; the steps beside it are not run" if "steps" in node.members else ""
+    message = f"the planner answered {refusal!r} instead of a plan{words}{outbox_writes}"
     hint = (
         "answer its question, or change the goal or its tools"
         if refusal == "ask"

@@ -202,10 +202,10 @@ def _no_branch_message(value: Json, branches: list[list[jsonschema_rs.Validation
     types = [name for kind in kinds if isinstance(kind, Kind.Type) for name in kind.types]
     if len(types) >= len(branches):
         return f"is {value_text(value)}, but must be {_either(dict.fromkeys(map(with_article, types)))}"
-    wishes = dict.fromkeys(_requirement(kind) for kind in kinds if not isinstance(kind, Kind.Type))
+    requests = dict.fromkeys(_requirement(kind) for kind in kinds if not isinstance(kind, Kind.Type))
     return (
-        f"is {value_text(value)}, but must {' or '.join(wishes)}"
-        if wishes
+        f"is {value_text(value)}, but must {' or '.join(requests)}"
+        if requests
         else f"is {value_text(value)}, which does not fit"
     )
 
@@ -242,8 +242,8 @@ def _requirement(kind: Kind) -> str:
         case Kind.OneOfMultipleValid():
             return "fit exactly one of the schema's alternatives, not several"
         case _:
-            wish = _REQUIREMENTS.get(kind.name)
-            return wish.format(**kind.as_dict()) if wish else f"fit the schema's {kind.name!r}"
+            request = _REQUIREMENTS.get(kind.name)
+            return request.format(**kind.as_dict()) if request else f"fit the schema's {kind.name!r}"
 
 
 def _either(names: Iterable[str]) -> str:

@@ -90,25 +90,25 @@ def collect_artifacts(outputs: Iterable[tuple[StepId, Json]], terminal: Collecti
         outputs: Steps with what they brought.
         terminal: The steps whose documents are the run's results; they come first.
     """
-    basket = _ArtifactCollector(frozenset(terminal))
+    collected = _ArtifactCollector(frozenset(terminal))
     for step, output in outputs:
         entries = output if isinstance(output, list) else [output]
         for entry in entries:
             if isinstance(entry, dict):
-                basket.add(step, entry)
+                collected.add(step, entry)
     conflicts = [
-        *basket.conflicts,
-        *_disagreeing_sources(basket.mentions),
-        *_disagreeing_documents(basket.documents),
+        *collected.conflicts,
+        *_disagreeing_sources(collected.mentions),
+        *_disagreeing_documents(collected.documents),
     ]
-    told = [f"{', '.join(steps)}: {warning}" for warning, steps in basket.tool_warnings.items()]
-    results_first = sorted(basket.documents, key=lambda found: not found.is_result)
+    told = [f"{', '.join(steps)}: {warning}" for warning, steps in collected.tool_warnings.items()]
+    results_first = sorted(collected.documents, key=lambda found: not found.is_result)
     return Artifacts(
         documents=_unique(results_first, lambda found: found.model_dump_json(exclude={"step", "is_result"})),
-        sources=_unique(basket.sources, lambda found: found.model_dump_json(exclude={"step"})),
-        charts=_unique(basket.charts, lambda found: found.model_dump_json(exclude={"step"})),
+        sources=_unique(collected.sources, lambda found: found.model_dump_json(exclude={"step"})),
+        charts=_unique(collected.charts, lambda found: found.model_dump_json(exclude={"step"})),
         conflicts=_unique(conflicts, lambda found: found.model_dump_json()),
-        warnings=tuple(dict.fromkeys((*told, *basket.warnings))),
+        warnings=tuple(dict.fromkeys((*told, *collected.warnings))),
     )
 
 

@@ -128,7 +128,7 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
     why_not = _no_patch_reason(goal, view, review)
     if why_not is not None:
         return ReplanResult(None, None, (why_not,), (), ())
-    workshop = _PatchChecker(
+    job_runner = _PatchChecker(
         plan, goal, view, tools, finished_steps(state), frozenset(seen) if feedback is None else frozenset()
     )
     refused: list[Diagnostic] = []
@@ -141,7 +141,7 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
         if patch is None:
             takes_none = "no step of the plan takes feedback: no tool of it has a parameter 'feedback'"
             return FallbackFailure(takes_none if feedback is not None else "no recipe mends what is missing")
-        checked, faults = workshop.check(patch)
+        checked, faults = job_runner.check(patch)
         if faults:
             refused[:] = faults
             return FallbackFailure(shorten(f"the recipe's patch is refused: {faults[0].message}", 300))
@@ -149,7 +149,7 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
 
     async def by_model(rung: Rung) -> CheckedPatch | FallbackFailure:
         assert models is not None
-        reader = _PatchReader(workshop, refused)
+        reader = _PatchReader(job_runner, refused)
         try:
             call = recovery_call(plan, goal, view, tools, prompts, rung=rung.name)
             call = replace(call, run=state.run, timeout=await rung_seconds(rung, call, models, history))
@@ -175,11 +175,11 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
         return answer.value
 
     ways = {"recipe": by_recipe} if models is None else {"recipe": by_recipe, "model": by_model}
-    landing = await run_ladder(ladder, ways, on_rung=on_rung)
-    reasons = tuple(record.reason for record in landing.records if record.outcome == "fallen")
-    if landing.value is None:
-        return ReplanResult(None, None, reasons, tuple(refused), landing.records)
-    return ReplanResult(landing.value.patch, landing.value.checked, reasons, (), landing.records)
+    result = await run_ladder(ladder, ways, on_rung=on_rung)
+    reasons = tuple(record.reason for record in result.records if record.outcome == "fallen")
+    if result.value is None:
+        return ReplanResult(None, None, reasons, tuple(refused), result.records)
+    return ReplanResult(result.value.patch, result.value.checked, reasons, (), result.records)
 
 
 def finished_steps(state: RunState) -> frozenset[StepId]:
@@ -303,8 +303,8 @@ class _PatchChecker:
 class _PatchReader:
     """Reads patches out of answers, and keeps what was wrong with the last one."""
 
-    def __init__(self, workshop: _PatchChecker, refused: list[Diagnostic]) -> None:
-        self._checker = workshop
+    def __init__(self, job_runner: _PatchChecker, refused: list[Diagnostic]) -> None:
+        self._checker = job_runner
         self._refused = refused
 
     def read(self, text: str) -> CheckedPatch:

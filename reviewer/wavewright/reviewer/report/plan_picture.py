@@ -189,8 +189,8 @@ def _barycentres(layers: list[list[_Slot]], layer: list[_Slot], *, down: bool) -
     if not layer:
         return {}
     other = layer[0].layer + (-1 if down else 1)
-    beside = layers[other] if 0 <= other < len(layers) else []
-    place = {slot: number / max(1, len(beside) - 1) for number, slot in enumerate(beside)}
+    outbox_writes = layers[other] if 0 <= other < len(layers) else []
+    place = {slot: number / max(1, len(outbox_writes) - 1) for number, slot in enumerate(outbox_writes)}
     own = {slot: number / max(1, len(layer) - 1) for number, slot in enumerate(layer)}
     return {
         slot: _mean([place[neighbour] for neighbour in (slot.before if down else slot.after)], own[slot])
@@ -213,23 +213,23 @@ def _place(layers: list[list[_Slot]], *, gap: float) -> None:
             slot.centre -= edge / 2
     for sweep in range(_SWEEPS + 2):
         for layer in layers if sweep % 2 == 0 else reversed(layers):
-            wishes = [
+            requests = [
                 _mean([neighbour.centre for neighbour in (*slot.before, *slot.after)], slot.centre)
                 for slot in layer
             ]
-            for slot, centre in zip(layer, _spread_centres(layer, wishes, gap), strict=True):
+            for slot, centre in zip(layer, _spread_centres(layer, requests, gap), strict=True):
                 slot.centre = centre
 
 
-def _spread_centres(layer: Sequence[_Slot], wishes: Sequence[float], gap: float) -> list[float]:
+def _spread_centres(layer: Sequence[_Slot], requests: Sequence[float], gap: float) -> list[float]:
     """Return the centres nearest to the wishes, in least squares, that keep order and gaps."""
     offsets = [0.0]
     for one, next_one in pairwise(layer):
         tight = gap / 2 if one.step is None and next_one.step is None else gap
         offsets.append(offsets[-1] + (one.size + next_one.size) / 2 + tight)
     blocks: list[tuple[float, int]] = []
-    for wish, offset in zip(wishes, offsets, strict=False):
-        total, count = wish - offset, 1
+    for request, offset in zip(requests, offsets, strict=False):
+        total, count = request - offset, 1
         while blocks and blocks[-1][0] / blocks[-1][1] > total / count:
             earlier_total, earlier_count = blocks.pop()
             total, count = total + earlier_total, count + earlier_count

@@ -117,8 +117,8 @@ async def review_by_model(  # noqa: PLR0913 - what it works with, each by its na
     async def without_model(rung: Rung) -> ReviewResult:
         return run.without_model(by_code, _rung_ceiling(ladder, rung), tuple(unread))
 
-    landing = await run_ladder(ladder, {"model": by_model, "code": without_model}, on_rung=on_rung)
-    return landing.value or run.without_model(by_code, CODE_REVIEW_CEILING, tuple(unread))
+    result = await run_ladder(ladder, {"model": by_model, "code": without_model}, on_rung=on_rung)
+    return result.value or run.without_model(by_code, CODE_REVIEW_CEILING, tuple(unread))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.conftest import CommandLine
 from tests.engine.normalized_output import worded
-from tests.engine.stale_quotes_project import TEMPLATE, write_desk
+from tests.engine.stale_quotes_project import TEMPLATE, write_quotes_project
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_what_is_neither_a_file_nor_a_run_is_told(
 @pytest.fixture
 def twice_patched(wavewright: CommandLine, tmp_path: Path) -> str:
     """A run whose quotes were stale in its first round, and whose sheet was plain in its second."""
-    write_desk(
+    write_quotes_project(
         tmp_path,
         template=TEMPLATE.replace(
             "recipes:\n",

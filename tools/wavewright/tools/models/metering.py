@@ -95,18 +95,18 @@ class UsageTracker:
         Raises:
             Unanswered: the request would go over a budget, and was not made.
         """
-        tally = RequestCharge(model, url, self._max_spend(model, url))
+        usage = RequestCharge(model, url, self._max_spend(model, url))
         account = BudgetScope(self.call.run, self.call.job, self.call.step, self.call.role, self.call.budget)
-        reservation = await self._reserve(account, tally.reserved)
-        self.charges.append(tally)
-        self._charge_reserved(tally)
+        reservation = await self._reserve(account, usage.reserved)
+        self.charges.append(usage)
+        self._charge_reserved(usage)
         started = anyio.current_time()
         try:
-            yield tally
+            yield usage
         finally:
-            tally.seconds = anyio.current_time() - started
+            usage.seconds = anyio.current_time() - started
             with anyio.CancelScope(shield=True):
-                await self.budgets.settle(reservation, self._spent(tally), self._request_use(tally))
+                await self.budgets.settle(reservation, self._spent(usage), self._request_use(usage))
 
     def record_response(self, tally: RequestCharge, response: ModelResponse) -> None:
         """Charge what a provider says that an answer cost, where that can be believed."""
@@ -139,17 +139,17 @@ class UsageTracker:
         tally.input_tokens = max(read, tally.input_tokens)
         tally.output_tokens = max(claimed - tally.input_tokens, tally.output_tokens)
 
-    def record_failure(self, tally: RequestCharge, fault: ModelFault) -> None:
+    def record_failure(self, usage: RequestCharge, fault: ModelFault) -> None:
         """Note why a request gave no answer, and charge nothing where that is sure."""
-        was_answered = tally.outcome == "answered"
-        tally.outcome, tally.message = outcome_of(fault.kind), fault.message
+        was_answered = usage.outcome == "answered"
+        usage.outcome, usage.message = outcome_of(fault.kind), fault.message
         if fault.is_free:
-            tally.input_tokens = tally.output_tokens = 0
-            tally.usd, tally.is_estimated = 0.0, False
+            usage.input_tokens = usage.output_tokens = 0
+            usage.usd, usage.is_estimated = 0.0, False
         elif fault.kind == "bad_answer" and not was_answered:
             # It came to an end, without a count: what was asked was read, and nothing to speak of was written.
-            tally.input_tokens, tally.output_tokens = estimate_tokens(self.sent_text), 0
-            self._price(tally)
+            usage.input_tokens, usage.output_tokens = estimate_tokens(self.sent_text), 0
+            self._price(usage)
 
     def total_use(self, outcome: ModelOutcome, message: str = "") -> ModelUse:
         """Return what the whole question came to."""
@@ -196,41 +196,41 @@ class UsageTracker:
         # A price that nobody knows is refused by a purse that has a budget of money, and counts as nothing elsewhere.
         return Spend(1, read + self.max_tokens, math.inf if usd is None else usd, _RESERVED_SECONDS)
 
-    def _charge_reserved(self, tally: RequestCharge) -> None:
-        tally.input_tokens = estimate_tokens(self.sent_text)
-        tally.output_tokens = self.max_tokens
-        self._price(tally)
+    def _charge_reserved(self, usage: RequestCharge) -> None:
+        usage.input_tokens = estimate_tokens(self.sent_text)
+        usage.output_tokens = self.max_tokens
+        self._price(usage)
 
-    def _price(self, tally: RequestCharge) -> None:
-        tally.usd = price_of(
-            tally.model,
-            tally.input_tokens,
-            tally.output_tokens,
-            tally.cached_tokens,
+    def _price(self, usage: RequestCharge) -> None:
+        usage.usd = price_of(
+            usage.model,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cached_tokens,
             self.prices,
-            base_url=tally.url,
+            base_url=usage.url,
         )
 
-    def _spent(self, tally: RequestCharge) -> Spend:
-        return Spend(1, tally.input_tokens + tally.output_tokens, tally.usd or 0.0, tally.seconds)
+    def _spent(self, usage: RequestCharge) -> Spend:
+        return Spend(1, usage.input_tokens + usage.output_tokens, usage.usd or 0.0, usage.seconds)
 
-    def _request_use(self, tally: RequestCharge) -> ModelUse:
+    def _request_use(self, usage: RequestCharge) -> ModelUse:
         return ModelUse(
             role=self.call.role,
             name=self.call.name,
-            model=tally.model,
-            outcome=tally.outcome,
-            input_tokens=tally.input_tokens,
-            output_tokens=tally.output_tokens,
-            usd=tally.usd,
-            seconds=tally.seconds,
-            is_estimated=tally.is_estimated,
-            is_implausible=tally.is_implausible,
+            model=usage.model,
+            outcome=usage.outcome,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            usd=usage.usd,
+            seconds=usage.seconds,
+            is_estimated=usage.is_estimated,
+            is_implausible=usage.is_implausible,
             rung=self.call.rung,
             step=self.call.step,
             index=self.call.index,
             input_chars=len(self.sent_text),
-            message=tally.message,
+            message=usage.message,
         )
 
 

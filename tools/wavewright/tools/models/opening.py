@@ -54,7 +54,7 @@ def check_models(settings: Settings, environment: Mapping[str, str] = os.environ
 @asynccontextmanager
 async def open_models(
     settings: Settings,
-    purse: BudgetStore,
+    budget_store: BudgetStore,
     *,
     environment: Mapping[str, str] = os.environ,
     memory: ReplayCache = NULL_REPLAY_CACHE,
@@ -85,7 +85,7 @@ async def open_models(
         def build(endpoint: Endpoint) -> Model:
             return _with_cassette(build_model(endpoint, http), cassette)
 
-        yield ProviderModels(settings, environment, purse, redactor, build, memory, circuit)
+        yield ProviderModels(settings, environment, budget_store, redactor, build, memory, circuit)
 
 
 def _refuse_requests(settings: Settings, environment: Mapping[str, str]) -> None:

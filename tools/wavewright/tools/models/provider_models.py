@@ -142,8 +142,10 @@ class ProviderModels:
 
     async def _ask_once(self, call: ModelCall, on_use: OnUse | None, on_text: OnText | None) -> ModelAnswer:
         choice = self.choose(call.preference, call.role)
-        sieve = None if on_text is None else StreamRedactor(self.redactor.redact, on_text)
-        meter = self.usage_tracker(call, choice.model, sent_text(call), None if sieve is None else sieve.add)
+        redactor = None if on_text is None else StreamRedactor(self.redactor.redact, on_text)
+        meter = self.usage_tracker(
+            call, choice.model, sent_text(call), None if redactor is None else redactor.add
+        )
         chain = self.fallback_chain(choice, meter)
         seconds = self.settings.models.call_seconds(call.timeout)
         response = await self.metered_response(
@@ -157,8 +159,8 @@ class ProviderModels:
             seconds,
             on_use,
         )
-        if sieve is not None:
-            sieve.close()
+        if redactor is not None:
+            redactor.close()
         return self.model_answer(response, call, meter)
 
     async def work(
@@ -245,7 +247,7 @@ class ProviderModels:
         Raises:
             ModelError: there is none.
         """
-        tell = on_use or _ignore_use
+        project = on_use or _ignore_use
         await self.circuit.enter(meter.call, meter.model)
         try:
             with anyio.fail_after(seconds):
@@ -260,14 +262,14 @@ class ProviderModels:
         except CassetteMiss:
             raise  # nobody was asked, so there is no call to tell of; the error says all there is to say
         except BaseException:
-            tell(meter.total_use("failed", "given up before an answer came"))
+            project(meter.total_use("failed", "given up before an answer came"))
             raise
         else:
-            tell(meter.total_use("truncated" if is_truncated(response, meter) else "answered"))
+            project(meter.total_use("truncated" if is_truncated(response, meter) else "answered"))
             return response
         message = self.redactor.redact(fault.message)
         use = meter.total_use(outcome_of(fault.kind), message)
-        tell(use)
+        project(use)
         if fault.is_of_provider:
             await self.circuit.failed(meter.call, meter.model, message, fault.retry_after)
         raise ModelError(
@@ -307,7 +309,7 @@ class ProviderModels:
             served.model,
             name=name,
             url=served.endpoint.url if served.endpoint.is_foreign else None,
-            turnstile=self._limiter(served.endpoint.provider),
+            rate_limiter=self._limiter(served.endpoint.provider),
             meter=meter,
             patience=patience,
             form=form,

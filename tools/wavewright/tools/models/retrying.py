@@ -111,7 +111,7 @@ class RetryingModel(WrapperModel):
         *,
         name: str,
         url: str | None,
-        turnstile: ProviderLimiter,
+        rate_limiter: ProviderLimiter,
         meter: UsageTracker,
         patience: RetryPolicy,
         form: OutputFormat | None = None,
@@ -119,7 +119,7 @@ class RetryingModel(WrapperModel):
         super().__init__(wrapped)
         self._name = name
         self._url = url
-        self._limiter = turnstile
+        self._limiter = rate_limiter
         self._usage = meter
         self._policy = patience
         self._format = form
@@ -191,17 +191,17 @@ class RetryingModel(WrapperModel):
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        async with self._limiter.slot(), self._usage.request(self._name, self._url) as tally:
+        async with self._limiter.slot(), self._usage.request(self._name, self._url) as usage:
             try:
                 response = await self._send(messages, settings, parameters)
-                self._usage.record_response(tally, response)
+                self._usage.record_response(usage, response)
                 self._require_usable(response)
             except RequestFailed as error:
-                self._usage.record_failure(tally, error.fault)
+                self._usage.record_failure(usage, error.fault)
                 raise
             except CassetteError as error:
                 # No fault of a model's: it is for whoever keeps the cassette, and no fallback hides it.
-                self._usage.record_failure(tally, ModelFault("denied", error.message, is_free=True))
+                self._usage.record_failure(usage, ModelFault("denied", error.message, is_free=True))
                 raise
             except TimeoutError as error:
                 seconds = self._policy.attempt_seconds
@@ -211,15 +211,15 @@ class RetryingModel(WrapperModel):
                     hint="raise models.attempt_seconds in wavewright.yaml, or choose a faster model",
                     is_retryable=True,
                 )
-                raise self._request_failed(tally, fault) from error
+                raise self._request_failed(usage, fault) from error
             except PROVIDER_ERRORS as error:
                 raise self._request_failed(
-                    tally, fault_of(error, self._name, self._usage.sent_text)
+                    usage, fault_of(error, self._name, self._usage.sent_text)
                 ) from error
             return response
 
-    def _request_failed(self, tally: RequestCharge, fault: ModelFault) -> RequestFailed:
-        self._usage.record_failure(tally, fault)
+    def _request_failed(self, usage: RequestCharge, fault: ModelFault) -> RequestFailed:
+        self._usage.record_failure(usage, fault)
         return RequestFailed(fault)
 
     async def _send(

@@ -101,15 +101,15 @@ class AgentRun:
         ways: dict[str, FallbackStrategy[JsonObject]] = {"agent": agent, "suggested": suggested}
         if self.limits.keep_partial:
             ways["forced"] = self._forced
-        landing: FallbackResult[JsonObject] = await run_ladder(
+        result: FallbackResult[JsonObject] = await run_ladder(
             self.services.ladder(WORKER_LADDER),
             ways,
             label=f"{WORKER_LADDER} {AGENT}",
             on_rung=self.call.emit,
         )
-        if landing.value is None:
-            raise faults.ladder_tool_error(landing.records, AGENT, self.error, _LIMITS_HINT)
-        return landing.value
+        if result.value is None:
+            raise faults.ladder_tool_error(result.records, AGENT, self.error, _LIMITS_HINT)
+        return result.value
 
     @property
     def _schema(self) -> JsonSchema | None:

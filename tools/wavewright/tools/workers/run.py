@@ -77,16 +77,16 @@ class WorkerRun:
             if self.services.models is None or not isinstance(drafted, dict):
                 return drafted
             self.draft = drafted
-        landing: FallbackResult[JsonObject] = await run_ladder(
+        result: FallbackResult[JsonObject] = await run_ladder(
             self.services.ladder(WORKER_LADDER),
             self._rung_functions(),
             label=f"{WORKER_LADDER} {self.spec.name}",
             on_rung=self.call.emit,
         )
-        if landing.value is None:
+        if result.value is None:
             hint = faults.STRONGER_MODEL_HINT if self.services.models is not None else MODEL_HINT
-            raise faults.ladder_tool_error(landing.records, self.spec.name, self.error, hint)
-        return landing.value
+            raise faults.ladder_tool_error(result.records, self.spec.name, self.error, hint)
+        return result.value
 
     def _rung_functions(self) -> dict[str, FallbackStrategy[JsonObject]]:
         ways: dict[str, FallbackStrategy[JsonObject]] = {}

@@ -142,5 +142,5 @@ def replay(
     from wavewright.engine.cli.runs import replay_command
     from wavewright.engine.recordings.replay_settings import ReplayOptions
 
-    wish = ReplayOptions(planner=planner, reviewer=reviewer, prompt_dir=prompt_dir, live=live)
-    raise typer.Exit(replay_command.replay(run, wish, output_format=format.value))
+    request = ReplayOptions(planner=planner, reviewer=reviewer, prompt_dir=prompt_dir, live=live)
+    raise typer.Exit(replay_command.replay(run, request, output_format=format.value))

@@ -39,7 +39,7 @@ class PlanFixReport:
         word = "mended" if self.is_written else "would mend"
         lines = [
             *(printable(line) for line in self.difference.splitlines()),
-            *(printable(f"{word} {mend.warning.code}: {mend.message}") for mend in self.fixes),
+            *(printable(f"{word} {hint.warning.code}: {hint.message}") for hint in self.fixes),
             *(
                 printable(f"left {left.warning.code}: {left.warning.message}: {left.why}")
                 for left in self.left
@@ -52,7 +52,7 @@ class PlanFixReport:
         return {
             "is_written": self.is_written,
             "difference": self.difference,
-            "mends": [{"code": mend.warning.code, "told": mend.message} for mend in self.fixes],
+            "mends": [{"code": hint.warning.code, "told": hint.message} for hint in self.fixes],
             "left": [
                 {"code": left.warning.code, "message": left.warning.message, "why": left.why}
                 for left in self.left

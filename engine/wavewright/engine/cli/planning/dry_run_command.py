@@ -158,10 +158,10 @@ def _refuse_to_replace(file: Path) -> None:
     if not file.is_file() or file.stat().st_size == 0:
         return
     try:
-        is_sealed = is_saved_plan(read_document_file(file))
+        is_saved = is_saved_plan(read_document_file(file))
     except DocumentError:
-        is_sealed = False
-    if not is_sealed:
+        is_saved = False
+    if not is_saved:
         message = f"{str(file)!r} exists and is no sealed plan"
         raise CommandError(
             message, hint="only a sealed plan is replaced by one; name another file with --out"
@@ -175,7 +175,7 @@ def _save_plan(looked: _DryRunResult, file: Path, *, is_quiet: bool) -> None:
 
     record = looked.record
     called = dict.fromkeys(step.tool for step in record.steps)
-    sealed = save_plan(
+    saved = save_plan(
         record.plan,
         looked.resolved_job.goal,
         [looked.tools[name] for name in called],
@@ -183,7 +183,7 @@ def _save_plan(looked: _DryRunResult, file: Path, *, is_quiet: bool) -> None:
         estimate=estimate_json(record.estimate),
         root=looked.settings.root,
     )
-    _write_dry_run(file, json.dumps(sealed, indent=2, ensure_ascii=False) + "\n")
+    _write_dry_run(file, json.dumps(saved, indent=2, ensure_ascii=False) + "\n")
     if not is_quiet:
         sys.stdout.write(f"\nsealed in {file}: run it with `wavewright run {file}`\n")
 

@@ -198,8 +198,8 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
     unfound = _expansion_diagnostics(order, tools)
     if unfound and order.expansion is not None and order.expansion.origin.document is not origin.document:
         # It stands in another document than the plan.
-        beside = order.expansion.origin.document
-        others = (CheckedDocument(PlanText(None, beside.source, beside), None, unfound),)
+        outbox_writes = order.expansion.origin.document
+        others = (CheckedDocument(PlanText(None, outbox_writes.source, outbox_writes), None, unfound),)
         return CheckedDocument(text, plan, found, basis, others=others)
     found = (*found, *unfound)
     if is_template(document):

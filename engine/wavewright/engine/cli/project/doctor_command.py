@@ -50,8 +50,8 @@ def examine(*, output_format: str, is_offline: bool) -> int:
         sys.stdout.write(printable_json([asdict(found) for found in findings], indent=2) + "\n")
     else:
         for found in findings:
-            mend = f"\n{'':<18}= help: {found.mend}" if found.mend else ""
-            sys.stdout.write(f"{found.state:<6}{found.subject:<12}{found.detail}{mend}\n")
+            hint = f"\n{'':<18}= help: {found.mend}" if found.mend else ""
+            sys.stdout.write(f"{found.state:<6}{found.subject:<12}{found.detail}{hint}\n")
     return exit_codes.NEGATIVE if any(found.state == "fault" for found in findings) else exit_codes.OK
 
 

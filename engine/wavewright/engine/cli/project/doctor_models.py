@@ -140,15 +140,15 @@ async def _probe(settings: Settings, chosen: Iterable[_ModelChoice]) -> _ProbeRe
     from wavewright.tools.models import open_models
 
     async with AsyncExitStack() as stack:
-        purse = await stack.enter_async_context(_budget_store(settings))
+        budget_store = await stack.enter_async_context(_budget_store(settings))
         answers: list[DoctorFinding] = []
         asked: dict[str, Role] = {choice.model: choice.roles[0] for choice in reversed(list(chosen))}
         if asked:
             # Past the cassette: this question is none of those that a project records.
             live = replace(settings, cassette=None)
-            models = await stack.enter_async_context(open_models(live, purse))
+            models = await stack.enter_async_context(open_models(live, budget_store))
             answers = [await _probe_model(models, model, asked[model]) for model in reversed(asked)]
-        return _ProbeResult(tuple(answers), await purse.left(BudgetScope()))
+        return _ProbeResult(tuple(answers), await budget_store.left(BudgetScope()))
 
 
 def _budget_store(settings: Settings) -> AbstractAsyncContextManager[InspectableBudgetStore]:
@@ -185,8 +185,8 @@ async def _probe_model(models: ModelClient, model: str, role: Role) -> DoctorFin
     instead = f" (a fallback: {model} gave no answer)" if by else ""
     detail = f"{by or model} answered in {answer.use.seconds:.2f} s{instead}, {spent}"
     name = (by or model).partition(":")[2]
-    mend = f"set models.prices.{name} in wavewright.yaml" if sum_costs(uses).unpriced else ""
-    return DoctorFinding("answer", "note" if by else "ok", detail, mend)
+    hint = f"set models.prices.{name} in wavewright.yaml" if sum_costs(uses).unpriced else ""
+    return DoctorFinding("answer", "note" if by else "ok", detail, hint)
 
 
 def _budget_findings(settings: Settings, left: Allowance) -> DoctorFinding:

@@ -55,7 +55,7 @@ class DoctorFinding:
     mend: str = ""
 
 
-def finding_of_faulty_file(subject: str, error: DocumentError | PlanError, mend: str) -> DoctorFinding:
+def finding_of_faulty_file(subject: str, error: DocumentError | PlanError, hint: str) -> DoctorFinding:
     """Name the first fault with its place; its own mend, such as the word that was meant, goes before `mend`."""
     found = error.diagnostics if isinstance(error, PlanError) else error.faults
     first = found[0]
@@ -63,7 +63,7 @@ def finding_of_faulty_file(subject: str, error: DocumentError | PlanError, mend:
     line = f":{error.source.position(first.span.start)[0]}" if has_place and first.span is not None else ""
     more = "" if len(found) == 1 else f" (and {len(found) - 1} more)"
     return DoctorFinding(
-        subject, "fault", f"{error.source.name}{line}: {first.message}{more}", first.hint or mend
+        subject, "fault", f"{error.source.name}{line}: {first.message}{more}", first.hint or hint
     )
 
 
@@ -181,8 +181,8 @@ def calibration_findings(settings: Settings) -> Iterator[DoctorFinding]:
     try:
         calibration = read_calibration(settings.calibration)
     except (DocumentError, PlanError) as error:
-        mend = "mend the file, or take models.calibration out of the settings: judge gates only warn then"
-        yield finding_of_faulty_file("calibration", error, mend)
+        hint = "mend the file, or take models.calibration out of the settings: judge gates only warn then"
+        yield finding_of_faulty_file("calibration", error, hint)
         return
     count = len(calibration.gates)
     told = f"{settings.calibration} ({count} measurement{'' if count == 1 else 's'})"

@@ -39,13 +39,13 @@ def replay_text(replayed: ReplayResult, found: RunComparison) -> str:
 
 def replay_json(replayed: ReplayResult, found: RunComparison) -> JsonObject:
     """Return the same for programs."""
-    wish = replayed.replay_options
+    request = replayed.replay_options
     return {
         "format": FORMAT,
         "run": replayed.before.state.run,
-        "planner": wish.planner,
-        "reviewer": wish.reviewer,
-        "prompt_dir": None if wish.prompt_dir is None else str(wish.prompt_dir),
+        "planner": request.planner,
+        "reviewer": request.reviewer,
+        "prompt_dir": None if request.prompt_dir is None else str(request.prompt_dir),
         "before": _run_json(replayed.before),
         "after": _run_json(replayed.after),
         "is_same_verdict": replayed.is_same_verdict,
@@ -69,8 +69,8 @@ def replay_json(replayed: ReplayResult, found: RunComparison) -> JsonObject:
 
 
 def _lines(replayed: ReplayResult, found: RunComparison) -> Iterator[str]:
-    wish = ", ".join(replayed.replay_options.description())
-    yield f"Replay of {replayed.before.state.run}" + (f" with {wish}" if wish else "")
+    request = ", ".join(replayed.replay_options.description())
+    yield f"Replay of {replayed.before.state.run}" + (f" with {request}" if request else "")
     yield f"  verdict     {_arrow(_outcome_text(replayed.before), _outcome_text(replayed.after))}"
     yield f"  confidence  {_arrow(_confidence(replayed.before), _confidence(replayed.after))}"
     yield from _section(
@@ -162,7 +162,7 @@ def _run_json(side: ComparedRun) -> JsonObject:
     }
 
 
-def replay(run: str | None, wish: ReplayOptions, *, output_format: str) -> int:
+def replay(run: str | None, request: ReplayOptions, *, output_format: str) -> int:
     """Replay a run, print what is different, and return the exit code.
 
     Raises:
@@ -172,9 +172,9 @@ def replay(run: str | None, wish: ReplayOptions, *, output_format: str) -> int:
     from wavewright.engine.recordings.comparison import compare
 
     settings = project_settings()
-    wish = replace(wish, prompt_dir=from_root(wish.prompt_dir, settings))
+    request = replace(request, prompt_dir=from_root(request.prompt_dir, settings))
     with contextlib.chdir(settings.root):  # where tools run
-        replayed = anyio.run(_replay, run, settings, wish)
+        replayed = anyio.run(_replay, run, settings, request)
     found = compare(replayed)
     if output_format == "json":
         sys.stdout.write(printable_json(replay_json(replayed, found), indent=2) + "\n")
@@ -186,11 +186,11 @@ def replay(run: str | None, wish: ReplayOptions, *, output_format: str) -> int:
     return exit_codes.OK if is_yes else exit_codes.NEGATIVE
 
 
-async def _replay(run: str | None, settings: Settings, wish: ReplayOptions) -> ReplayResult:
+async def _replay(run: str | None, settings: Settings, request: ReplayOptions) -> ReplayResult:
     from wavewright.engine.recordings.replay import replay_run
 
     name, events = await load_run(settings, run)
-    return await replay_run(name, events, settings, wish, on_use=_print_model_use)
+    return await replay_run(name, events, settings, request, on_use=_print_model_use)
 
 
 def _print_model_use(use: ModelUse) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.engine.conftest import Answer, CommandLine
-from tests.engine.stale_quotes_project import JOB, write_desk
+from tests.engine.stale_quotes_project import JOB, write_quotes_project
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.package.builder import read_package
 from wavewright.reviewer.records import Package
@@ -54,7 +54,7 @@ def review(**fields: Json) -> JsonObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ModelRunProject:
     """The project in a folder, and its command line."""
 
     folder: Path
@@ -62,7 +62,7 @@ class Desk:
 
     def write(self, *, template: str = TEMPLATE, settings: str = "") -> None:
         """Write the project; its job brings no plan."""
-        write_desk(self.folder, template=template, job=UNPLANNED)
+        write_quotes_project(self.folder, template=template, job=UNPLANNED)
         with (self.folder / "wavewright.yaml").open("a") as file:
             file.write(settings)
 
