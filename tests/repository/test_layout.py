@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from tests.repository.tree import ROOMS, ROOT, project_files
+from tests.repository.tree import ROOMS, ROOT, project_files, shipped_modules
 
 FOLDERS = {*ROOMS, "plans", "tests", "docs", "benchmarks", ".ci", ".github"}
 FILES = {
@@ -66,3 +68,15 @@ def test_nothing_is_imported_by_a_name_that_users_have_themselves() -> None:
     bare = [str(path.relative_to(ROOT)) for path in folders if path.parent.parent == ROOT]
 
     assert bare == []
+
+
+def test_no_folder_of_a_package_holds_more_than_sixteen_modules() -> None:
+    folders = Counter(path.parent for path in shipped_modules() if path.name != "__init__.py")
+
+    assert {str(folder.relative_to(ROOT)): count for folder, count in folders.items() if count > 16} == {}
+
+
+def test_no_module_of_a_package_is_longer_than_four_hundred_lines() -> None:
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in shipped_modules()}
+
+    assert {str(path.relative_to(ROOT)): lines for path, lines in lengths.items() if lines > 400} == {}
