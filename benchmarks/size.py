@@ -25,7 +25,7 @@ _NO_CODE = {
     tokenize.ENDMARKER,
     tokenize.ENCODING,
 }
-_SETTINGS = {"tools": [{"path": "probe.py", "functions": {"probe": {}}}]}
+_SETTINGS: dict[str, object] = {"tools": [{"path": "probe.py", "functions": {"probe": {}}}]}
 _JOB = {
     "version": 1,
     "name": "probe",

@@ -20,7 +20,7 @@ def test_every_event_of_the_log_has_its_row() -> None:
     )
     page = (REFERENCE / "log-events.md").read_text(encoding="utf-8")
 
-    said = set(re.findall(r'(?:\.say|\._say)\(\s*"([a-z_]+)"', code)) | set(get_args(BrokerEvent))
+    said = set(re.findall(r'(?:\.write|\._write_line)\(\s*"([a-z_]+)"', code)) | set(get_args(BrokerEvent))
     assert said == set(re.findall(r"^\| `([a-z_]+)`", page, re.MULTILINE))
 
 

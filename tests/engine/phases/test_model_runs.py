@@ -12,9 +12,9 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
-from tests.engine.model_runs.model_desk import ITS_PLAN, PLAN, TEMPLATE, UNPLANNED, review
 
 from tests.engine.conftest import CommandLine
+from tests.engine.model_runs.model_run_project import ITS_PLAN, PLAN, TEMPLATE, UNPLANNED, review
 from tests.engine.run_in_process import run_request
 from tests.engine.stale_quotes_project import JOB, take_calls, write_quotes_project
 from wavewright.config.settings import load_settings

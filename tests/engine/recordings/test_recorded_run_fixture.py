@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.engine.model_runs.model_desk import PLAN, TEMPLATE, UNPLANNED, review
 
+from tests.engine.model_runs.model_run_project import PLAN, TEMPLATE, UNPLANNED, review
 from tests.engine.stale_quotes_project import take_calls, write_quotes_project
 from tests.engine.testing.project_suite import Suite
 from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for

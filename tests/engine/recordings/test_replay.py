@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from tests.engine.conftest import CommandLine
-from tests.engine.model_runs import model_desk as planned
-from tests.engine.model_runs.model_desk import PLAN, UNPLANNED, review
+from tests.engine.model_runs import model_run_project as planned
+from tests.engine.model_runs.model_run_project import PLAN, UNPLANNED, review
 from tests.engine.recordings.conftest import Yes
 from tests.engine.run_in_process import run_request
 from tests.engine.stale_quotes_project import JOB, TEMPLATE, take_calls, write_quotes_project

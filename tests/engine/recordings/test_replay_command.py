@@ -10,10 +10,10 @@ from typing import Any
 import anyio
 import pytest
 from syrupy.assertion import SnapshotAssertion
-from tests.engine.model_runs.model_desk import PLAN, TEMPLATE, UNPLANNED, review
 
 from tests.engine.conftest import Answer, CommandLine
 from tests.engine.equities_project import served_prices
+from tests.engine.model_runs.model_run_project import PLAN, TEMPLATE, UNPLANNED, review
 from tests.engine.model_runs.test_equities_with_model import ask_for_help, job_without_recipes
 from tests.engine.recordings.conftest import events_of
 from tests.engine.stale_quotes_project import take_calls, write_quotes_project

@@ -64,12 +64,12 @@ class CutJournal(MemoryJournal):
         self.written = 0
 
     def append(
-        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
+        self, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
     ) -> Awaitable[None]:
         if self.left == self.written:
             raise JournalNotWritten("it was cut off", hint="go on with it")
         self.written += 1
-        return super().append(run, events, alongside)
+        return super().append(run, events, outbox_writes)
 
 
 @dataclass

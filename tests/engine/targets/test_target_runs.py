@@ -246,14 +246,14 @@ class CostlyJournal(MemoryJournal):
     """A journal in which every step of a run is seen to have cost 900 tokens."""
 
     def append(
-        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
+        self, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
     ) -> Awaitable[None]:
         ended = [event for event in events if isinstance(event, StepFinished)]
         uses = [
             ModelCalled(event.at, ModelUse("worker", "x", "m", "answered", input_tokens=900))
             for event in ended
         ]
-        return super().append(run, [*events, *uses], alongside)
+        return super().append(run, [*events, *uses], outbox_writes)
 
 
 @pytest.mark.anyio

@@ -292,12 +292,12 @@ class FullDisk(MemoryJournal):
         self.batches = batches
 
     def append(
-        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
+        self, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
     ) -> Awaitable[None]:
         self.batches -= 1
         if self.batches < 0:
             raise OSError("no space left on device")
-        return super().append(run, events, alongside)
+        return super().append(run, events, outbox_writes)
 
 
 async def test_a_journal_that_cannot_be_written_stops_the_run_with_its_own_error() -> None:

@@ -8,12 +8,8 @@ import pytest
 
 from tests.planner.planning_case import GOOD_TEXT, TOOLS, ScriptedModels, goal_of, planned, said
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.planning.candidates import (
-    NoMinimalPlan,
-    SuggestedCall,
-    plan_from_calls,
-    read_suggested_calls,
-)
+from wavewright.planner.planning.candidates import NoMinimalPlan, plan_from_calls
+from wavewright.planner.planning.non_plan_answers import SuggestedCall, read_suggested_calls
 from wavewright.planner.ports.model_port import NamedCall
 
 ZRH = SuggestedCall("read_sensor", {"station": "ZRH"})

@@ -371,7 +371,7 @@ def test_a_name_given_by_a_macro_hides_a_root(typed: TypedEnvironment) -> None:
         pytest.param("now()", "2010-03-01T12:00:00Z", id="instant"),
         pytest.param('timestamp("2010-03-01")', "2010-03-01T00:00:00Z", id="plain-date"),
         pytest.param('timestamp("2010-03-01T09:30:00")', "2010-03-01T09:30:00Z", id="naive-time"),
-        pytest.param('timestamp("2010-03-01T09:30:00.25+02:00")', "2010-03-01T07:30:00.250000Z", id="zone"),
+        pytest.param('timestamp("2010-03-01T09:30:00.25+02:00")', "2010-03-01T07:30:00.250Z", id="zone"),
         pytest.param('duration("7d")', "604800s", id="days"),
         pytest.param('duration("1h30m")', "5400s", id="hours-and-minutes"),
         pytest.param('duration("-1500ms")', "-1.5s", id="negative-duration"),

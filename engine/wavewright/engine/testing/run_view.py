@@ -169,7 +169,7 @@ class RunView:
     def plan(self) -> PlanView:
         """The plan in force at the end, patches included."""
         __tracebackhide__ = True
-        if self.context.plan is None or self.context.goal is None:
+        if self.context.plan is None:
             raise assertion_failure(f"{self!r} follows no plan: {self.halted}")
         return PlanView(
             self.context.plan, self.context.goal, self.context.signatures, self.context.diagnostics

@@ -28,7 +28,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, locate_diagnos
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.non_plan_answers import SuggestedCall, read_suggested_calls
+from wavewright.planner.planning.non_plan_answers import SuggestedCall
 from wavewright.planner.planning.outcome import PlanningAttempt
 from wavewright.planner.planning.step_building import StepBuilder, data_tools
 from wavewright.planner.plans.binding import bind_plan
@@ -114,9 +114,6 @@ def _add_data_step(builder: StepBuilder, spare: list[str]) -> bool:
         if builder.add(spare.pop(0)):
             return True
     return False
-
-
-__all__ = ["SuggestedCall", "plan_from_calls", "read_suggested_calls"]
 
 
 def plan_from_calls(
