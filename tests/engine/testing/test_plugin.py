@@ -28,7 +28,7 @@ def test_the_plugin_imports_nothing_but_pytest() -> None:
     shown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
 
     assert shown.stdout.splitlines() == [
-        "",
+        "lazy_loader",
         "wavewright wavewright.engine wavewright.engine.testing wavewright.engine.testing.plugin",
     ]
 
@@ -41,7 +41,7 @@ def test_a_suite_that_does_not_use_it_loads_nothing_of_it(suite: Suite) -> None:
 
         def test_nothing_is_loaded():
             loaded = {name for name in sys.modules if name.startswith("wavewright.engine.testing.")}
-            assert loaded <= {f"wavewright.engine.testing.{name}" for name in ("guard", "plugin")}
+            assert loaded <= {f"wavewright.engine.testing.{name}" for name in ("model_guard", "plugin")}
             assert not {"pydantic", "wavewright.planner", "wavewright.config"} & set(sys.modules)
         """,
     )
