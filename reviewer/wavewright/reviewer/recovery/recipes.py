@@ -60,7 +60,7 @@ def propose_patch(
         goal: Carries recipes and the number of rounds.
         state: What happened.
         review: The last verdict.
-        seen: Fingerprints of what was tried; see `wavewright.planner.plans.patches.fingerprint`.
+        seen: Fingerprints of what was tried; see `wavewright.planner.plans.patches.patch_fingerprint`.
     """
     if review.goal_achieved:
         return None
