@@ -72,10 +72,10 @@ class Collector:
 
 async def asked(port: object, path: str, wanted: int) -> httpx.Response:
     """Ask until the answer has the status, which another task brings about."""
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient() as http:
         with anyio.fail_after(PATIENCE):
             while True:
-                answer = await client.get(f"http://127.0.0.1:{port}{path}")
+                answer = await http.get(f"http://127.0.0.1:{port}{path}")
                 if answer.status_code == wanted:
                     return answer
                 await anyio.sleep(0.02)
@@ -86,7 +86,7 @@ def port_of(place: object) -> str:
 
 
 async def test_a_daemon_says_over_http_and_to_a_collector_what_it_has_done(
-    site: DaemonSite, counterpart: BrokerClient, start: StartDaemon
+    site: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
     with Collector() as collector:
         daemon = start(WAVEWRIGHT_HEALTH="127.0.0.1:0", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
@@ -94,10 +94,10 @@ async def test_a_daemon_says_over_http_and_to_a_collector_what_it_has_done(
         [served] = [line for line in daemon.lines if line["event"] == "health_served"]
         port = port_of(served["place"])
         ready = await asked(port, "/ready", 200)
-        await counterpart.send_raw(b"{")
+        await client.send_raw(b"{")
         document = job(("say", "a private word"))
-        await counterpart.send(JobRequest(job_id=(wanted := str(uuid4())), job=document))
-        await counterpart.until_told(wanted, "JOB_COMPLETED")
+        await client.send(JobRequest(job_id=(wanted := str(uuid4())), job=document))
+        await client.until_told(wanted, "JOB_COMPLETED")
         metrics = ""
         with anyio.fail_after(PATIENCE):
             while 'wavewright_jobs{state="completed"} 1.0' not in metrics:
@@ -133,12 +133,12 @@ async def test_a_daemon_says_over_http_and_to_a_collector_what_it_has_done(
 
 
 async def test_a_daemon_that_stops_is_not_ready_while_its_jobs_are_written_down(
-    site: DaemonSite, counterpart: BrokerClient, in_process: InProcess
+    site: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     site.write(daemon="health: 127.0.0.1:0")
     async with in_process() as running:
         [served] = running.said("health_served")
-        await counterpart.send(JobRequest(job_id=str(uuid4()), job=job(("hold", "on"))))
+        await client.send(JobRequest(job_id=str(uuid4()), job=job(("hold", "on"))))
         await site.until(lambda: site.calls()["hold on"] == 1)
         running.stopping.request("a test")
         stopping = await asked(port_of(served["place"]), "/ready", 503)
@@ -148,13 +148,13 @@ async def test_a_daemon_that_stops_is_not_ready_while_its_jobs_are_written_down(
 
 
 async def test_a_collector_that_is_away_keeps_no_daemon_from_ending(
-    counterpart: BrokerClient, start: StartDaemon
+    client: BrokerClient, start: StartDaemon
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         daemon = start(OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{silent.getsockname()[1]}")
         await daemon.started()
-        await counterpart.send(JobRequest(job_id=(wanted := str(uuid4())), job=job(("say", "well"))))
-        await counterpart.until_told(wanted, "JOB_COMPLETED")
+        await client.send(JobRequest(job_id=(wanted := str(uuid4())), job=job(("say", "well"))))
+        await client.until_told(wanted, "JOB_COMPLETED")
         daemon.signal(signal.SIGTERM)
         code = await daemon.ended()
 
@@ -165,12 +165,12 @@ async def test_a_collector_that_is_away_keeps_no_daemon_from_ending(
 
 
 async def test_the_log_follows_a_job_from_its_message_to_its_package(
-    counterpart: BrokerClient, in_process: InProcess
+    client: BrokerClient, in_process: InProcess
 ) -> None:
     wanted = str(uuid4())
     async with in_process() as running:
-        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "well"), name="Westfall")))
-        await counterpart.until_told(wanted, "JOB_COMPLETED")
+        await client.send(JobRequest(job_id=wanted, job=job(("say", "well"), name="Westfall")))
+        await client.until_told(wanted, "JOB_COMPLETED")
 
     [received], [sent] = running.said("job_received"), running.said("package_sent")
     assert (received["job_id"], received["target"]) == (wanted, "Westfall")

@@ -81,24 +81,24 @@ def weigh(tea: str) -> dict:
 
 
 @pytest.fixture
-def teahouse(yard: DaemonSite, monkeypatch: pytest.MonkeyPatch) -> DaemonSite:
+def teahouse(site: DaemonSite, monkeypatch: pytest.MonkeyPatch) -> DaemonSite:
     """A project whose daemon speaks the messages of the installed pack `teahouse`."""
-    site = yard.folder / "site"
-    (site / "teahouse-1.0.dist-info").mkdir(parents=True)
-    (site / "teahouse-1.0.dist-info" / "METADATA").write_text("Name: teahouse\nVersion: 1.0\n")
-    (site / "teahouse-1.0.dist-info" / "entry_points.txt").write_text(
+    installed = site.folder / "site"
+    (installed / "teahouse-1.0.dist-info").mkdir(parents=True)
+    (installed / "teahouse-1.0.dist-info" / "METADATA").write_text("Name: teahouse\nVersion: 1.0\n")
+    (installed / "teahouse-1.0.dist-info" / "entry_points.txt").write_text(
         "[wavewright.packs]\nteahouse = teahouse:pack\n"
     )
-    (site / "teahouse.py").write_text(PACK)
-    (site / "goals").mkdir()
-    (site / "goals" / "brew.yaml").write_text(TEMPLATE)
-    with (yard.folder / "yard.py").open("a") as file:
+    (installed / "teahouse.py").write_text(PACK)
+    (installed / "goals").mkdir()
+    (installed / "goals" / "brew.yaml").write_text(TEMPLATE)
+    with (site.folder / "yard.py").open("a") as file:
         file.write(TOOLS)
-    yard.write(functions="weigh: {}", daemon="pack: teahouse")
-    monkeypatch.setattr(sys, "path", [str(site), *sys.path])
-    yard.environment["PYTHONPATH"] = str(site)
+    site.write(functions="weigh: {}", daemon="pack: teahouse")
+    monkeypatch.setattr(sys, "path", [str(installed), *sys.path])
+    site.environment["PYTHONPATH"] = str(installed)
     monkeypatch.delitem(sys.modules, "teahouse", raising=False)
-    return yard
+    return site
 
 
 def request(kind: str, target_agent: str, payload: JsonObject) -> bytes:
@@ -171,7 +171,7 @@ async def test_a_job_document_is_still_answered_in_the_neutral_form(
 
 
 async def test_the_form_is_refused_by_a_daemon_without_the_pack(
-    yard: DaemonSite, client: BrokerClient, start: StartDaemon
+    site: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
     await start().started()
     await client.send_raw(request("brew_request", "wavewright", {"job_id": str(uuid4()), "tea": "Assam"}))
@@ -204,9 +204,9 @@ async def test_the_schema_of_messages_holds_those_of_the_pack(
     ],
 )
 async def test_a_daemon_does_not_start_by_a_contract_that_is_not_there(
-    yard: DaemonSite, start: StartDaemon, daemon: str, said: str
+    site: DaemonSite, start: StartDaemon, daemon: str, said: str
 ) -> None:
-    yard.write(daemon=daemon)
+    site.write(daemon=daemon)
     process = start()
 
     assert await process.ended() == 2

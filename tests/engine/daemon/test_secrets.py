@@ -126,16 +126,16 @@ def _plan(tool: str, **params: str) -> JsonObject:
     return {"steps": [step], "result": "${steps.s}"}
 
 
-async def everything(counterpart: BrokerClient, site: DaemonSite, daemon: DaemonProcess) -> dict[str, bytes]:
+async def everything(client: BrokerClient, site: DaemonSite, daemon: DaemonProcess) -> dict[str, bytes]:
     """Return all that was written and sent, by where it is."""
-    await counterpart.read()
+    await client.read()
     found = {"log": daemon.text.encode()}
     for path in (site.folder / ".wavewright").rglob("*"):
         if path.is_file():
             found[f"file {path.name}"] = path.read_bytes()
-    found["statuses"] = repr(counterpart.seen).encode()
-    found["questions"] = repr(counterpart.questions).encode()
-    found["packages"] = b"\n".join(one.body + repr(one.headers).encode() for one in counterpart.packages)
+    found["statuses"] = repr(client.seen).encode()
+    found["questions"] = repr(client.questions).encode()
+    found["packages"] = b"\n".join(one.body + repr(one.headers).encode() for one in client.packages)
     return found
 
 
@@ -153,7 +153,7 @@ async def dead_letters(site: DaemonSite) -> tuple[bytes, bytes]:
 
 @pytest.mark.timeout(120)
 async def test_no_canary_leaves_a_daemon_whatever_fails(
-    site: DaemonSite, counterpart: BrokerClient, start: StartDaemon, model_server: FakeModelServer
+    site: DaemonSite, client: BrokerClient, start: StartDaemon, model_server: FakeModelServer
 ) -> None:
     # Jobs wait for a model that fails; one that answers nonsense is done without.
     model_server.answer(failing(503), times=3)
@@ -176,36 +176,34 @@ async def test_no_canary_leaves_a_daemon_whatever_fails(
 
     wanted = list[str]()
     for body in refused_bodies():
-        await counterpart.send_raw(body)
+        await client.send_raw(body)
     for document in failing_jobs():
         wanted.append(str(uuid4()))
-        await counterpart.send(JobRequest(job_id=wanted[-1], job=document), key=key)
-    await counterpart.send(JobRequest(job_id=str(uuid4()), job=job(("say", "unsigned"))))
-    await counterpart.send(
-        JobRequest(job_id=str(uuid4()), job=job(("say", "forged"))), key=b"another key of 16"
-    )
+        await client.send(JobRequest(job_id=wanted[-1], job=document), key=key)
+    await client.send(JobRequest(job_id=str(uuid4()), job=job(("say", "unsigned"))))
+    await client.send(JobRequest(job_id=str(uuid4()), job=job(("say", "forged"))), key=b"another key of 16")
     unknown = ValidationResult(
         job_id=str(uuid4()), package_id="p", accepted=False, iteration=1, feedback=["no such job"]
     )
-    await counterpart.send(unknown, key=key)
+    await client.send(unknown, key=key)
     with anyio.fail_after(PATIENCE * 2):
         while True:
-            await counterpart.read()
+            await client.read()
             ended = {
                 str(one["job_id"])
-                for one in counterpart.seen
+                for one in client.seen
                 if str(one["status"]) in {"JOB_FAILED", "JOB_COMPLETED", "JOB_PARTIALLY_COMPLETED"}
             }
             if ended >= set(wanted):
                 break
             await anyio.sleep(0.1)
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient() as http:
         health = f"http://{served['place']}"
-        told = [(await client.get(f"{health}{path}")).content for path in ("/metrics", "/ready", "/live")]
+        told = [(await http.get(f"{health}{path}")).content for path in ("/metrics", "/ready", "/live")]
     daemon.signal(signal.SIGTERM)
     assert await daemon.ended() == 0
 
-    found = await everything(counterpart, site, daemon)
+    found = await everything(client, site, daemon)
     found["http"] = b"\n".join(told)
     found["headers of dead letters"], bodies = await dead_letters(site)
     hits = {
