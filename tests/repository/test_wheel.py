@@ -227,7 +227,7 @@ def test_the_core_checks_simulates_and_runs_a_project(core: Installation, tmp_pa
     commands = (
         ["check", JOB],
         ["dry-run", JOB],
-        ["dry-run", JOB, "--stubs"],
+        ["dry-run", JOB, "--simulate"],
         ["run", JOB],
         ["runs"],
         ["doctor"],

@@ -34,7 +34,7 @@ EXTRAS: Mapping[str, Extra] = {
     "postgres": Extra(("asyncpg",), "journal, jobs and budgets in PostgreSQL"),
     "testing": Extra(
         ("hypothesis", "pytest", "starlette", "syrupy", "uvicorn"),
-        "tests and snapshots of plans, outputs for --stubs, the fake model",
+        "tests and snapshots of plans, outputs for --simulate, the fake model",
     ),
 }
 

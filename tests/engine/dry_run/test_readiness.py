@@ -39,7 +39,7 @@ def has_run(wavewright: CommandLine) -> bool:
     return any(run["steps"] for run in json.loads(wavewright("runs", "--format", "json").out))
 
 
-@pytest.mark.parametrize("command", [("check",), ("dry-run",), ("dry-run", "--stubs"), ("run",)])
+@pytest.mark.parametrize("command", [("check",), ("dry-run",), ("dry-run", "--simulate"), ("run",)])
 @pytest.mark.parametrize(
     ("prompt", "message"),
     [

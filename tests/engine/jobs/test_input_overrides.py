@@ -96,7 +96,7 @@ def test_single_values_go_before_those_of_the_file_and_these_before_the_job(
 
 @pytest.mark.parametrize(
     "command",
-    [("run",), ("plan",), ("check",), ("dry-run",), ("dry-run", "--stubs")],
+    [("run",), ("plan",), ("check",), ("dry-run",), ("dry-run", "--simulate")],
     ids=" ".join,
 )
 @pytest.mark.parametrize("file", ["plans/words.job.yaml", "plans/words.plan.yaml"])

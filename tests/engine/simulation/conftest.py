@@ -1,4 +1,4 @@
-"""A project to rehearse in."""
+"""A project whose plans are simulated."""
 
 from __future__ import annotations
 

@@ -122,9 +122,9 @@ class SimulatedProject:
         """Write the plan."""
         (self.folder / "plan.yaml").write_text(text)
 
-    def rehearse(self, *options: str) -> JsonObject:
-        """Return the report of a rehearsal of the plan."""
-        answer = self.wavewright("dry-run", "plan.yaml", "--stubs", "--format", "json", *options)
+    def simulate(self, *options: str) -> JsonObject:
+        """Return the report of a simulation of the plan."""
+        answer = self.wavewright("dry-run", "plan.yaml", "--simulate", "--format", "json", *options)
         assert answer.err == ""
         import json
 

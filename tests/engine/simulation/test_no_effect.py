@@ -1,4 +1,4 @@
-"""A rehearsal has no effect: no tool is called, nothing is sent, nothing is written."""
+"""A simulation has no effect: no tool is called, nothing is sent, nothing is written."""
 
 from __future__ import annotations
 
@@ -102,10 +102,10 @@ def run_guarded(folder: Path, *arguments: str) -> Guarded:
     return Guarded(done.returncode, done.stdout, tuple(cast("list[str]", json.loads(notes.read_text()))))
 
 
-def test_a_rehearsal_opens_no_connection_starts_no_program_and_writes_no_file(post: Path) -> None:
+def test_a_simulation_opens_no_connection_starts_no_program_and_writes_no_file(post: Path) -> None:
     before = sorted(post.rglob("*"))
 
-    done = run_guarded(post, "dry-run", "plan.yaml", "--stubs")
+    done = run_guarded(post, "dry-run", "plan.yaml", "--simulate")
 
     assert (done.code, done.noted) == (0, ())
     assert "letter: send (egress)" in done.out

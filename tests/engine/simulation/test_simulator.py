@@ -1,4 +1,4 @@
-"""`wavewright dry-run --stubs`: every branch of a plan, over outputs that are made up."""
+"""`wavewright dry-run --simulate`: every branch of a plan, over outputs that are made up."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def test_the_plans_of_the_repository_have_no_fault_and_no_idle_gate(job: str) ->
     assert {found.side for found in report.unreached} == {"0"}
 
 
-def test_the_starter_projects_rehearsal_as_text(
+def test_the_starter_projects_simulation_as_text(
     wavewright: CommandLine, project: Path, snapshot: SnapshotAssertion
 ) -> None:
-    answer = wavewright("dry-run", "plans/words.job.yaml", "--stubs")
+    answer = wavewright("dry-run", "plans/words.job.yaml", "--simulate")
 
     assert (answer.code, answer.err) == (0, "")
     assert settled(answer.out, project) == snapshot
@@ -61,7 +61,7 @@ def test_every_branch_is_reached_and_what_would_have_happened_is_told(
 ) -> None:
     simulation.plan(FANNED)
 
-    told = simulation.rehearse()
+    told = simulation.simulate()
 
     assert told["faults"] == 0
     assert (told["reached"], entries(told, "unreached")) == (told["branches"], [])
@@ -76,7 +76,7 @@ def test_every_branch_is_reached_and_what_would_have_happened_is_told(
 def test_each_scenario_reaches_what_it_is_named_after(simulation: SimulatedProject) -> None:
     simulation.plan(FANNED)
 
-    found = scenarios(simulation.rehearse())
+    found = scenarios(simulation.simulate())
 
     assert found["everything is well"]["verdict"] == "achieved"
     assert found["everything is well"]["red"] == []
@@ -94,9 +94,9 @@ def test_the_same_seed_gives_the_same_report_and_another_other_outputs(
     simulation.plan(BROKEN)
 
     first, again, other = (
-        simulation.rehearse(),
-        simulation.rehearse(),
-        simulation.rehearse("--seed", "7"),
+        simulation.simulate(),
+        simulation.simulate(),
+        simulation.simulate("--seed", "7"),
     )
 
     assert first == again
@@ -119,7 +119,7 @@ def test_an_expression_without_a_value_is_a_fault_with_the_smallest_output(
 ) -> None:
     simulation.plan(BROKEN)
 
-    divided, missing = entries(simulation.rehearse(), "mishaps")
+    divided, missing = entries(simulation.simulate(), "mishaps")
 
     assert (divided["step"], divided["kind"], divided["is_fault"]) == ("share", "expression", True)
     assert divided["outputs"] == {"verdict": {"is_large": False, "count": 0, "note": None}}
@@ -137,7 +137,7 @@ def test_a_condition_that_held_is_reached_also_where_the_parameters_have_no_valu
         "     params: {text: '${string(double(steps.verdict.note) / 0.0)}'}}\n"
     )
 
-    told = simulation.rehearse()
+    told = simulation.simulate()
 
     [unreached] = entries(told, "unreached")
     assert (unreached["kind"], unreached["name"]) == ("step", "last")
@@ -153,7 +153,7 @@ def test_one_cause_is_told_once_and_addresses_stay_whole(simulation: SimulatedPr
         "  - {id: other, tool: note, params: {text: '${string(1 / steps.site.size)}'}}\n"
     )
 
-    found = {str(one["step"]): one["outputs"] for one in entries(simulation.rehearse(), "mishaps")}
+    found = {str(one["step"]): one["outputs"] for one in entries(simulation.simulate(), "mishaps")}
 
     assert found["last"] == {"sums": {}}
     site = cast("JsonObject", cast("JsonObject", found["other"])["site"])
@@ -170,7 +170,7 @@ def test_a_list_that_stands_in_the_plan_has_one_length(simulation: SimulatedProj
         "  - {id: open, tool: note, for_each: '${inputs.words}', params: {text: '${item}'}}\n"
     )
 
-    told = simulation.rehearse()
+    told = simulation.simulate()
 
     assert entries(told, "unreached") == []
     assert set(scenarios(told)) == {"everything is well", "open runs over no item", "open runs over one item"}
@@ -188,7 +188,7 @@ def test_a_step_that_makes_anothers_call_fails_with_other_parameters_or_says_why
         "     params: {id: \"${steps.verdict.count > 0 ? 'b' : 'c'}\"}}\n"
     )
 
-    told = simulation.rehearse()
+    told = simulation.simulate()
 
     [unreached] = entries(told, "unreached")
     assert unreached["text"] == "optional step same fails"
@@ -204,7 +204,7 @@ def test_what_a_gate_holds_back_is_no_fault(simulation: SimulatedProject) -> Non
         "  - {id: some, on: verdict, check: output.count > 0}\n"
     )
 
-    assert entries(simulation.rehearse(), "mishaps") == []
+    assert entries(simulation.simulate(), "mishaps") == []
 
 
 def test_parameters_that_a_tool_refuses_are_a_fault(simulation: SimulatedProject) -> None:
@@ -214,7 +214,7 @@ def test_parameters_that_a_tool_refuses_are_a_fault(simulation: SimulatedProject
         "  - {id: share, tool: note, params: {text: '${steps.verdict.note == null ? 1 : steps.verdict.note}'}}\n"
     )
 
-    told = simulation.rehearse()
+    told = simulation.simulate()
 
     [found] = entries(told, "mishaps")
     assert (found["step"], found["kind"]) == ("share", "params")
@@ -227,7 +227,7 @@ def test_a_mandatory_step_that_nothing_reaches_is_a_fault(simulation: SimulatedP
         "  - {id: never, tool: note, when: 'steps.verdict.count > steps.verdict.count', params: {text: a}}\n"
     )
 
-    told = simulation.rehearse()
+    told = simulation.simulate()
 
     assert [(found["text"], found["is_fault"]) for found in entries(told, "unreached")] == [
         ("step never ends well", True),
@@ -246,7 +246,7 @@ def test_gates_that_never_turn_are_listed(simulation: SimulatedProject) -> None:
         "  - {id: asked, on: verdict, judge: {rubric: is it good}}\n"
     )
 
-    told = simulation.rehearse()
+    told = simulation.simulate()
 
     assert (told["never_red"], told["never_green"], told["unasked"]) == (["always"], ["never"], ["asked"])
 
@@ -259,7 +259,7 @@ def test_a_word_of_the_plan_turns_its_condition(simulation: SimulatedProject) ->
         "  - {id: bulk, tool: note, when: 'steps.verdict.count > 5000', params: {text: a}}\n"
     )
 
-    assert entries(simulation.rehearse(), "unreached") == []
+    assert entries(simulation.simulate(), "unreached") == []
 
 
 def test_a_recipe_is_applied_to_a_red_gate_and_helps_or_does_not(
@@ -268,7 +268,7 @@ def test_a_recipe_is_applied_to_a_red_gate_and_helps_or_does_not(
     write_quotes_project(tmp_path)
     (tmp_path / "plan.yaml").write_text((tmp_path / "quotes.job.yaml").read_text())
 
-    told = SimulatedProject(tmp_path, wavewright).rehearse()
+    told = SimulatedProject(tmp_path, wavewright).simulate()
     found = scenarios(told)
 
     assert not (tmp_path / "calls.txt").exists()
@@ -291,7 +291,7 @@ def test_waits_between_attempts_take_no_time(simulation: SimulatedProject) -> No
         "  - {id: last, tool: note, params: {text: b}, depends_on: [verdict]}\n"
     )
 
-    assert entries(simulation.rehearse(), "unreached") == []
+    assert entries(simulation.simulate(), "unreached") == []
 
 
 def test_a_tool_that_promises_nothing_cannot_be_held_to_it(simulation: SimulatedProject) -> None:
@@ -302,7 +302,7 @@ def test_a_tool_that_promises_nothing_cannot_be_held_to_it(simulation: Simulated
         "  - {id: share, tool: note, params: {text: '${string(steps.any.share)}'}}\n"
     )
 
-    told = simulation.rehearse()
+    told = simulation.simulate()
 
     assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (0, ["any"], [])
     reasons = [found["why_not"] for found in entries(told, "mishaps")]
@@ -321,7 +321,7 @@ def test_open_parts_of_an_output_are_as_the_plan_reads_them(simulation: Simulate
         "gates: [{id: enough, on: rows, check: 'output.all(row, row.amount > 3)'}]\n"
     )
 
-    told = simulation.rehearse()
+    told = simulation.simulate()
 
     assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (0, ["rows", "all"], [])
     assert (told["never_red"], told["never_green"]) == ([], [])
@@ -337,7 +337,7 @@ def test_a_key_that_a_mapping_need_not_have_is_a_fault_and_yet_tried(
         "  - {id: last, tool: note, params: {text: '${string(steps.sums.net)}'}}\n"
     )
 
-    told = simulation.rehearse()
+    told = simulation.simulate()
 
     assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (1, [], [])
     [found] = entries(told, "mishaps")
@@ -357,7 +357,7 @@ def test_an_agent_answers_in_the_shape_that_it_is_asked_for(simulation: Simulate
         "  - {id: second, tool: note, params: {text: '${string(steps.free.answer.words)}'}}\n"
     )
 
-    told = simulation.rehearse()
+    told = simulation.simulate()
 
     assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (0, ["free"], [])
     assert [found["step"] for found in entries(told, "mishaps")] == ["second"]
@@ -373,7 +373,7 @@ def test_a_result_that_cannot_be_made_of_valid_outputs_is_a_fault(
         "result: {first: '${steps.orders[0]}', count: '${steps.verdict.count}'}\n"
     )
 
-    told = simulation.rehearse()
+    told = simulation.simulate()
 
     [found] = entries(told, "mishaps")
     assert (found["kind"], found["step"], found["outputs"]) == ("result", None, {"orders": []})
@@ -387,7 +387,7 @@ def test_the_absence_of_an_optional_step_turns_a_condition(simulation: Simulated
         "  - {id: plain, tool: note, when: '!has(steps.verdict)', params: {text: a}}\n"
     )
 
-    assert entries(simulation.rehearse(), "unreached") == []
+    assert entries(simulation.simulate(), "unreached") == []
 
 
 def test_a_gate_that_has_no_value_for_a_valid_output_is_noted(simulation: SimulatedProject) -> None:
@@ -398,7 +398,7 @@ def test_a_gate_that_has_no_value_for_a_valid_output_is_noted(simulation: Simula
         "  - {id: first, on: orders, check: \"output[0] != ''\"}\n"
     )
 
-    told = simulation.rehearse()
+    told = simulation.simulate()
 
     [found] = entries(told, "mishaps")
     assert (found["gate"], found["is_fault"], found["outputs"]) == ("first", False, {"orders": []})
@@ -417,7 +417,7 @@ def test_the_findings_as_text(simulation: SimulatedProject, snapshot: SnapshotAs
         "    - {id: asked, on: details, judge: {rubric: is it good}}\n"
     )
 
-    answer = simulation.wavewright("dry-run", "plan.yaml", "--stubs")
+    answer = simulation.wavewright("dry-run", "plan.yaml", "--simulate")
 
     assert (answer.code, answer.err) == (1, "")
     assert answer.out == snapshot
@@ -426,7 +426,7 @@ def test_the_findings_as_text(simulation: SimulatedProject, snapshot: SnapshotAs
 def test_an_unsound_plan_gives_its_faults_at_their_places(simulation: SimulatedProject) -> None:
     simulation.plan("steps: [{id: a, tool: note, params: {word: b}}]\n")
 
-    answer = simulation.wavewright("dry-run", "plan.yaml", "--stubs")
+    answer = simulation.wavewright("dry-run", "plan.yaml", "--simulate")
 
     assert (answer.code, answer.out) == (1, "")
     assert "--> plan.yaml:1:" in answer.err
@@ -435,7 +435,7 @@ def test_an_unsound_plan_gives_its_faults_at_their_places(simulation: SimulatedP
 def test_a_report_is_written_where_it_is_wanted(simulation: SimulatedProject) -> None:
     simulation.plan(FANNED)
 
-    answer = simulation.wavewright("dry-run", "plan.yaml", "--stubs", "--output", "report.txt")
+    answer = simulation.wavewright("dry-run", "plan.yaml", "--simulate", "--output", "report.txt")
 
     assert (answer.code, answer.out) == (0, "wrote report.txt\n")
     text = (simulation.folder / "report.txt").read_text()
@@ -445,12 +445,12 @@ def test_a_report_is_written_where_it_is_wanted(simulation: SimulatedProject) ->
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--seed", "3"], "--seed is for rehearsals only"),
-        (["--fixtures", "x.yaml"], "--fixtures is for rehearsals only"),
-        (["--stubs", "--format", "dot"], "a rehearsal has no form 'dot'"),
-        (["--stubs", "--out", "sealed.json"], "a rehearsal has no --out"),
-        (["--stubs", "--run", "2026"], "a rehearsal has no --run"),
-        (["--stubs", "--patch", "patch.yaml"], "a rehearsal has no --patch"),
+        (["--seed", "3"], "--seed needs --simulate"),
+        (["--fixtures", "x.yaml"], "--fixtures needs --simulate"),
+        (["--simulate", "--format", "dot"], "a simulation has no format 'dot'"),
+        (["--simulate", "--out", "sealed.json"], "--out does not go with --simulate"),
+        (["--simulate", "--run", "2026"], "--run does not go with --simulate"),
+        (["--simulate", "--patch", "patch.yaml"], "--patch does not go with --simulate"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
@@ -479,7 +479,7 @@ def test_a_step_behind_two_conditions_is_reached_by_other_inputs_and_outputs(
         "    optional: true\n"
     )
 
-    told = simulation.rehearse()
+    told = simulation.simulate()
 
     assert entries(told, "unreached") == []
     assert scenarios(told)["when of either is true"]["inputs"] == {"mode": "slow", "shops": ["a", "b"]}
@@ -490,14 +490,14 @@ def test_no_model_is_asked_although_one_is_configured(simulation: SimulatedProje
         settings.write("model: openai:some-model\n")
     simulation.plan(FANNED)
 
-    assert simulation.rehearse()["faults"] == 0
+    assert simulation.simulate()["faults"] == 0
 
 
 @pytest.mark.parametrize("schedule", ["waves", "dataflow"])
-def test_both_schedules_can_be_rehearsed(simulation: SimulatedProject, schedule: str) -> None:
+def test_both_schedules_can_be_simulated(simulation: SimulatedProject, schedule: str) -> None:
     simulation.plan(FANNED)
 
-    assert entries(simulation.rehearse("--schedule", schedule), "unreached") == []
+    assert entries(simulation.simulate("--schedule", schedule), "unreached") == []
 
 
 def test_time_that_runs_out_is_told(simulation: SimulatedProject) -> None:
@@ -529,19 +529,19 @@ def test_texts_of_a_pattern_need_the_extra_and_say_so(
     narrow_tool(simulation, "^[0-9]{3}:[0-9]{5}$")
     monkeypatch.setitem(sys.modules, "hypothesis", None)
 
-    answer = simulation.wavewright("dry-run", "plan.yaml", "--stubs")
+    answer = simulation.wavewright("dry-run", "plan.yaml", "--simulate")
 
     assert (answer.code, answer.out) == (2, "")
     assert "^[0-9]{3}:[0-9]{5}$" in answer.err
     assert "pip install 'wavewright[testing]'" in answer.err
     (simulation.folder / "fixtures.yaml").write_text("number: '123:45678'\n")
-    assert simulation.rehearse("--fixtures", "fixtures.yaml")["faults"] == 0
+    assert simulation.simulate("--fixtures", "fixtures.yaml")["faults"] == 0
 
 
 def test_a_tool_whose_outputs_cannot_be_made_asks_for_a_fixture(simulation: SimulatedProject) -> None:
     narrow_tool(simulation, "^[0-9]{40}$")
 
-    answer = simulation.wavewright("dry-run", "plan.yaml", "--stubs")
+    answer = simulation.wavewright("dry-run", "plan.yaml", "--simulate")
 
     assert (answer.code, answer.out) == (2, "")
     assert "no output could be made for tool 'number'" in answer.err

@@ -1,4 +1,4 @@
-"""Outputs that the author gives to a rehearsal."""
+"""Outputs that the author gives to a simulation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_list_is_one_output_of_a_tool_that_returns_lists_and_else_several(
         "  - {is_large: false, count: 2, note: n}\n",
     )
 
-    told = simulation.rehearse("--fixtures", given)
+    told = simulation.simulate("--fixtures", given)
 
     assert told["fixtures"] == ["orders", "verdicts"]
     assert scenarios(told)["everything is well"]["steps"] == {
@@ -56,7 +56,7 @@ def test_several_outputs_of_a_tool_that_returns_lists_are_tried_each(
 ) -> None:
     simulation.plan(PLAN)
 
-    told = simulation.rehearse("--fixtures", give(simulation, "orders: [[a, b], []]\n"))
+    told = simulation.simulate("--fixtures", give(simulation, "orders: [[a, b], []]\n"))
 
     [found] = entries(told, "mishaps")
     assert (found["step"], found["outputs"]) == ("last", {"orders": []})
@@ -71,7 +71,7 @@ def test_a_steps_own_fixture_goes_before_its_tools(simulation: SimulatedProject)
         "check_order: {is_large: true, count: 1, note: null}\n",
     )
 
-    told = simulation.rehearse("--fixtures", given)
+    told = simulation.simulate("--fixtures", given)
 
     assert scenarios(told)["everything is well"]["steps"]["large"] == "skipped"  # type: ignore[index, call-overload]
 
@@ -94,7 +94,7 @@ def test_faulty_fixtures_are_refused_at_their_places(
 ) -> None:
     simulation.plan(PLAN)
 
-    answer = simulation.wavewright("dry-run", "plan.yaml", "--stubs", "--fixtures", give(simulation, text))
+    answer = simulation.wavewright("dry-run", "plan.yaml", "--simulate", "--fixtures", give(simulation, text))
 
     assert answer.code == 2
     assert worded(answer, tmp_path) == snapshot
@@ -103,7 +103,7 @@ def test_faulty_fixtures_are_refused_at_their_places(
 def test_a_fixture_file_that_is_not_there_is_misuse(simulation: SimulatedProject) -> None:
     simulation.plan(PLAN)
 
-    answer = simulation.wavewright("dry-run", "plan.yaml", "--stubs", "--fixtures", "none.yaml")
+    answer = simulation.wavewright("dry-run", "plan.yaml", "--simulate", "--fixtures", "none.yaml")
 
     assert (answer.code, answer.out) == (2, "")
     assert "none.yaml" in answer.err

@@ -1,6 +1,6 @@
-"""Rehearse a plan: run it over stubs, down every branch that can be reached.
+"""Simulate a plan: run it over stubs, down every branch that can be reached.
 
-A *rehearsal* is the real pipeline (scheduler, gates, caps, review, recovery) over *stubs* that answer in the tools'
+A *simulation* is the real pipeline (scheduler, gates, caps, review, recovery) over *stubs* that answer in the tools'
 place with outputs of the shapes that the tools promise. It says which branches no output reaches, which gates never
 turn, and which steps fail although every tool keeps its promise. No tool is called, no model asked, no file written.
 """

@@ -1,10 +1,10 @@
-"""What a rehearsal found.
+"""What a simulation found.
 
 A *report* lists the scenarios that were run, the branches that no try reached, the gates that are always green or
 always red, and what went wrong over valid outputs. A finding that makes the plan fail where no tool is to blame is
 a *fault*.
 
-A rehearsal's report as text, at most 80 columns wide: what matters first, read in a minute.
+A simulation's report as text, at most 80 columns wide: what matters first, read in a minute.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class FailureReport:
 
 @dataclass(frozen=True, slots=True)
 class SimulationReport:
-    """All that a rehearsal found; the same seed, plan and day give the same."""
+    """All that a simulation found; the same seed, plan and day give the same."""
 
     job: str
     plan_hash: str
@@ -91,7 +91,7 @@ class SimulationReport:
     """Judge gates: nobody answers them without a model."""
     failures: tuple[FailureReport, ...]
     approvals: tuple[str, ...]
-    """What a run would ask approval for; a rehearsal answers yes."""
+    """What a run would ask approval for; a simulation answers yes."""
     effects: tuple[tuple[StepId, str, str], ...]
     """Steps whose tools write or send: step, tool, effects."""
     fixtures: tuple[StepId, ...]
@@ -114,7 +114,7 @@ class SimulationReport:
 def as_json(report: SimulationReport) -> JsonObject:
     """Return the report as JSON."""
     return {
-        "format": "wavewright/rehearsal/1",
+        "format": "wavewright/simulation/1",
         "job": report.job,
         "plan_hash": report.plan_hash,
         "seed": report.seed,
@@ -190,7 +190,7 @@ def as_text(report: SimulationReport) -> str:
 
 
 def _lines(report: SimulationReport) -> Iterator[str]:
-    yield from _wrapped(f"Rehearsal of {report.job}", "")
+    yield from _wrapped(f"Simulation of {report.job}", "")
     yield from _wrapped(
         f"seed {report.seed}, now {report.now.isoformat().replace('+00:00', 'Z')}, {report.tries} tries, "
         f"{_scenario_summary(report)}; no tool was called",

@@ -5,7 +5,7 @@ step that calls. A step that a recovery calls again gets an answer of its own, s
 
 An event loop on which nothing is waited for.
 
-A rehearsal makes failing calls, and a plan may want to wait before it tries again. On this loop the clock *jumps* to
+A simulation makes failing calls, and a plan may want to wait before it tries again. On this loop the clock *jumps* to
 the next timer as soon as nothing else is left to do, so every wait keeps its place in the order of things and none
 takes time.
 
@@ -55,7 +55,7 @@ StubOutputs: TypeAlias = tuple[Json, ...]
 """Of one step: call after call of a `for_each` step takes the next, from the first again after the last."""
 
 _CALLED_AGAIN = re.compile(r"(?P<first>.+)_\d+")
-FAILURE_MESSAGE = "made to fail in a rehearsal"
+FAILURE_MESSAGE = "made to fail in a simulation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return super().time() + self._jumping.jumped
 
 
-_RUN_ID = RunId("rehearsal")
+_RUN_ID = RunId("simulation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class _AutoApprover:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPlan:
-    """What is rehearsed, and on what."""
+    """What is simulated, and on what."""
 
     goal: Goal
     draft: PlanDraft
@@ -227,7 +227,7 @@ async def run_scenario(stage: SimulatedPlan, script: Scenario) -> SimulatedRun |
         goal=stage.goal.model_dump(mode="json", by_alias=True),
         now=at,
     )
-    # As a run that was stopped before its plan was accepted: so goal and instant are this rehearsal's own.
+    # As a run that was stopped before its plan was accepted: so goal and instant are this simulation's own.
     await journal.append(_RUN_ID, (started, draft_note(stage.draft, at)))
     await journal.close_run(_RUN_ID)
     try:

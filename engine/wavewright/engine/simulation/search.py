@@ -41,14 +41,14 @@ _TRIES_FOR_PASSED_GATES = 80
 
 @dataclass(frozen=True, slots=True)
 class SearchBounds:
-    """How long a rehearsal goes on looking."""
+    """How long a simulation goes on looking."""
 
     tries: int = DEFAULT_TRIES
     seconds: float = 60.0
 
 
 class ScenarioSearch:
-    """The trials of one rehearsal, and what they showed."""
+    """The trials of one simulation, and what they showed."""
 
     def __init__(self, stage: SimulatedPlan, answers: StubOutputSource, bounds: SearchBounds) -> None:
         self._stage = stage

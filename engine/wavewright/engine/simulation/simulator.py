@@ -1,4 +1,4 @@
-"""Rehearse a plan: run it for real, over stubs, down every branch that can be reached."""
+"""Simulate a plan: run it for real, over stubs, down every branch that can be reached."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _simulated_plan(order: ResolvedJob, settings: Settings, now: dt.datetime | N
     goal, draft = order.goal, order.draft
     if draft is None:
         raise no_plan_error(goal, order.source)
-    # Without a model, for a rehearsal asks nobody; the schedule is the order's.
+    # Without a model, for a simulation asks nobody; the schedule is the order's.
     unmodelled = replace(settings, model=None, schedule=None)
     tools = tools_of_goal(goal, unmodelled)
     plan = bind_plan(draft.plan, goal, tools.signatures)
@@ -98,7 +98,7 @@ def _simulated_plan(order: ResolvedJob, settings: Settings, now: dt.datetime | N
 
 
 class _Simulation:
-    """One rehearsal, from the first trial to the report."""
+    """One simulation, from the first trial to the report."""
 
     def __init__(
         self, stage: SimulatedPlan, answers: StubOutputSource, seed: int, bounds: SearchBounds

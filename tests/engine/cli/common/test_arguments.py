@@ -84,7 +84,7 @@ def test_outside_any_project_the_one_of_the_job_is_used_and_named(
     assert not (tmp_path / ".wavewright").exists()
 
 
-@pytest.mark.parametrize("command", [("run",), ("check",), ("dry-run",), ("dry-run", "--stubs")])
+@pytest.mark.parametrize("command", [("run",), ("check",), ("dry-run",), ("dry-run", "--simulate")])
 def test_a_job_of_another_project_is_told_with_how_to_use_its_own(
     wavewright: CommandLine, place: Path, tmp_path: Path, command: tuple[str, ...]
 ) -> None:

@@ -133,29 +133,29 @@ def dry_run(
     patch: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With --run: what would run after this patch.")
     ] = None,
-    stubs: Annotated[
-        bool, typer.Option("--stubs", help="Rehearse: run the plan over generated outputs, every branch.")
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Run the plan over generated outputs, every branch.")
     ] = False,
     seed: Annotated[
-        int | None, typer.Option(metavar="N", help="Of the generated outputs; 0 if none.")
+        int | None,
+        typer.Option(metavar="N", help="Of the generated outputs, with --simulate; 0 if not given."),
     ] = None,
     fixtures: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Outputs by step or tool, for --stubs.")
+        Path | None, typer.Option(metavar="FILE", help="Outputs by step or tool, for --simulate.")
     ] = None,
 ) -> None:
     """Show what a run would do; calls no tool.
 
     Waves, critical path, width, calls, side effects, approvals, gates and caps, as a tree or in another format.
-    With --stubs the run itself, over outputs that are made up.
+    With --simulate the plan runs over generated outputs.
     """
     from wavewright.engine.cli.common.arguments import input_overrides
     from wavewright.engine.cli.planning import dry_run_command
-    from wavewright.engine.cli.planning import dry_run_command as rehearse_command
 
     changes = input_overrides(set_, inputs)
-    if stubs:
-        rehearse_command.reject_options_with_stubs(out=out, run=of_run, patch=patch)
-        options = rehearse_command.SimulationOptions(
+    if simulate:
+        dry_run_command.reject_options_of_dry_runs(out=out, run=of_run, patch=patch)
+        options = dry_run_command.SimulationOptions(
             dry_run_command.named_job(job),
             plan,
             schedule.value if schedule else None,
@@ -163,8 +163,8 @@ def dry_run(
             fixtures,
             changes,
         )
-        raise typer.Exit(rehearse_command.simulate(options, output_format=format.value, output=output))
-    rehearse_command.reject_stub_options(seed=seed, fixtures=fixtures)
+        raise typer.Exit(dry_run_command.simulate(options, output_format=format.value, output=output))
+    dry_run_command.reject_options_of_simulations(seed=seed, fixtures=fixtures)
     looked_at = dry_run_command.DryRunOptions(
         job=job,
         plan=plan,

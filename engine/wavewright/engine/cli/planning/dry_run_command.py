@@ -2,7 +2,7 @@
 
 What a dry run says of a job with several targets: it looks at one, and each of the others is like it.
 
-`wavewright dry-run --stubs`: the plan's run, over generated outputs.
+`wavewright dry-run --simulate`: the plan's run, over generated outputs.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ def _counted(number: int, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SimulationOptions:
-    """What the command line says."""
+    """Options of `wavewright dry-run --simulate`."""
 
     job: Path
     plan: Path | None
@@ -263,12 +263,12 @@ class SimulationOptions:
 
 
 def simulate(options: SimulationOptions, *, output_format: str, output: Path | None) -> int:
-    """Print what a rehearsal found, or write it to a file."""
-    from wavewright.engine.simulation import simulate as rehearse_order
+    """Print what a simulation found, or write it to a file."""
+    from wavewright.engine.simulation import simulate as simulate_job
 
     if output_format not in ("text", "json"):
-        msg = f"a rehearsal has no form {output_format!r}"
-        raise CommandError(msg, hint="use --format text or --format json with --stubs")
+        msg = f"a simulation has no format {output_format!r}"
+        raise CommandError(msg, hint="use --format text or --format json with --simulate")
     warn_of_foreign_job(options.job)
     settings = project_settings(options.job)
     order = resolve_job_file(options.job, options.plan, settings, options.inputs)
@@ -276,7 +276,7 @@ def simulate(options: SimulationOptions, *, output_format: str, output: Path | N
         raise no_plan_error(order.goal, order.source)
     if (schedule := options.schedule or settings.schedule) is not None:
         order = order.with_schedule(schedule)
-    report = rehearse_order(order, settings, seed=options.seed, fixtures=options.fixtures)
+    report = simulate_job(order, settings, seed=options.seed, fixtures=options.fixtures)
     text = _render_simulation(report, output_format)
     if output is None:
         sys.stdout.write(text)
@@ -285,20 +285,18 @@ def simulate(options: SimulationOptions, *, output_format: str, output: Path | N
     return exit_codes.NEGATIVE if report.faults else exit_codes.OK
 
 
-def reject_stub_options(*, seed: int | None, fixtures: Path | None) -> None:
-    """Raise an error where an option is given that only a rehearsal has."""
+def reject_options_of_simulations(*, seed: int | None, fixtures: Path | None) -> None:
+    """Raise an error where an option is given that needs --simulate."""
     for name, value in (("--seed", seed), ("--fixtures", fixtures)):
         if value is not None:
-            raise CommandError(f"{name} is for rehearsals only", hint="add --stubs")
+            raise CommandError(f"{name} needs --simulate", hint=f"add --simulate, or leave out {name}")
 
 
-def reject_options_with_stubs(*, out: Path | None, run: str | None, patch: Path | None) -> None:
-    """Raise an error where an option is given that a rehearsal has not."""
+def reject_options_of_dry_runs(*, out: Path | None, run: str | None, patch: Path | None) -> None:
+    """Raise an error where an option is given that does not go with --simulate."""
     for name, value in (("--out", out), ("--run", run), ("--patch", patch)):
         if value is not None:
-            raise CommandError(
-                f"a rehearsal has no {name}", hint=f"leave out --stubs or {name}: they are two calls"
-            )
+            raise CommandError(f"{name} does not go with --simulate", hint=f"leave out --simulate or {name}")
 
 
 def _render_simulation(report: SimulationReport, output_format: str) -> str:
