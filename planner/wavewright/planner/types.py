@@ -6,7 +6,7 @@ is what plans, parameters and tool outputs are made of.
 
 from __future__ import annotations
 
-from typing import Literal, NewType, TypeAlias
+from typing import Final, Literal, NewType, TypeAlias, get_args
 
 from pydantic import JsonValue
 
@@ -22,6 +22,9 @@ JsonSchema: TypeAlias = dict[str, JsonValue]
 
 Effect: TypeAlias = Literal["read", "write", "egress"]
 Severity: TypeAlias = Literal["error", "warning"]
+GateKind: TypeAlias = Literal["check", "schema", "fresh_within", "required", "judge"]
+"""The field of a gate that holds its question."""
+GATE_KINDS: Final[tuple[GateKind, ...]] = get_args(GateKind)
 GateSeverity: TypeAlias = Literal["block", "warn"]
 Schedule: TypeAlias = Literal["waves", "dataflow"]
 

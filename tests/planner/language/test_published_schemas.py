@@ -16,9 +16,9 @@ from wavewright.config.documents import read_document
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.goals import GoalTemplate, Job
 from wavewright.planner.language.plan import DocumentModel, Plan, PlanPatch
-from wavewright.planner.language.published_schemas import GATE_KINDS, SCHEMA_NAMES, document_schema
+from wavewright.planner.language.published_schemas import SCHEMA_NAMES, document_schema
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import GATE_KINDS, Json, JsonObject
 
 PLAN: JsonObject = {
     "version": 1,

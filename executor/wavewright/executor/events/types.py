@@ -12,7 +12,17 @@ from typing import Literal, TypeAlias
 
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelQuestion, ModelUse
-from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, PlanHash, RunId, StepId, StepKey
+from wavewright.planner.types import (
+    GateId,
+    GateKind,
+    GateSeverity,
+    Json,
+    JsonObject,
+    PlanHash,
+    RunId,
+    StepId,
+    StepKey,
+)
 from wavewright.tools.functions.tool import AgentToolCall
 
 StepStatus: TypeAlias = Literal["ok", "empty", "failed", "skipped", "blocked", "cancelled", "reused"]
@@ -54,7 +64,7 @@ class GateRecord:
 
     gate: GateId
     step: StepId
-    kind: Literal["check", "schema", "fresh_within", "required", "judge"]
+    kind: GateKind
     severity: GateSeverity
     verdict: Literal["pass", "fail", "error", "not_evaluated"]
     """`error`: the gate could not be asked; `not_evaluated`: there were no items to ask it about. Both count as red."""

@@ -25,8 +25,10 @@ from pydantic import (
 from wavewright.config.value_types import Seconds
 from wavewright.planner.types import (
     GATE_ID_PATTERN,
+    GATE_KINDS,
     ID_PATTERN,
     GateId,
+    GateKind,
     GateSeverity,
     JsonSchema,
     PlanHash,
@@ -192,35 +194,27 @@ class Gate(DocumentModel):
         if (self.on is None) == (self.on_tool is None):
             msg = "a gate names exactly one of 'on' (a step) and 'on_tool' (a tool, in goal templates)"
             raise ValueError(msg)
-        kinds = [
-            name
-            for name, value in (
-                ("check", self.check),
-                ("schema", self.schema_),
-                ("fresh_within", self.fresh_within),
-                ("required", self.required),
-                ("judge", self.judge),
-            )
-            if value is not None
-        ]
+        kinds = self._given_kinds()
         if len(kinds) != 1:
             given = ", ".join(kinds) or "none"
-            msg = f"a gate has exactly one of check, schema, fresh_within, required, judge; this one has {given}"
+            msg = f"a gate has exactly one of {', '.join(GATE_KINDS)}; this one has {given}"
             raise ValueError(msg)
         return self
 
     @property
-    def kind(self) -> Literal["check", "schema", "fresh_within", "required", "judge"]:
-        """Which of the five kinds this gate is."""
-        if self.check is not None:
-            return "check"
-        if self.schema_ is not None:
-            return "schema"
-        if self.fresh_within is not None:
-            return "fresh_within"
-        if self.required is not None:
-            return "required"
-        return "judge"
+    def kind(self) -> GateKind:
+        """The kind of this gate: the one field of `GATE_KINDS` that it has."""
+        return self._given_kinds()[0]
+
+    def _given_kinds(self) -> list[GateKind]:
+        questions: dict[GateKind, object] = {
+            "check": self.check,
+            "schema": self.schema_,
+            "fresh_within": self.fresh_within,
+            "required": self.required,
+            "judge": self.judge,
+        }
+        return [kind for kind, question in questions.items() if question is not None]
 
 
 class Cap(DocumentModel):

@@ -12,7 +12,7 @@ from wavewright.config.published_schemas import published_schema
 from wavewright.planner.language.goals import GoalTemplate, Job
 from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import GATE_KINDS, Json, JsonObject, JsonSchema
 
 _DOCUMENT_TYPES: Final[dict[str, tuple[object, str]]] = {
     "plan": (Plan, "Plan of wavewright"),
@@ -25,7 +25,6 @@ _DOCUMENT_TYPES: Final[dict[str, tuple[object, str]]] = {
 SCHEMA_NAMES = tuple(_DOCUMENT_TYPES)
 """What `schema_of` knows."""
 
-GATE_KINDS = ("check", "schema", "fresh_within", "required", "judge")
 GATE_TARGETS = ("on", "on_tool")
 _OPERATIONS = frozenset({"AddStep", "ReplaceStep", "RemoveStep", "RewireStep"})
 

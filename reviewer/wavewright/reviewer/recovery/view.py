@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ErrorKind, StepStatus
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Gate, Plan
-from wavewright.planner.types import GateId, Json, StepId
+from wavewright.planner.types import GateId, GateKind, Json, StepId
 from wavewright.reviewer.records import Action, ReviewResult
 from wavewright.reviewer.review.by_code import run_instant
 from wavewright.reviewer.review.findings import failed_gates
 from wavewright.reviewer.values import is_empty, look_up
-
-GateKind: TypeAlias = Literal["check", "schema", "fresh_within", "required", "judge"]
 
 _MAX_ITEMS = 50
 
