@@ -1,8 +1,10 @@
-"""Where files may lie: one portion of the namespace package in each room, and nothing stray at the root."""
+"""Where files may lie: one portion of the namespace package in each room, nothing stray at the root, and a true map."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +82,23 @@ def test_no_module_of_a_package_is_longer_than_four_hundred_lines() -> None:
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in shipped_modules()}
 
     assert {str(path.relative_to(ROOT)): lines for path, lines in lengths.items() if lines > 400} == {}
+
+
+MAP = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+
+
+def place_on_the_map(name: str) -> Path:
+    """Return the path that the map means: `engine/main.py` is `engine/wavewright/engine/main.py`."""
+    room, _, rest = name.partition("/")
+    short = ROOT / room / "wavewright" / room / rest
+    return short if room in ROOMS and short.exists() else ROOT / name
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`([\w.]+/[\w./]*)`", MAP))))
+def test_a_path_on_the_map_exists(name: str) -> None:
+    assert place_on_the_map(name).exists()
+
+
+@pytest.mark.parametrize(("symbol", "name"), sorted(set(re.findall(r"`(\w+)` in `([\w.]+/[\w./]*)`", MAP))))
+def test_a_symbol_on_the_map_is_in_its_module(symbol: str, name: str) -> None:
+    assert re.search(rf"\b{symbol}\b", place_on_the_map(name).read_text(encoding="utf-8"))
