@@ -138,7 +138,7 @@ class FileBroker:
         ]
 
     def dead(self) -> list[str]:
-        """Return the ids of the messages that were laid aside."""
+        """Return the ids of the messages that were dead-lettered."""
         return [str(line["id"]) for line in read_lines(self._dead)]
 
 

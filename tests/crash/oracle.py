@@ -28,7 +28,7 @@ from wavewright.executor.store.journal import summarize_run
 from wavewright.planner.types import JsonObject, RunId
 
 ENDS = {"completed", "failed", "dead"}
-PARKED = {"parked", "awaiting"}
+WAITING = {"waiting", "validating"}
 TOLD_ENDS = {"JOB_COMPLETED", "JOB_PARTIALLY_COMPLETED", "JOB_FAILED"}
 
 
@@ -76,7 +76,7 @@ class Findings:
     has_true_clock: bool = True
     """Whether the daemon's clock is the one of the ledger."""
     is_answered: bool = True
-    """Whether everybody outside says what was asked of them, so that nothing has to stay parked."""
+    """Whether everybody outside says what was asked of them, so that nothing has to stay waiting."""
     is_rationed: bool = False
     """Whether the jobs have less to spend than they need, which may end them."""
 
@@ -120,7 +120,7 @@ def _given_up(found: Findings) -> Iterable[str]:
             continue
         if row is None:
             if job in found.dead:
-                yield f"I10: the request of job {job} was laid aside, though nothing is wrong with it"
+                yield f"I10: the request of job {job} was dead-lettered, though nothing is wrong with it"
         elif row.state == "dead":
             yield f"I10: job {job} is dead after {row.attempts} attempts, and no step of it does harm"
         elif row.state == "failed" and not (found.is_rationed or _is_in_doubt(found, job)):
@@ -246,7 +246,7 @@ def _questions(found: Findings) -> Iterable[str]:
 
 def _left_over(found: Findings) -> Iterable[str]:
     for row in found.rows:
-        if row.state not in ENDS and (found.is_answered or row.state not in PARKED):
+        if row.state not in ENDS and (found.is_answered or row.state not in WAITING):
             yield f"I13: job {row.job} is still {row.state} after the last fault"
 
 

@@ -129,7 +129,7 @@ async def two_calls_at_once(folder: Path, _mutant: str | None) -> list[str]:
 
 
 async def junk_in_the_queue(folder: Path, _mutant: str | None) -> list[str]:
-    """C10: what is wrong in itself is laid aside once."""
+    """C10: what is wrong in itself is dead-lettered once."""
     return await _sent_by_hand(folder, b"no message at all")
 
 
@@ -191,7 +191,7 @@ async def _sent_by_hand(folder: Path, *bodies: bytes) -> list[str]:
         if await daemon.stores.jobs.list_jobs():
             found.append("a message that is wrong in itself was taken for a job")
     if len(broker.dead()) != len(bodies):
-        found.append(f"I10: {len(broker.dead())} of {len(bodies)} messages were laid aside")
+        found.append(f"I10: {len(broker.dead())} of {len(bodies)} messages were dead-lettered")
     return found
 
 

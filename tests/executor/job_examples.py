@@ -161,7 +161,7 @@ async def send_package(stores: Stores, job: JobRow, number: int, iteration: int)
         [step_finished(f"package_{iteration}")],
         OutboxWrites(messages=(outgoing(iteration),), change=change),
     )
-    await stores.jobs.change(JobChange(job.job, "awaiting"), project_state)
+    await stores.jobs.change(JobChange(job.job, "validating"), project_state)
 
 
 async def row_of(stores: Stores, number: int) -> JobRow:

@@ -1,4 +1,4 @@
-"""A message that cannot be taken in is laid aside whole, with the reason, and can do no harm from there."""
+"""A message that cannot be taken in is dead-lettered whole, with the reason, and can do no harm from there."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_a_dead_letter_keeps_its_bytes_and_says_why(
     assert letter.timestamp == datetime(2026, 6, 1, tzinfo=UTC)
     assert (letter.app_id, letter.reply_to) == ("ui", "nobody")
     assert await contents(broker.url, topology.intake) == []
-    assert [fields["kind"] for fields in notices.of("message_buried")] == ["bad_json"]
+    assert [fields["kind"] for fields in notices.of("message_dead_lettered")] == ["bad_json"]
 
 
 async def test_a_dead_letter_says_who_sent_it_as_the_broker_knows_him(

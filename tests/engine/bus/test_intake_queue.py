@@ -1,4 +1,4 @@
-"""Taking messages in: one at a time, held until they are settled, and laid aside when they never are."""
+"""Taking messages in: one at a time, held until they are settled, and dead-lettered when they never are."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_a_message_that_is_given_back_counts_its_deliveries(bus: Bus, topo
     assert counts == [0, 1, 2]
 
 
-async def test_a_message_is_given_out_five_times_and_then_buried_with_the_reason(
+async def test_a_message_is_given_out_five_times_and_then_dead_lettered_with_the_reason(
     broker: Broker | RunningBroker, bus: Bus, topology: Topology, notices: Notices
 ) -> None:
     await bus.publish(message(topology, 1))
@@ -115,4 +115,4 @@ async def test_a_message_is_given_out_five_times_and_then_buried_with_the_reason
     dead = await contents(broker.url, topology.dead_queue)
     assert [letter.body for letter in dead] == [b"1"]
     assert str(dead[0].headers["x-wavewright-reason"]).startswith("max_deliveries: ")
-    assert [fields["kind"] for fields in notices.of("message_buried")] == ["max_deliveries"]
+    assert [fields["kind"] for fields in notices.of("message_dead_lettered")] == ["max_deliveries"]

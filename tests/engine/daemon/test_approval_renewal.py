@@ -42,8 +42,8 @@ async def claim(stores: Stores) -> JobRow:
     return job
 
 
-async def park(stores: Stores, job: JobRow) -> None:
-    await stores.jobs.change(JobChange(job.job, "parked"))
+async def set_waiting(stores: Stores, job: JobRow) -> None:
+    await stores.jobs.change(JobChange(job.job, "waiting"))
 
 
 async def park_with_expired_question(stores: Stores) -> JobRow:
@@ -52,7 +52,7 @@ async def park_with_expired_question(stores: Stores) -> JobRow:
     job = await claim(stores)
     decision = Decision(DecisionId(str(uuid4())), job.job, job.run, "plan", "Go?", expires=NOW - 1)
     await stores.journal.append(job.run, [], OutboxWrites(decisions=(decision,)))
-    await park(stores, job)
+    await set_waiting(stores, job)
     return job
 
 
@@ -88,6 +88,6 @@ async def test_a_question_that_its_run_asks_no_more_queues_its_job_once(stores: 
         if renewed[-1]:
             # Its run waits for somebody else now, and the question stays open.
             assert (await claim(stores)).job == job.job
-            await park(stores, job)
+            await set_waiting(stores, job)
 
     assert renewed == [1, 0]

@@ -140,7 +140,7 @@ async def test_a_plan_that_needs_a_persons_word_waits_without_a_slot_until_it_is
         await client.send(JobRequest(job_id=other, job=job(("hold", "meanwhile"))))
         await client.until_told(other, "JOB_COMPLETED")
     async with open_stores(site.settings) as stores:
-        parked = await stores.jobs.find_job(JobId(wanted))
+        waiting = await stores.jobs.find_job(JobId(wanted))
         [decision] = await stores.jobs.list_decisions()
         made = DecisionMade(DecisionId(str(asked["decision_id"])), choice, "somebody")
         receipt = await stores.jobs.decide(made)
@@ -149,8 +149,8 @@ async def test_a_plan_that_needs_a_persons_word_waits_without_a_slot_until_it_is
     async with open_stores(site.settings) as stores:
         used = await stores.jobs.find_decision(decision.id)
 
-    assert parked is not None
-    assert parked.state == "parked"
+    assert waiting is not None
+    assert waiting.state == "waiting"
     assert "step 's0' calls 'say'" in decision.question
     assert 'text: "it"' in decision.context
     [question] = client.questions

@@ -1,4 +1,4 @@
-"""Questions to people: the job is parked until somebody answers, by message or at the command line."""
+"""Questions to people: the job is waiting until somebody answers, by message or at the command line."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def test_a_word_that_nobody_vouches_for_approves_nothing(
         [letter] = await client.dead_letters(1)
 
     assert str(letter.headers["x-wavewright-reason"]).startswith("wrong_identity")
-    assert (await row_of(cautious, wanted)).state == "parked"
+    assert (await row_of(cautious, wanted)).state == "waiting"
     assert cautious.calls() == {}
 
 
@@ -127,10 +127,10 @@ async def test_an_answer_that_was_not_offered_is_laid_aside_and_the_job_waits_on
         [letter] = await client.dead_letters(1)
 
     assert str(letter.headers["x-wavewright-reason"]).startswith("bad_payload")
-    assert (await row_of(cautious, wanted)).state == "parked"
+    assert (await row_of(cautious, wanted)).state == "waiting"
 
 
-async def test_a_parked_job_outlives_the_daemon_and_goes_on_with_what_is_typed(
+async def test_a_waiting_job_outlives_the_daemon_and_goes_on_with_what_is_typed(
     cautious: DaemonSite, client: BrokerClient, start: StartDaemon, at_the_yard: CommandLine
 ) -> None:
     wanted = str(uuid4())
@@ -150,7 +150,7 @@ async def test_a_parked_job_outlives_the_daemon_and_goes_on_with_what_is_typed(
 
     assert f"wavewright answer {str(asked['decision_id'])[:8]} approve" in listed.out
     assert alone.code == 1
-    assert f"belongs to a job of a daemon, {wanted}, which is parked" in alone.err
+    assert f"belongs to a job of a daemon, {wanted}, which is waiting" in alone.err
     assert f"approval of a plan, job a job {wanted}, asked" in listed.out
     assert "  s0: say\n" in listed.out
     assert "answered 'approve'" in answered.out
@@ -232,7 +232,7 @@ async def test_an_answer_to_what_is_asked_no_more_keeps_no_job_from_its_rest(
         await stores.journal.append(stale.run, [], OutboxWrites(decisions=(stale,)))
         await stores.jobs.decide(DecisionMade(stale.id, "approve", "somebody"))
     async with in_process():
-        # Else the job would be queued as soon as it is parked, time and again.
+        # Else the job would be queued as soon as it is waiting, time and again.
         await until_used(cautious, stale.id)
         for one in asked:
             await client.send(answer_to(one, "approve"), key=KEY.encode())

@@ -145,7 +145,7 @@ def test_a_package_that_is_to_be_looked_at_leaves_its_job_waiting_for_the_verdic
     alongside = end_of(run_of(1), reporter)
 
     assert alongside.change is not None
-    assert alongside.change.state == "awaiting"
+    assert alongside.change.state == "validating"
     assert [one["status"] for one in statuses(alongside.messages)] == ["PACKAGE_SENT"]
 
 
@@ -241,7 +241,7 @@ def test_the_word_for_another_plan_is_another_decision() -> None:
         (replace(JOB, state="queued", state_since=7.0, attempts=1), []),
         (replace(JOB, state="failed", state_since=7.0, reason="no"), ["JOB_FAILED"]),
         (replace(JOB, state="dead", state_since=7.0, reason="begun 5 times"), ["JOB_FAILED"]),
-        (replace(JOB, state="parked", state_since=7.0), []),
+        (replace(JOB, state="waiting", state_since=7.0), []),
         (
             replace(JOB, state="completed", state_since=7.0, iteration=1),
             ["VALIDATION_RECEIVED", "JOB_COMPLETED"],

@@ -111,7 +111,7 @@ async def test_a_daemon_says_over_http_and_to_a_collector_what_it_has_done(
         'wavewright_up{part="broker"} 1.0',
         'wavewright_up{part="store"} 1.0',
         'wavewright_slots{state="free"} 4.0',
-        'wavewright_messages_buried_total{kind="not_json"} 1.0',
+        'wavewright_messages_dead_lettered_total{kind="not_json"} 1.0',
         'wavewright_messages_received_total{action="accept",type="job_request"} 1.0',
         'wavewright_messages_sent_total{type="package"} 1.0',
         "wavewright_paused 0.0",

@@ -194,7 +194,7 @@ async def test_a_target_that_needs_a_word_parks_the_job_when_the_rest_of_its_wav
     async with in_process():
         await client.send(JobRequest(job_id=wanted, job=document))
         asked = await client.until_asked(2)
-        await until_parked(places)
+        await until_waiting(places)
         listed, found = await questions(places)
         await decide(places, asked[1], "approve")
         await places.until(lambda: len(places.calls()) == 1)
@@ -213,10 +213,10 @@ async def test_a_target_that_needs_a_word_parks_the_job_when_the_rest_of_its_wav
     assert len(client.packages) == 2
 
 
-async def until_parked(site: DaemonSite) -> None:
+async def until_waiting(site: DaemonSite) -> None:
     async with open_stores(site.settings) as stores:
         with anyio.fail_after(PATIENCE):
-            while not await stores.jobs.list_jobs(["parked"]):  # noqa: ASYNC110 - the daemon parks it
+            while not await stores.jobs.list_jobs(["waiting"]):  # noqa: ASYNC110 - the daemon sets it
                 await anyio.sleep(0.02)
 
 

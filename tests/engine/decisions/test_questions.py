@@ -44,7 +44,7 @@ async def test_questions_of_jobs_are_found_without_those_that_have_ended(tmp_pat
         await journal.append(
             asking.run,
             [run_started(asking.run)],
-            OutboxWrites(decisions=(question,), change=JobChange(asking.job, "parked")),
+            OutboxWrites(decisions=(question,), change=JobChange(asking.job, "waiting")),
         )
 
         [found] = await list_questions(journal, jobs, time.time())

@@ -174,7 +174,7 @@ async def _furnish(receiver: MessageReceiver, state: _State) -> None:
                 for one, decision in state["decisions"].items()
             )
             await receiver.stores.journal.append(job.run, [], OutboxWrites(decisions=asked))
-        end: JobState = "completed" if stated["status"] == "completed" else "awaiting"
+        end: JobState = "completed" if stated["status"] == "completed" else "validating"
         await jobs.change(
             JobChange(job.job, end, iteration=stated["iteration"], package=stated["package_id"])
         )

@@ -67,13 +67,13 @@ class Daemon:
         if known is None or known.choice is None:
             asked = Decision(id=question, job=job.job, run=job.run, subject="question", question="Which way?")
             await self._journal.append(job.run, [], OutboxWrites(decisions=(asked,)))
-            await self.jobs.change(JobChange(job.job, "parked"))
+            await self.jobs.change(JobChange(job.job, "waiting"))
             return
         if known.used is None:
             await self._journal.append(job.run, [], OutboxWrites(taken=(question,)))
         iteration = job.iteration + 1
         await self.jobs.change(
-            JobChange(job.job, "awaiting", iteration=iteration, package=package_id(job.job, iteration))
+            JobChange(job.job, "validating", iteration=iteration, package=package_id(job.job, iteration))
         )
 
     async def end_of(self, job: JobId) -> tuple[object, ...]:
@@ -99,7 +99,7 @@ async def test_any_order_of_the_messages_of_a_job_leads_to_the_same_end(first: i
             await daemon.take(messages[place])
 
         is_accepted = order.index(3) < order.index(4)
-        state, packages = ("completed", 2) if is_accepted else ("awaiting", 3)
+        state, packages = ("completed", 2) if is_accepted else ("validating", 3)
         verdicts = (verdict(job, 1, accepted=False), verdict(job, 2, accepted=is_accepted))
         end = (state, packages, package_id(job, packages), verdicts, "north", "ada")
         assert await daemon.end_of(job) == end, order

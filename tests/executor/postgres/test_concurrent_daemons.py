@@ -57,12 +57,12 @@ class Daemon:
         iteration = job.iteration + 1
         if job.job in asked:
             package = package_id(number, iteration)
-            change = JobChange(job.job, "awaiting", iteration=iteration, package=package)
+            change = JobChange(job.job, "validating", iteration=iteration, package=package)
             beside = OutboxWrites(messages=(outgoing(number * 10 + iteration, job=number),), change=change)
         else:
             asked.add(job.job)
             decision = decision_of(number, job.run, id_=number)
-            beside = OutboxWrites(decisions=(decision,), change=JobChange(job.job, "parked"))
+            beside = OutboxWrites(decisions=(decision,), change=JobChange(job.job, "waiting"))
         await self.journal.append(job.run, [step_finished(f"s{iteration}")], beside)
 
 

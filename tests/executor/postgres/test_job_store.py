@@ -203,9 +203,9 @@ async def test_whatever_answer_is_lost_a_question_is_asked_answered_and_acted_on
                     job = await jobs.claim()
                     assert job is not None
                     asked = decision_of(number, job.run, id_=number)
-                    parked = JobChange(job.job, "parked")
+                    waiting = JobChange(job.job, "waiting")
                     await journal.append(
-                        job.run, [step_finished("a")], OutboxWrites(decisions=(asked,), change=parked)
+                        job.run, [step_finished("a")], OutboxWrites(decisions=(asked,), change=waiting)
                     )
                     receipt = await jobs.decide(DecisionMade(asked.id, "yes", "ada"), project_state)
                     again = await jobs.claim()
@@ -326,7 +326,7 @@ async def test_an_answer_that_comes_while_its_question_is_written_is_not_overloo
     await other.execute("SET search_path TO wavewright; BEGIN")
     now = await other.fetchval("SELECT clock_seconds()")
     receipt = await receive(one.journal.store.begin(other, now), answer, project_state)
-    change = JobChange(job.job, "parked")
+    change = JobChange(job.job, "waiting")
     asking = asyncio.ensure_future(
         waited(
             one.journal.append(job.run, [step_finished("a")], OutboxWrites(decisions=(asked,), change=change))

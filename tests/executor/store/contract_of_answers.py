@@ -82,12 +82,12 @@ class AnswersContract(StoresTestCase):
         receipt = await one.jobs.receive(received(verdict(1, 1, accepted=True), message=20), project_state)
         again = await one.jobs.receive(received(verdict(1, 1, accepted=True), message=21), project_state)
         while_running = await row_of(one, 1)
-        await one.jobs.change(JobChange(job.job, "awaiting"), project_state)
+        await one.jobs.change(JobChange(job.job, "validating"), project_state)
 
         assert (receipt.action, again.action) == ("accept", "ack_duplicate")
         assert (while_running.state, while_running.feedback) == ("running", ())
         assert (await row_of(one, 1)).state == "completed"
-        assert await published_states(one) == ["awaiting", "completed"]
+        assert await published_states(one) == ["validating", "completed"]
 
     async def test_messages_of_a_job_in_any_order_lead_to_the_same_end(self, one: Stores) -> None:
         late = [received(verdict(1, 2, accepted=True), message=21), received(verdict(1, 1), message=20)]
@@ -110,7 +110,7 @@ class AnswersContract(StoresTestCase):
         await one.jobs.receive(received(verdict(1, 1), message=20))
         await one.jobs.receive(request_of(1))
         job = await claimed(one)
-        change = JobChange(job.job, "awaiting", iteration=1, package=package_id(1, 1))
+        change = JobChange(job.job, "validating", iteration=1, package=package_id(1, 1))
         await one.journal.append(job.run, [step_finished("a")], OutboxWrites(change=change))
 
         assert (await claimed(one, 1)).feedback == (verdict(1, 1),)
@@ -140,7 +140,7 @@ class AnswersContract(StoresTestCase):
         await send_targets(one, job, "A", "B", "C")
         while_running = await one.jobs.receive(received(of_target("B"), message=21))
         before = await row_of(one, 1)
-        await one.jobs.change(JobChange(job.job, "awaiting"))
+        await one.jobs.change(JobChange(job.job, "validating"))
         again = await claimed(one, 1)
 
         assert (early.action, while_running.action) == ("defer", "accept")
@@ -154,7 +154,7 @@ class AnswersContract(StoresTestCase):
         await one.jobs.receive(request_of(1))
         job = await claimed(one)
         await send_targets(one, job, "A", "B")
-        await one.jobs.change(JobChange(job.job, "parked"))
+        await one.jobs.change(JobChange(job.job, "waiting"))
         first = await one.jobs.receive(received(of_target("A"), message=20))
         second = await one.jobs.receive(received(of_target("B", accepted=True), message=21))
         before = await row_of(one, 1)
@@ -164,31 +164,31 @@ class AnswersContract(StoresTestCase):
         ]
         after = await row_of(one, 1)
         job = await claimed(one, 1)
-        change = JobChange(job.job, "awaiting", sent=(SentPackage("A again", 2),))
+        change = JobChange(job.job, "validating", sent=(SentPackage("A again", 2),))
         await one.journal.append(job.run, [step_finished("b")], OutboxWrites(change=change))
         wrong += [await one.jobs.receive(received(of_target("A again", 3), message=24))]
 
         assert (first.action, second.action, before.state) == ("accept", "accept", "queued")
         assert [receipt.action for receipt in wrong] == ["ack_duplicate", "defer", "dead_letter"]
         assert after == before
-        assert (await row_of(one, 1)).state == "awaiting"
+        assert (await row_of(one, 1)).state == "validating"
 
     # -- decisions
 
-    async def test_a_parked_job_goes_on_with_the_answer(self, one: Stores, other: Stores) -> None:
+    async def test_a_waiting_job_goes_on_with_the_answer(self, one: Stores, other: Stores) -> None:
         await one.jobs.receive(request_of(1))
         job = await claimed(one)
         asked = decision_of(1, job.run)
         await one.journal.append(
             job.run,
             [step_finished("a")],
-            OutboxWrites(decisions=(asked,), change=JobChange(job.job, "parked")),
+            OutboxWrites(decisions=(asked,), change=JobChange(job.job, "waiting")),
         )
-        while_parked = await other.jobs.claim()
+        while_waiting = await other.jobs.claim()
 
         receipt = await other.jobs.decide(DecisionMade(asked.id, "yes", "ada"), project_state)
 
-        assert while_parked is None
+        assert while_waiting is None
         assert receipt.action == "accept"
         assert await published_states(other) == ["queued"]
         assert (await claimed(other, 1)).attempts == 1
@@ -246,14 +246,12 @@ class AnswersContract(StoresTestCase):
 
         assert (receipt.action, receipt.kind) == ("dead_letter", "unknown_correlation")
 
-    async def test_an_answer_that_comes_before_its_job_is_parked_is_there_when_it_parks(
-        self, one: Stores
-    ) -> None:
+    async def test_an_answer_that_comes_before_its_job_waits_is_there_when_it_does(self, one: Stores) -> None:
         asked = await self._ask(one)
 
         await one.jobs.receive(received(DecisionMade(asked.id, "yes", "ada"), message=20))
         while_running = await row_of(one, 1)
-        await one.jobs.change(JobChange(job_id(1), "parked"))
+        await one.jobs.change(JobChange(job_id(1), "waiting"))
 
         assert while_running.state == "running"
         assert (await row_of(one, 1)).state == "queued"
@@ -263,7 +261,7 @@ class AnswersContract(StoresTestCase):
             received(DecisionMade(decision_of(1, RunId("r")).id, "yes", "ada"), message=20)
         )
         asked = await self._ask(one)
-        await one.jobs.change(JobChange(job_id(1), "parked"))
+        await one.jobs.change(JobChange(job_id(1), "waiting"))
 
         await claimed(one, 1)
 

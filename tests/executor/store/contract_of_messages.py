@@ -69,7 +69,7 @@ class MessagesContract(StoresTestCase):
     ) -> None:
         await one.jobs.receive(request_of(1))
         job = await claimed(one)
-        change = JobChange(job.job, "awaiting", iteration=1, package=package_id(1, 1))
+        change = JobChange(job.job, "validating", iteration=1, package=package_id(1, 1))
 
         # Both are one transaction: what comes after the change belongs to the same hold.
         ended = one.journal.append(job.run, [step_finished("a")], OutboxWrites(change=change))
@@ -304,7 +304,7 @@ class MessagesContract(StoresTestCase):
         await one.jobs.receive(received(verdict(1, 4, package="of a target"), message=21))
 
         await self._forget(one, time.time() + 3_600)
-        await one.jobs.change(JobChange(job.job, "awaiting"))
+        await one.jobs.change(JobChange(job.job, "validating"))
 
         row = await row_of(one, 1)
         assert (row.state, [one.iteration for one in row.feedback]) == ("queued", [1, 4])

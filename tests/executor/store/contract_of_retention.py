@@ -118,7 +118,7 @@ class RetentionContract(StoresTestCase):
         await one.jobs.receive(request_of(1), project_state)
         job = await claimed(one, 1)
         await add(one, job.run, is_open=True)
-        await one.jobs.change(JobChange(job.job, "awaiting"), project_state)
+        await one.jobs.change(JobChange(job.job, "validating"), project_state)
 
         assert await removed(one) == []
         assert await left(one) == [job.run]

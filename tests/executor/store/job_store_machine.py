@@ -118,7 +118,7 @@ class JobStoreMachine(RuleBasedStateMachine):
         assert receipt.action == expected
         if expected in ("accept", "defer"):
             self.seen.add(message.message)
-            if expected == "accept" and self.jobs[number].state == "awaiting":
+            if expected == "accept" and self.jobs[number].state == "validating":
                 self.take_verdict(self.jobs[number], iteration, accepted)
             else:
                 self.kept.append((number, iteration, accepted))
@@ -146,7 +146,7 @@ class JobStoreMachine(RuleBasedStateMachine):
         assert (receipt.action == "accept") == is_good
         if is_good:
             question.choice = choice
-            if job.state == "parked":
+            if job.state == "waiting":
                 self.enqueue(job, attempts=0)
                 self.tell(job)
 
@@ -223,31 +223,31 @@ class JobStoreMachine(RuleBasedStateMachine):
             return
         job, at = found
         number, iteration = job.number, job.iteration + 1
-        state: JobState = "awaiting" if is_together else "running"
+        state: JobState = "validating" if is_together else "running"
         change = JobChange(job_id(number), state, iteration=iteration, package=package_id(number, iteration))
         self.steps += 1
         message = outgoing(self.steps, job=number)
         at.append(job.run, f"s{self.steps}", OutboxWrites(messages=(message,), change=change))
         if not is_together:
-            at.change(JobChange(job_id(number), "awaiting"))
+            at.change(JobChange(job_id(number), "validating"))
 
         job.steps.append(f"s{self.steps}")
         self.outbox[message.message] = ExpectedMessage(message.message, number)
-        job.state, job.iteration, job.attempts, job.holder = "awaiting", iteration, 0, None
+        job.state, job.iteration, job.attempts, job.holder = "validating", iteration, 0, None
         if not is_together:
             self.tell(job)
             self.take_kept()
 
     @precondition(lambda self: bool(self.jobs))
-    @rule(data=st.data(), is_parked=st.booleans())
-    def ask(self, *, data: st.DataObject, is_parked: bool) -> None:
+    @rule(data=st.data(), is_waiting=st.booleans())
+    def ask(self, *, data: st.DataObject, is_waiting: bool) -> None:
         if (found := self.held(data)) is None:
             return
         job, at = found
         number = job.number
         asked = decision_of(number, job.run, id_=len(self.questions))
         self.steps += 1
-        change = JobChange(job_id(number), "parked") if is_parked else None
+        change = JobChange(job_id(number), "waiting") if is_waiting else None
         at.append(job.run, f"s{self.steps}", OutboxWrites(decisions=(asked,), change=change))
 
         job.steps.append(f"s{self.steps}")
@@ -256,8 +256,8 @@ class JobStoreMachine(RuleBasedStateMachine):
             for question in self.questions.values()
         )
         self.questions[asked.id] = ExpectedDecision(number)
-        if is_parked:
-            job.state, job.attempts, job.holder = "parked", 0, None
+        if is_waiting:
+            job.state, job.attempts, job.holder = "waiting", 0, None
             if is_answered:
                 self.enqueue(job, attempts=0)
 
@@ -360,7 +360,7 @@ class JobStoreMachine(RuleBasedStateMachine):
             number, iteration, accepted = kept
             job = self.jobs.get(number)
             if job is None or (
-                job.state not in ENDS and (job.state != "awaiting" or iteration > job.iteration)
+                job.state not in ENDS and (job.state != "validating" or iteration > job.iteration)
             ):
                 continue
             self.kept.remove(kept)

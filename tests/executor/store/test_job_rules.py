@@ -35,7 +35,7 @@ NOW = 1_800_000_000.0
 STATES: tuple[JobState, ...] = get_args(JobState)
 
 AT_WORK = JobRow(
-    job=JOB, run=RunId("r"), state="awaiting", request={}, received=NOW, iteration=2, package="p2"
+    job=JOB, run=RunId("r"), state="validating", request={}, received=NOW, iteration=2, package="p2"
 )
 QUESTION = Decision(
     id=DECISION, job=JOB, run=RunId("r"), subject="question", question="Where?", options=("north", "south")

@@ -149,7 +149,9 @@ class Bus:
         letter = dead_letter_of(delivery, kind, reason, topology.intake, self._user)
         await self._publisher.publish(letter, topology.dead_exchange, delivery.routing_key, PUBLISH_SECONDS)
         await delivery.ack()
-        self._on_event("message_buried", {"kind": kind, "reason": reason, "message_id": delivery.message_id})
+        self._on_event(
+            "message_dead_lettered", {"kind": kind, "reason": reason, "message_id": delivery.message_id}
+        )
 
     async def publish(self, outgoing: OutgoingMessage, timeout: float = PUBLISH_SECONDS) -> None:  # noqa: ASYNC109 - as in `Publisher.publish`
         """Publish a message and return once the broker has confirmed it.

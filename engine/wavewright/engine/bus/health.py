@@ -20,7 +20,7 @@ BrokerEvent: TypeAlias = Literal[
     "broker_lost",
     "broker_misconfigured",
     "broker_unencrypted",
-    "message_buried",
+    "message_dead_lettered",
     "message_returned",
     "message_refused",
     "outbox_unreachable",
@@ -71,7 +71,7 @@ class BrokerHealth:
         self._report_due = {met: due for met, due in self._report_due.items() if due > now}
         self._report_due[direction, error.message] = now + REPORT_SECONDS
         name: BrokerEvent = "rights_missing" if isinstance(error, RightsMissing) else "broker_misconfigured"
-        self._on_event(name, {"error": error.message, "mend": error.hint})
+        self._on_event(name, {"error": error.message, "hint": error.hint})
 
     def clear_fault(self, direction: Direction) -> None:
         """Note that a direction works."""

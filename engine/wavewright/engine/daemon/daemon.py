@@ -63,7 +63,7 @@ _WARNING_EVENTS: Final = frozenset(
         "broker_lost",
         "broker_misconfigured",
         "broker_unencrypted",
-        "message_buried",
+        "message_dead_lettered",
         "message_returned",
         "message_refused",
         "outbox_unreachable",
@@ -307,7 +307,7 @@ def _broker_event_handler(watch: Telemetry) -> BrokerEventHandler:
 
     def notice(name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
         watch.log.write(name, "warning" if name in _WARNING_EVENTS else "info", **fields)
-        if name == "message_buried":
+        if name == "message_dead_lettered":
             watch.metrics.count_dead_lettered(str(fields["kind"]))
         elif name == "message_returned":
             watch.metrics.count_undeliverable()

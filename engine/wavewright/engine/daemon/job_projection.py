@@ -245,7 +245,7 @@ def _project_package(
     if iterations is None:
         iterations = reporter.section.validation.iterations
     iteration = job.iteration + 1
-    state: JobState = "awaiting" if iterations > 0 else "completed"
+    state: JobState = "validating" if iterations > 0 else "completed"
     sent = replace(
         job,
         state=state,

@@ -125,7 +125,7 @@ class StoredAnswers:
 
 
 async def discard_stale_answers(jobs: JobStore, journal: OutboxJournal) -> None:
-    """Use up the answers to what a job asks no more: with one of them left it would never stay parked."""
+    """Use up the answers to what a job asks no more: with one of them left it would never stay waiting."""
     wanted = {decision.id for decision in journal.open_decisions}
     for decision in await jobs.list_decisions(is_open=False, job=journal.job):
         if decision.used is None and decision.id not in wanted:
@@ -265,9 +265,9 @@ class JobRunner:
             return self._stopped_change(job)
         if outbox.open_decisions:
             await discard_stale_answers(self.jobs, outbox)
-            return JobChange(job.job, "parked", reason=shorten_reason(outbox.open_decisions[0].question))
+            return JobChange(job.job, "waiting", reason=shorten_reason(outbox.open_decisions[0].question))
         if outbox.awaits_verdicts:
-            return JobChange(job.job, "awaiting", reason="packages of targets await their verdicts")
+            return JobChange(job.job, "validating", reason="packages of targets await their verdicts")
         finished = context.state.finished
         return JobChange(
             job.job, "failed", reason=shorten_reason(finished.reason if finished else "it has no end")

@@ -1,6 +1,6 @@
 """Approvals that nobody gave in time are asked for anew.
 
-A question for an approval *expires*; its job stays parked, and whoever answers late is told so. From then on the job
+A question for an approval *expires*; its job stays waiting, and whoever answers late is told so. From then on the job
 waits for nobody, so the daemon queues it: its run asks again, with a nonce of its own. A question of a planner never
 expires, and its job waits as long as it takes.
 
@@ -63,7 +63,7 @@ class ApprovalRenewal:
         """Queue them and return how many there were.
 
         A question may stay open that nobody waits for: its run has asked anew since, or has ended otherwise. Its job
-        is queued for it once and not again each time that it is parked for another one.
+        is queued for it once and not again each time that it is waiting for another one.
         """
         now, renewed = self.clock(), 0
         found = await self.jobs.list_decisions()
@@ -77,7 +77,7 @@ class ApprovalRenewal:
 
     async def _requeue_job(self, decision: Decision) -> bool:
         job = await self.jobs.find_job(decision.job)
-        if job is None or job.state != "parked":
+        if job is None or job.state != "waiting":
             return False
         run, is_left = job.run, False
         try:
@@ -87,7 +87,7 @@ class ApprovalRenewal:
             return False
         try:
             job = await self.jobs.find_job(decision.job)
-            if job is not None and job.state == "parked":
+            if job is not None and job.state == "waiting":
                 await self.jobs.change(
                     JobChange(decision.job, "queued", reason="nobody has answered in time")
                 )

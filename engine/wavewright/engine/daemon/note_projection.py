@@ -1,6 +1,6 @@
 """What a run that waits for a person asks, as a decision.
 
-A run is *parked* when it has asked and nobody has answered: it holds no slot and no message, and waits without a time
+A run is *waiting* when it has asked and nobody has answered: it holds no slot and no message, and waits without a time
 limit. The decision's id is made of the job and of all that the answer would be for, so the same question is one
 decision however often it is asked, and an answer fits no other.
 

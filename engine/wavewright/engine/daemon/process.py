@@ -10,7 +10,7 @@ The event loop is watched from beside it.
 A *stall* is a stretch in which the event loop does not turn, because a step keeps it from everything else: no message
 is taken in, no status goes out, no other job goes on. A stall is told of while it lasts, with the place in the code
 that makes it. One that lasts as long as the settings allow ends the process, since nothing in it can be ended singly:
-its jobs go on in the next daemon, and the one that does it again and again is laid aside like any that ends its
+its jobs go on in the next daemon, and the one that does it again and again is dead-lettered like any that ends its
 process. What was journaled stays as it is, and holds on runs are kept meanwhile, for they are renewed elsewhere.
 """
 

@@ -30,8 +30,8 @@ _BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600)
 _STATES: tuple[JobState, ...] = (
     "queued",
     "running",
-    "parked",
-    "awaiting",
+    "waiting",
+    "validating",
     "completed",
     "failed",
     "dead",
@@ -48,7 +48,9 @@ class Metrics:
         self._up = self._gauge("up", "Whether a part works: broker, store", "part")
         self._received = self._counter("messages_received", "Messages taken in", "type", "action")
         self._sent = self._counter("messages_sent", "Messages that the broker confirmed", "type")
-        self._dead_lettered = self._counter("messages_buried", "Messages laid aside as dead letters", "kind")
+        self._dead_lettered = self._counter(
+            "messages_dead_lettered", "Messages that were dead-lettered", "kind"
+        )
         self._undeliverable = self._counter("messages_undeliverable", "Messages that no queue wanted")
         self._begun_again = self._counter("jobs_begun_again", "Jobs that were begun before and did not end")
         self._slots = self._gauge("slots", "Room for jobs", "state")
@@ -99,7 +101,7 @@ class Metrics:
         self._sent.labels(kind).inc()
 
     def count_dead_lettered(self, kind: str) -> None:
-        """Count a message that was laid aside."""
+        """Count a message that was dead-lettered."""
         self._dead_lettered.labels(kind).inc()
 
     def count_undeliverable(self) -> None:

@@ -239,7 +239,7 @@ def _target_of(given: str | JobTarget) -> Target:
     return Target(given.name, given.priority) if isinstance(given, JobTarget) else Target(given)
 
 
-OPEN_JOB_STATES: Final[Sequence[JobState]] = ("queued", "running", "parked", "awaiting")
+OPEN_JOB_STATES: Final[Sequence[JobState]] = ("queued", "running", "waiting", "validating")
 """States of jobs that have not ended."""
 
 

@@ -21,11 +21,10 @@ DecisionId = NewType("DecisionId", str)
 MessageId = NewType("MessageId", str)
 """A UUID; two messages with one id are the same message."""
 
-JobState: TypeAlias = Literal["queued", "running", "parked", "awaiting", "completed", "failed", "dead"]
-"""`queued`: to be worked on as soon as a slot is free and `not_before` has come. `running`: somebody holds its run, or
-died holding it. `parked`: a person must decide first. `awaiting`: its package is out, or those of its targets are, and
-no verdict is there yet. The other three are ends; `dead` is a job that ended its process or failed too often to be
-tried again.
+JobState: TypeAlias = Literal["queued", "running", "waiting", "validating", "completed", "failed", "dead"]
+"""`queued`: ready to run once a slot is free and `not_before` has come. `running`: an owner holds its run, or died
+while holding it. `waiting`: a person must answer first. `validating`: its package, or packages of its targets, are out
+and have no verdict yet. The other three are final; `dead` is a job that ended its process or failed too often.
 """
 
 ReceptionAction: TypeAlias = Literal["accept", "ack_duplicate", "ignore_stale", "defer", "dead_letter"]

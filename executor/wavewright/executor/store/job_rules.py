@@ -225,7 +225,7 @@ def can_apply_verdict(job: JobRow, verdict: VerdictGiven) -> bool:
     """Whether a verdict that fits has its effect now; one that comes while the job is worked on waits."""
     is_of_target = any(one.package == verdict.package for one in job.sent)
     # Verdicts on several targets may come before anybody goes on with the first.
-    return job.state == "awaiting" or (is_of_target and job.state in {"parked", "queued"})
+    return job.state == "validating" or (is_of_target and job.state in {"waiting", "queued"})
 
 
 def apply_verdict(job: JobRow, verdict: VerdictGiven, now: float) -> JobRow:
@@ -239,9 +239,9 @@ def apply_verdict(job: JobRow, verdict: VerdictGiven, now: float) -> JobRow:
 
 
 def resume_job(job: JobRow, now: float) -> JobRow:
-    """Return a job whose question was answered: one that was parked for it is queued."""
+    """Return a job whose question was answered: one that was waiting for it is queued."""
     return (
-        _enqueue(replace(job, attempts=0, reason="", state_since=now), now) if job.state == "parked" else job
+        _enqueue(replace(job, attempts=0, reason="", state_since=now), now) if job.state == "waiting" else job
     )
 
 

@@ -82,7 +82,7 @@ class JobStore:
         """Judge a message and apply its effect, with its inbox row and its projection, in one transaction.
 
         A message id that was seen before has no effect. A verdict that answers the package in hand ends the job or
-        queues it again; an answer queues its parked job again. `project` is asked where a job changed. A verdict that
+        queues it again; an answer queues its waiting job again. `project` is asked where a job changed. A verdict that
         comes before its job awaits it, and what the rule defers, is kept: it has its effect when `change` or `claim`
         finds that its turn has come. Only messages that had an effect or are kept are remembered by their id, so
         that one which was refused is judged again when it is sent again.
@@ -160,7 +160,7 @@ class JobStore:
         return await self._journal.read(partial(job_transactions.find_decision, prefix=prefix))
 
     async def decide(self, made: DecisionMade, project: ProjectJob = project_nothing) -> Receipt:
-        """Take a person's answer: `accept`, or why not (`ack_duplicate`, `dead_letter`); queues the parked job.
+        """Take a person's answer: `accept`, or why not (`ack_duplicate`, `dead_letter`); queues the waiting job.
 
         Raises:
             JournalError: nothing was written.

@@ -146,7 +146,7 @@ class JobTables:
     async def save_job(self, job: JobRow) -> None:
         """Write how a job stands now; messages that wait for it to wait or to end are ripe with that."""
         await self._transaction.execute(_UPDATE_JOB, *mutable_columns(job), job.job)
-        if job.state in {"awaiting", "parked"} or job.state in FINAL_STATES:
+        if job.state in {"validating", "waiting"} or job.state in FINAL_STATES:
             await self._transaction.execute(_RIPEN, job.job)
 
     async def begun_jobs(self, most_weight: float) -> list[BegunJob]:

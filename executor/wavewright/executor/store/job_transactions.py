@@ -250,7 +250,7 @@ async def change(transaction: StoreTransaction, wanted: JobChange, project: Proj
     await _save(transaction, job, project)
     if wanted.state != "running":
         await transaction.release(job.run)
-    if job.state in {"awaiting", "parked"}:
+    if job.state in {"validating", "waiting"}:
         await _apply_deferred(transaction, project)
 
 
@@ -291,7 +291,7 @@ async def _changed(tables: JobTables, job: JobRow, wanted: JobChange, now: float
         JournalError: it has ended, and not so.
     """
     job = change_job(job, wanted, now)
-    is_answered = job.state == "parked" and await tables.has_untaken_answer(job.job, now)
+    is_answered = job.state == "waiting" and await tables.has_untaken_answer(job.job, now)
     return resume_job(job, now) if is_answered else job
 
 

@@ -194,7 +194,7 @@ async def _find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
         job = await job_of_run(stores.journal, stores.jobs, run)
     if job is not None:
         msg = f"run {run!r} belongs to a job of a daemon, {job.job}, which is {job.state}"
-        is_waiting = job.state == "parked"
+        is_waiting = job.state == "waiting"
         hint = "`wavewright decisions` lists what it waits for" if is_waiting else "a daemon goes on with it"
         raise CommandError(msg, hint=hint, exit_code=exit_codes.NEGATIVE)
     return run

@@ -127,7 +127,7 @@ def _show_targets(state: RunState, waves: TargetWaves, output_format: str) -> in
     rows: list[dict[str, object]] = []
     for target in waves.known():
         end = waves.ends.get(target.name)
-        begun = "awaiting" if target.name in waves.awaiting else "running"
+        begun = "validating" if target.name in waves.awaiting else "running"
         status = "waiting" if target.name not in waves.runs else begun if end is None else end.status
         rows.append(
             {

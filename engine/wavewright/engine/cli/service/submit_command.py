@@ -144,7 +144,7 @@ def _with_inputs(document: Document, file: Path, settings: Settings, inputs: Inp
 def check_sender(sender: str, section: DaemonSection) -> None:
     """Return where the settings believe a sender that it is one of jobs.
 
-    The daemon has the same settings, and would lay the job aside without a word to whoever sent it.
+    The daemon has the same settings, and would dead-letter the job without a word to whoever sent it.
 
     Raises:
         CommandError: they do not.
