@@ -5,7 +5,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help environment run-environment run test crash check check-format check-lint check-types check-imports format bench docs lock clean
+.PHONY: help environment run-environment run test crash check check-format check-lint check-pyright check-mypy check-imports format bench docs lock clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -39,7 +39,10 @@ crash: environment ## Run the whole crash programme: kills, faults of disk, netw
 	@sh .ci/faketime
 	@WAVEWRIGHT_CRASH=1 $(BIN)/python -m pytest tests/crash --numprocesses 2 --dist worksteal $(ARGS)
 
-check: check-format check-lint check-types check-imports ## Check format, lint, types and the order of imports
+# The type checkers take nearly all of the time, one processor each; what a check prints stays together.
+check: environment ## Check format, lint, types and the order of imports
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync) \
+		check-format check-lint check-pyright check-mypy check-imports
 
 check-format: environment
 	@$(BIN)/ruff format --check --quiet . || { echo "Some files are not formatted: make format"; exit 1; }
@@ -47,9 +50,11 @@ check-format: environment
 check-lint: environment
 	@$(BIN)/ruff check --quiet .
 
-check-types: environment
-	@$(BIN)/mypy
+check-pyright: environment
 	@$(BIN)/pyright
+
+check-mypy: environment
+	@$(BIN)/mypy
 
 check-imports: environment
 	@$(BIN)/lint-imports --no-cache --no-logo
