@@ -52,6 +52,16 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
+def starter_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `wavewright init` writes, once per session: most of its time goes into the schemas. Tests copy it."""
+    from wavewright.engine.main import main
+
+    folder = tmp_path_factory.mktemp("starter") / "project"
+    assert main(["init", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="session")
 def started_model_server() -> Iterator[FakeModelServer]:
     """The one server of the session; tests ask for `model_server`, which forgets what the test before it said."""
     # Imported for those that ask: most tests need no server, and nobody should wait for one.

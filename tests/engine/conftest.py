@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,9 +45,10 @@ def wavewright(
 
 
 @pytest.fixture
-def project(tmp_path: Path, wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(
+    tmp_path: Path, starter_project: Path, wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """A project as `wavewright init` writes it, with the working directory in it."""
-    folder = tmp_path / "project"
-    assert wavewright("init", folder).code == 0
+    folder = shutil.copytree(starter_project, tmp_path / "project")
     monkeypatch.chdir(folder)
     return folder

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,6 @@ import yaml
 from tests.docs.blocks import blocks
 from tests.repository.tree import ROOT
 from wavewright.config import read_document
-from wavewright.engine.main import main
 
 PAGE = ROOT / "docs" / "how-to" / "run-in-ci.md"
 ACTION = ROOT / "docs" / "actions" / "check-plans" / "action.yml"
@@ -49,9 +49,8 @@ HOOKS = [
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    assert main(["init", str(tmp_path / "project")]) == 0
-    return tmp_path / "project"
+def project(tmp_path: Path, starter_project: Path) -> Path:
+    return shutil.copytree(starter_project, tmp_path / "project")
 
 
 def run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:

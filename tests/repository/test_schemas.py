@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import jsonschema_rs
@@ -12,7 +13,6 @@ import pytest
 from tests.repository.tree import ROOT
 from wavewright.config.documents import read_document_file
 from wavewright.engine.cli.project.init_command import AUTHORED_SCHEMAS, schema_text
-from wavewright.engine.main import main
 
 SCHEMAS = ROOT / "docs" / "schemas"
 DOCUMENTS = [
@@ -54,20 +54,20 @@ def test_a_shipped_document_refers_to_its_schema_and_keeps_it(document: Path) ->
     is_kept(document)
 
 
-def test_every_document_of_a_new_project_refers_to_a_schema_in_it_and_keeps_it(tmp_path: Path) -> None:
-    assert main(["init", str(tmp_path / "project")]) == 0
-    written = (tmp_path / "project").rglob("*.yaml")
+def test_every_document_of_a_new_project_refers_to_a_schema_in_it_and_keeps_it(starter_project: Path) -> None:
+    written = starter_project.rglob("*.yaml")
     documents = sorted(file for file in written if not file.name.endswith(".snapshot.yaml"))
 
     assert len(documents) == 4
     for document in documents:
-        assert schema_of(document).is_relative_to(tmp_path / "project")
+        assert schema_of(document).is_relative_to(starter_project)
         is_kept(document)
 
 
-def test_a_misspelt_field_is_refused_by_the_schema_that_a_document_refers_to(tmp_path: Path) -> None:
-    main(["init", str(tmp_path / "project")])
-    plan = tmp_path / "project" / "plans" / "words.plan.yaml"
+def test_a_misspelt_field_is_refused_by_the_schema_that_a_document_refers_to(
+    tmp_path: Path, starter_project: Path
+) -> None:
+    plan = shutil.copytree(starter_project, tmp_path / "project") / "plans" / "words.plan.yaml"
     plan.write_text(plan.read_text(encoding="utf-8").replace("tool:", "tol:"), encoding="utf-8")
 
     with pytest.raises(jsonschema_rs.ValidationError):

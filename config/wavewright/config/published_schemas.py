@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, cast, get_args
 
 from pydantic import BaseModel, TypeAdapter
@@ -55,16 +56,24 @@ def field_docs(model: type[BaseModel]) -> dict[str, str]:
     """Return the docstring that stands under each field in the model's source, as far as there is source."""
     docs: dict[str, str] = {}
     for base in reversed(model.__mro__):
-        if base is BaseModel or not issubclass(base, BaseModel):
-            continue
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
-        except (OSError, TypeError, SyntaxError):
-            continue
-        for statement in tree.body:
-            if isinstance(statement, ast.ClassDef):
-                docs.update(_docs_of(statement))
+        if base is not BaseModel and issubclass(base, BaseModel):
+            docs.update(_own_field_docs(base))
     return docs
+
+
+@cache
+def _own_field_docs(model: type[BaseModel]) -> Mapping[str, str]:
+    """Return the docstrings of the fields that the class itself declares; finding its source parses its module."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    return {
+        field: doc
+        for statement in tree.body
+        if isinstance(statement, ast.ClassDef)
+        for field, doc in _docs_of(statement)
+    }
 
 
 def _docs_of(definition: ast.ClassDef) -> Iterator[tuple[str, str]]:
