@@ -67,7 +67,7 @@ bench: environment ## Measure the engine against plain asyncio (ratios within on
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 docs: environment ## Build the documentation into site/
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "Open site/index.html"
 
 lock: environment ## Write the lock files anew; UPGRADE=1 takes the newest versions
