@@ -297,7 +297,7 @@ async def test_the_doctor_says_whether_the_broker_lets_the_daemon_in(
     assert (ill, refused["broker"]["state"]) == (1, "fault")
     assert "refuses the user 'tester'" in refused["broker"]["detail"]
     assert "another-" not in str(refused)
-    assert "authenticate_user" in refused["broker"]["mend"]
+    assert "authenticate_user" in refused["broker"]["hint"]
 
 
 @pytest.mark.anyio
@@ -318,7 +318,7 @@ async def test_the_doctor_names_the_right_to_write_that_is_missing(
     for (code, found), exchange in ((declared, site.topology.exchange), (undeclared, "not-there-yet")):
         assert (code, found["broker"]["state"]) == (1, "fault")
         assert f"the user {DUMB!r} may not write to the exchange {exchange!r}" in found["broker"]["detail"]
-        assert "rabbitmqctl set_permissions" in found["broker"]["mend"]
+        assert "rabbitmqctl set_permissions" in found["broker"]["hint"]
 
 
 def test_the_doctor_asks_no_broker_where_it_is_offline_or_there_is_none(

@@ -41,7 +41,7 @@ PYTHON_LITERALS: dict[str, Scalar] = {"True": True, "False": False, "None": None
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class JsonDeparture:
     """One departure from JSON that was read, and where."""
 
     kind: str
@@ -65,7 +65,7 @@ class TextCursor:
         self.text = text
         self.position: int = start
         self.faults: list[DocumentFault] = []
-        self.notes: list[Note] = []
+        self.notes: list[JsonDeparture] = []
         self._lenient = lenient
         self._fence_in_string = False
 
@@ -111,7 +111,7 @@ class TextCursor:
     # --- reports ------------------------------------------------------------------------------------------
 
     def _note(self, kind: NoteKind, offset: int) -> None:
-        self.notes.append(Note(kind, offset))
+        self.notes.append(JsonDeparture(kind, offset))
 
     def _note_fault(self, kind: str, message: str, span: Span, hint: str) -> None:
         fault = DocumentFault(kind, message, span, hint=hint)

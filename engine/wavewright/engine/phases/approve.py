@@ -19,7 +19,7 @@ from wavewright.engine.decisions.approvals import (
     recorded_answer,
     with_nonce,
 )
-from wavewright.engine.pipeline.context import ApprovalRequest, Candidate, Ports, RunContext
+from wavewright.engine.pipeline.context import ApprovalRequest, CandidatePlan, Ports, RunContext
 from wavewright.engine.pipeline.pipeline import PhaseResult, branch, halt, proceed
 from wavewright.engine.pipeline.services import STOPPED_REASON, end_interrupted, record, record_note
 from wavewright.executor.events.types import Noted, RunFinished
@@ -92,7 +92,7 @@ class Approve:
         return halt(await end_interrupted(self.ports, context, reason), reason)
 
 
-def _steps_needing_approval(context: RunContext, candidate: Candidate) -> dict[StepId, str]:
+def _steps_needing_approval(context: RunContext, candidate: CandidatePlan) -> dict[StepId, str]:
     """Return the steps that need approval, each with why."""
     known = {step.id for step in context.plan.steps} if context.plan else set[str]()
     asked = {
@@ -112,7 +112,7 @@ def _steps_needing_approval(context: RunContext, candidate: Candidate) -> dict[S
 
 
 def _approval_reasons(
-    context: RunContext, candidate: Candidate, asked: Mapping[StepId, str]
+    context: RunContext, candidate: CandidatePlan, asked: Mapping[StepId, str]
 ) -> tuple[str, ...]:
     if candidate.patch is not None and not context.goal.auto_approve and not asked:
         return ("the goal lets no patch apply without a person's word",)

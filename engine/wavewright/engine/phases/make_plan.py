@@ -10,7 +10,7 @@ from wavewright.engine.dry_run.outlook import find_obstacles
 from wavewright.engine.jobs.errors import no_plan_error
 from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin
 from wavewright.engine.pipeline.context import (
-    Candidate,
+    CandidatePlan,
     PlannedContext,
     Ports,
     RunContext,
@@ -65,7 +65,7 @@ class MakePlan:
             await self._end(context, "there is no plan")
             raise error
         candidate = bind_plan(context.draft.plan, context.goal, context.signatures)
-        return proceed(replace(context, candidate=Candidate(candidate)))
+        return proceed(replace(context, candidate=CandidatePlan(candidate)))
 
     async def _plan(self, context: RunContext) -> RunContext | PhaseResult[RunContext]:
         """Return the context with the planner's draft, or how the run ends without one."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wavewright.engine.pipeline.context import (
     FEEDBACK_TOPIC,
-    Candidate,
+    CandidatePlan,
     Feedback,
     PackagedContext,
     PlannedContext,
@@ -179,7 +179,7 @@ async def _with_patch(ports: Ports, context: PlannedContext, replanned: ReplanRe
             "rung": replanned.rung,
         }
         context = await record_note(ports, context, "recovery", body)
-        return replace(context, candidate=Candidate(checked.plan, patch, checked.needs_approval))
+        return replace(context, candidate=CandidatePlan(checked.plan, patch, checked.needs_approval))
     if replanned.diagnostics:
         body = {"diagnostics": [*diagnostics_json(replanned.diagnostics)]}
         context = await record_note(ports, context, "patch_refused", body)

@@ -263,7 +263,7 @@ class RunRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CandidatePlan:
     """A bound plan that is to be checked and accepted."""
 
     plan: Plan
@@ -289,7 +289,7 @@ class RunContext:
     retry: RetryOf | None = None
     draft: PlanDraft | None = None
     """The plan as its author wrote it, until it is accepted."""
-    candidate: Candidate | None = None
+    candidate: CandidatePlan | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
     """What the checker said of the latest candidate."""
     executed_seconds: float = 0.0

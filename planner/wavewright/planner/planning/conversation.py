@@ -40,7 +40,7 @@ _EMPTY_ANSWER = "(the answer was empty)"
 
 
 @dataclass(frozen=True, slots=True)
-class _Exchange:
+class _FailedAttempt:
     """An answer that gave no plan."""
 
     answer: ModelAnswer
@@ -76,7 +76,7 @@ class PlanningConversation:
         self._history = history
         self._on_use = on_use
         self._prompt = self._build_prompt()
-        self._exchanges: list[_Exchange] = []
+        self._failed_attempts: list[_FailedAttempt] = []
         self._turns: list[Turn] = []
         self._end_reason: str | None = None
         """Why nothing is asked any more."""
@@ -90,7 +90,7 @@ class PlanningConversation:
         for _ in range(rung.tries):
             self._end_reason = None
             outcome = await self._ask(rung)
-            if isinstance(outcome, Candidate) or self._exchanges or not self._may_retry:
+            if isinstance(outcome, Candidate) or self._failed_attempts or not self._may_retry:
                 break
         return outcome
 
@@ -98,7 +98,7 @@ class PlanningConversation:
         """Tell the model what was wrong, and take the first answer that is sound; so many rounds at most."""
         if self._is_over():
             return FallbackFailure(f"nothing was asked again: {self._end_reason}")
-        if not self._exchanges:
+        if not self._failed_attempts:
             return FallbackFailure("there is no answer to repair")
         for round_ in range(1, rung.tries + 1):
             self._add_repair_reply()
@@ -112,7 +112,7 @@ class PlanningConversation:
     async def use_suggested_calls(self, _: Rung) -> Candidate | FallbackFailure:
         """Make a plan of the calls that the latest answer with any suggests; none of them is made here."""
         validator = self._validator
-        for exchange in reversed(self._exchanges):
+        for exchange in reversed(self._failed_attempts):
             answer = exchange.answer
             if answer.is_truncated:
                 return FallbackFailure("the last answer was cut off: what it suggests may not be all")
@@ -195,8 +195,8 @@ class PlanningConversation:
         if isinstance(outcome, Candidate):
             return outcome
         all_words = not answer.calls and is_prose(answer.text)
-        was_all_words = bool(self._exchanges) and self._exchanges[-1].is_prose
-        self._exchanges.append(_Exchange(answer, outcome, all_words))
+        was_all_words = bool(self._failed_attempts) and self._failed_attempts[-1].is_prose
+        self._failed_attempts.append(_FailedAttempt(answer, outcome, all_words))
         if not answer.is_truncated:
             said = self._non_plan_outcome(outcome)
             if said is not None:
@@ -229,7 +229,7 @@ class PlanningConversation:
 
     def _add_repair_reply(self) -> None:
         """Add the latest answer to the conversation, with everything that is wrong with it."""
-        last = self._exchanges[-1]
+        last = self._failed_attempts[-1]
         calls = [{"name": call.name, "arguments": call.arguments} for call in last.answer.calls]
         words = last.answer.text.strip() or (json.dumps(calls) if calls else _EMPTY_ANSWER)
         attempt = last.attempt

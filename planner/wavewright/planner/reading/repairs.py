@@ -22,7 +22,7 @@ from wavewright.config.documents import (
     Span,
     decode,
 )
-from wavewright.config.readers.json_cursor import FENCE, Note
+from wavewright.config.readers.json_cursor import FENCE, JsonDeparture
 from wavewright.config.sources import ListNode, Node, ObjectNode, iterate_nodes, plain_value
 from wavewright.planner.reading.json_extraction import AnswerJson, JsonMatch, parse_answer
 from wavewright.planner.reading.normalization import PlanNode, is_step, normalize_plan, unwrap
@@ -94,9 +94,9 @@ def repair_answer(content: str | bytes, name: str, limits: ReadLimits) -> Repair
     find, plan = _select_plan(source, plans, ignored, answer)
     notes = [*find.notes, *plan.notes, *_surrounding_notes(source, find, answer)]
     if len(text) != len(content) and content[:1] in {"\ufeff", b"\xef"}:
-        notes.append(Note("invisible_character", 0))
-    notes += [Note("repeated_plan", other.start) for other, _ in plans if other is not find]
-    notes += [Note("ignored_value", other.start) for other in ignored]
+        notes.append(JsonDeparture("invisible_character", 0))
+    notes += [JsonDeparture("repeated_plan", other.start) for other, _ in plans if other is not find]
+    notes += [JsonDeparture("ignored_value", other.start) for other in ignored]
     document = Document(plain_value(plan.node), source, root=plan.node)
     return RepairedAnswer(document, tuple(_repairs(notes)), tuple(plan.faults))
 
@@ -198,20 +198,20 @@ def _is_list_of_plans(node: Node) -> bool:
     return isinstance(node, ListNode) and sum(_holds_another_plan(item) for item in node.items) > 1
 
 
-def _surrounding_notes(source: Source, find: JsonMatch, answer: AnswerJson) -> Iterable[Note]:
-    """Note what stands around the plan."""
+def _surrounding_notes(source: Source, find: JsonMatch, answer: AnswerJson) -> Iterable[JsonDeparture]:
+    """Yield a departure for each thing that stands around the plan."""
     if answer.reasoning_starts:
-        yield Note("think", answer.reasoning_starts[0])
+        yield JsonDeparture("think", answer.reasoning_starts[0])
     if find.surplus is not None:
-        yield Note("surplus_closer", find.surplus)
+        yield JsonDeparture("surplus_closer", find.surplus)
     before, after = source.text[: find.start], source.text[find.end :]
     if FENCE in before or FENCE in after:
-        yield Note("code_fence", max(0, before.find(FENCE)))
+        yield JsonDeparture("code_fence", max(0, before.find(FENCE)))
     if (before + after).replace(FENCE, "").strip():
-        yield Note("prose", 0 if before.strip() else find.end)
+        yield JsonDeparture("prose", 0 if before.strip() else find.end)
 
 
-def _repairs(notes: list[Note]) -> Iterable[Repair]:
+def _repairs(notes: list[JsonDeparture]) -> Iterable[Repair]:
     """Gather notes of one kind into one repair."""
     counts = Counter(note.kind for note in notes)
     for kind, count in counts.items():

@@ -68,12 +68,14 @@ def digest_run(
     steps = tuple(_step(step, state.steps.get(step.id), replaced.get(step.id)) for step in plan.steps)
     labels = {step.id: _item_labels(plan, goal, state, now, step) for step in plan.steps if step.for_each}
     gates = tuple(_gates(state, replaced, labels))
-    shown, left_out = _allot_outputs(list(_candidates(plan, state, result, labels)), tokens * CHARS_PER_TOKEN)
+    shown, left_out = _allot_outputs(
+        list(_ranked_outputs(plan, state, result, labels)), tokens * CHARS_PER_TOKEN
+    )
     return Digest(steps, gates, tuple(shown), tuple(left_out))
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class _RankedOutput:
     name: str
     rank: int
     value: Json
@@ -81,9 +83,9 @@ class _Candidate:
     """Entries that are kept before the others."""
 
 
-def _candidates(
+def _ranked_outputs(
     plan: Plan, state: RunState, result: RunResult, labels: Mapping[StepId, Sequence[str]]
-) -> Iterator[_Candidate]:
+) -> Iterator[_RankedOutput]:
     """Yield the outputs, by rank and then in the plan's order; a result that is one of them is not told twice."""
     replaced = superseded_steps(plan)
     outputs = {
@@ -91,9 +93,9 @@ def _candidates(
         for step in plan.steps
         if step.id not in replaced and step.id in state.steps and state.steps[step.id].status in SUCCESSES
     }
-    found: list[_Candidate] = []
+    found: list[_RankedOutput] = []
     if plan.result is not None and not any(result.value == outputs.get(name) for name in result.terminal):
-        found.append(_Candidate("result", 1, result.value))
+        found.append(_RankedOutput("result", 1, result.value))
     judged = {gate.on for gate in plan.gates if gate.judge is not None}
     for step_id, output in outputs.items():
         red = [gate for gate in state.steps[step_id].gates if gate.has_failed]
@@ -109,30 +111,30 @@ def _candidate(
     red: Sequence[GateRecord],
     state: RunState,
     labels: Sequence[str],
-) -> _Candidate:
+) -> _RankedOutput:
     """Return an output; that of a `for_each` step as an object, each entry under its item's name."""
     items = state.items.get(step_id)
     if items is None or not isinstance(output, list):
-        return _Candidate(step_id, rank, output)
+        return _RankedOutput(step_id, rank, output)
     positions = [index for index in sorted(items) if items[index].status != "failed"]
     if len(positions) != len(output):
-        return _Candidate(step_id, rank, output)
+        return _RankedOutput(step_id, rank, output)
     wanted = {gate.index for gate in red}
     named: JsonObject = {
         f"{index} {labels[index]}" if index < len(labels) else str(index): entry
         for index, entry in zip(positions, output, strict=True)
     }
-    return _Candidate(
+    return _RankedOutput(
         step_id, rank, named, tuple(at for at, index in enumerate(positions) if index in wanted)
     )
 
 
 def _allot_outputs(
-    candidates: Sequence[_Candidate], room: int
+    candidates: Sequence[_RankedOutput], room: int
 ) -> tuple[list[ShownOutput], list[tuple[str, str]]]:
     """Share the room out by rank; who would get too little to say anything leaves it to those before."""
     shown: list[ShownOutput] = []
-    left_out: list[_Candidate] = []
+    left_out: list[_RankedOutput] = []
     for rank, part in enumerate(_RANK_SHARES):
         ranked = [candidate for candidate in candidates if candidate.rank == rank]
         if left_out:

@@ -1,4 +1,4 @@
-"""`wavewright doctor`: what works here and what would mend the rest."""
+"""`wavewright doctor`: what works here and how to fix the rest."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_runs_are_counted(wavewright: CommandLine, project: Path) -> None:
         (".wavewright", "a file\n", "journal"),
     ],
 )
-def test_a_fault_exits_1_and_names_the_mend(
+def test_a_fault_exits_1_and_names_the_fix(
     wavewright: CommandLine, project: Path, path: str, content: str, subject: str
 ) -> None:
     (project / path).write_text(content)
@@ -65,7 +65,7 @@ def test_a_fault_exits_1_and_names_the_mend(
 
     assert code == 1
     assert found[subject]["state"] == "fault"
-    assert found[subject]["mend"]
+    assert found[subject]["hint"]
 
 
 def test_a_misspelt_setting_is_told_with_its_line_and_the_word_that_was_meant(
@@ -76,7 +76,7 @@ def test_a_misspelt_setting_is_told_with_its_line_and_the_word_that_was_meant(
     settings = findings(wavewright)[1]["settings"]
 
     assert settings["detail"].startswith(f"{project / 'wavewright.yaml'}:2: 'concurency' is no field")
-    assert settings["mend"] == "did you mean 'concurrency'?"
+    assert settings["hint"] == "did you mean 'concurrency'?"
 
 
 @pytest.mark.parametrize("content", ["name: [\n", "version: 1\nname: torn\n"], ids=["no_yaml", "half"])
@@ -199,7 +199,7 @@ def test_a_model_that_gives_no_answer_is_a_fault(
 
     assert found["state"] == "fault"
     assert found["detail"].startswith("openai-chat:scripted gave none: ")
-    assert found["mend"]
+    assert found["hint"]
     assert API_KEY not in str(found)
 
 
@@ -223,7 +223,7 @@ def test_a_fallback_that_answered_instead_is_named(
 
 
 @pytest.mark.parametrize(
-    ("settings", "variables", "words", "mend"),
+    ("settings", "variables", "words", "hint"),
     [
         pytest.param("model: gpt-5\n", {}, "the provider is missing", "openai:gpt-5", id="no provider"),
         pytest.param("model: opnai:gpt-5\n", {}, "unknown provider", "openai", id="unknown provider"),
@@ -237,14 +237,14 @@ def test_a_fallback_that_answered_instead_is_named(
         pytest.param("", {"WAVEWRIGHT_MODEL": "gpt-5"}, "the provider is missing", "gpt-5", id="variable"),
     ],
 )
-def test_a_faulty_name_or_a_missing_key_is_told_with_its_mend(
+def test_a_faulty_name_or_a_missing_key_is_reported_with_its_fix(
     wavewright: CommandLine,
     project: Path,
     monkeypatch: pytest.MonkeyPatch,
     settings: str,
     variables: dict[str, str],
     words: str,
-    mend: str,
+    hint: str,
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     for name, value in variables.items():
@@ -256,7 +256,7 @@ def test_a_faulty_name_or_a_missing_key_is_told_with_its_mend(
 
     assert found["state"] == "fault"
     assert words in found["detail"]
-    assert mend in found["mend"]
+    assert hint in found["hint"]
 
 
 def test_what_is_left_of_the_budgets_is_shown(
@@ -291,7 +291,7 @@ def test_a_cassette_is_named_as_one_and_nobody_is_asked(
     recording = all_of(wavewright, "cassette")
 
     assert missing[0]["state"] == "fault"
-    assert "WAVEWRIGHT_CASSETTE_MODE=record" in missing[0]["mend"]
+    assert "WAVEWRIGHT_CASSETTE_MODE=record" in missing[0]["hint"]
     assert recording[0]["detail"].endswith("answers.json: what it lacks is asked and recorded")
     assert len(model_server.requests) == 1
     assert not (project / "answers.json").exists() or "ready" not in (project / "answers.json").read_text()
@@ -309,7 +309,7 @@ def test_a_projects_own_prompts_are_listed_and_faulty_ones_found(
     assert "request.md.j2:2:" in faulty["detail"]
     assert own["detail"] == "planner/instructions of this project's own"
     assert unused["state"] == "note"
-    assert unused["mend"] == "did you mean 'planner/repair'?"
+    assert unused["hint"] == "did you mean 'planner/repair'?"
 
 
 def test_a_ladder_with_an_unknown_rung_is_found(wavewright: CommandLine, project: Path) -> None:
@@ -319,7 +319,7 @@ def test_a_ladder_with_an_unknown_rung_is_found(wavewright: CommandLine, project
     [found] = all_of(wavewright, "ladders")
 
     assert found["state"] == "fault"
-    assert "llm" in found["mend"]
+    assert "llm" in found["hint"]
 
 
 def test_a_key_that_was_written_into_the_settings_is_not_shown(

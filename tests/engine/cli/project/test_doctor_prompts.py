@@ -30,7 +30,7 @@ def findings(wavewright: CommandLine, subject: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "line", "message", "mend"),
+    ("name", "text", "line", "message", "hint"),
     [
         pytest.param(
             "planner/instructions", "Plan.\n{{ may_aks }}", 2, "'may_aks' is undefined", "is given: may_ask", id="name"
@@ -64,7 +64,7 @@ def findings(wavewright: CommandLine, subject: str) -> list[dict[str, str]]:
     ],
 )  # fmt: skip
 def test_a_value_that_a_prompt_is_never_given_is_found_at_its_line_with_those_that_are(
-    wavewright: CommandLine, project: Path, name: str, text: str, line: int, message: str, mend: str
+    wavewright: CommandLine, project: Path, name: str, text: str, line: int, message: str, hint: str
 ) -> None:
     file = write_prompt(project, name, text)
 
@@ -73,7 +73,7 @@ def test_a_value_that_a_prompt_is_never_given_is_found_at_its_line_with_those_th
     assert len(faults) == 1
     assert faults[0]["detail"].startswith(f"{file}:{line}: ")
     assert message in faults[0]["detail"]
-    assert mend in faults[0]["mend"]
+    assert hint in faults[0]["hint"]
     assert wavewright("doctor", "--offline").code == 1
 
 
@@ -142,7 +142,7 @@ def test_a_fault_of_a_template_that_others_include_is_told_once(
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "mend"),
+    ("text", "place", "hint"),
     [
         pytest.param(None, "judges.yaml: ", "", id="absent"),
         pytest.param(
@@ -152,8 +152,8 @@ def test_a_fault_of_a_template_that_others_include_is_told_once(
         pytest.param("version: [", "judges.yaml:", "", id="no document"),
     ],
 )
-def test_a_calibration_that_is_absent_or_faulty_is_found_with_place_and_mend(
-    wavewright: CommandLine, project: Path, text: str | None, place: str, mend: str
+def test_a_calibration_that_is_absent_or_faulty_is_found_with_place_and_fix(
+    wavewright: CommandLine, project: Path, text: str | None, place: str, hint: str
 ) -> None:
     with (project / "wavewright.yaml").open("a") as settings:
         settings.write("models: {calibration: judges.yaml}\n")
@@ -164,8 +164,8 @@ def test_a_calibration_that_is_absent_or_faulty_is_found_with_place_and_mend(
 
     assert found["state"] == "fault"
     assert str(project / place) in found["detail"]
-    assert found["mend"]
-    assert mend in found["mend"]
+    assert found["hint"]
+    assert hint in found["hint"]
 
 
 def test_a_sound_calibration_is_named_with_its_measurements(wavewright: CommandLine, project: Path) -> None:

@@ -66,7 +66,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class _HtmlToken:
     kind: Literal["text", "start", "end"]
     text: str
     """The words, or the element's name in lower case."""
@@ -102,7 +102,7 @@ class _PageReader:
         self._dropping: list[str] = []
         self._inside: str | None = None
 
-    def feed(self, token: _Token) -> None:
+    def feed(self, token: _HtmlToken) -> None:
         match token.kind:
             case "text":
                 self._on_text(token.text)
@@ -122,7 +122,7 @@ class _PageReader:
             self.headings.append(words)
         self.pieces.append(words)
 
-    def _on_start(self, token: _Token) -> None:
+    def _on_start(self, token: _HtmlToken) -> None:
         name = token.text
         if name in _DROPPED_TAGS:
             self._dropping.append(name)
@@ -147,12 +147,12 @@ class _PageReader:
             self.pieces.append("\n")
 
 
-def _tokens(page: str) -> Iterator[_Token]:
+def _tokens(page: str) -> Iterator[_HtmlToken]:
     """Yield text and tags in order; what cannot be closed ends the page, as browsers have it."""
     position, stray = 0, 0
     while opening := _OPENING.search(page, position):
         if opening.start() > position:
-            yield _Token("text", page[position : opening.start()])
+            yield _HtmlToken("text", page[position : opening.start()])
         start = opening.end()
         if page.startswith("!--", start):
             position = _after(page, "-->", start)
@@ -169,12 +169,12 @@ def _tokens(page: str) -> Iterator[_Token]:
             if named is None or position > len(page):
                 continue
             name = named[0].lower()
-            yield _Token("end" if closing else "start", name, page[named.end() : position - 1])
+            yield _HtmlToken("end" if closing else "start", name, page[named.end() : position - 1])
             if name in _RAW_TAGS and not closing:
                 raw_end = _RAW_ENDS[name].search(page, position)
                 position = raw_end.end() if raw_end else len(page)
     if position < len(page):
-        yield _Token("text", page[position:])
+        yield _HtmlToken("text", page[position:])
 
 
 def _after(page: str, mark: str, start: int) -> int:

@@ -50,14 +50,14 @@ def examine(*, output_format: str, is_offline: bool) -> int:
         sys.stdout.write(printable_json([asdict(found) for found in findings], indent=2) + "\n")
     else:
         for found in findings:
-            hint = f"\n{'':<18}= help: {found.mend}" if found.mend else ""
+            hint = f"\n{'':<18}= help: {found.hint}" if found.hint else ""
             sys.stdout.write(f"{found.state:<6}{found.subject:<12}{found.detail}{hint}\n")
     return exit_codes.NEGATIVE if any(found.state == "fault" for found in findings) else exit_codes.OK
 
 
 def _redacted(found: DoctorFinding) -> DoctorFinding:
     """Return a finding as it may be seen: settings and providers' words are quoted, keys in them are not."""
-    return replace(found, detail=without_secrets(found.detail), mend=without_secrets(found.mend))
+    return replace(found, detail=without_secrets(found.detail), hint=without_secrets(found.hint))
 
 
 def _findings(*, is_offline: bool) -> Iterator[DoctorFinding]:

@@ -50,7 +50,7 @@ _HINTS: dict[ModelErrorKind, str] = {
 
 
 @dataclass(slots=True)
-class _ModelChoice:
+class _ProbedModel:
     """A model that is asked for the same reason by several roles."""
 
     model: str
@@ -94,18 +94,18 @@ def model_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorFi
     yield _budget_findings(settings, seen.left)
 
 
-def _choices(settings: Settings, environment: Mapping[str, str]) -> list[_ModelChoice]:
+def _choices(settings: Settings, environment: Mapping[str, str]) -> list[_ProbedModel]:
     """Return the models of all roles; roles that ask the same one for the same reason stand together."""
-    found: dict[tuple[str, str], _ModelChoice] = {}
+    found: dict[tuple[str, str], _ProbedModel] = {}
     roles: tuple[Role, ...] = get_args(Role)
     for role in roles:
         choice = choose_model(settings, "auto", role, environment)
         place = (choice.model, choice.why)
-        found.setdefault(place, _ModelChoice(choice.model, choice.why, choice.fallbacks)).roles.append(role)
+        found.setdefault(place, _ProbedModel(choice.model, choice.why, choice.fallbacks)).roles.append(role)
     return list(found.values())
 
 
-def _choice_words(choice: _ModelChoice) -> str:
+def _choice_words(choice: _ProbedModel) -> str:
     fallbacks = f", then {', then '.join(choice.fallbacks)}" if choice.fallbacks else ""
     everybody = len(choice.roles) == len(get_args(Role))
     roles = "every role" if everybody else ", ".join(choice.roles)
@@ -129,7 +129,7 @@ async def _cassette(settings: Settings) -> DoctorFinding:
     )
 
 
-async def _probe(settings: Settings, chosen: Iterable[_ModelChoice]) -> _ProbeResult:
+async def _probe(settings: Settings, chosen: Iterable[_ProbedModel]) -> _ProbeResult:
     """Ask each model once, and look into the purse afterwards.
 
     Raises:

@@ -46,13 +46,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     subject: str
     state: Literal["ok", "note", "fault"]
-    """A `note` is no fault: something optional is absent."""
+    """A `note` is no fault: something optional is missing."""
     detail: str
-    mend: str = ""
+    hint: str = ""
+    """How to fix it, where there is something to fix."""
 
 
 def finding_of_faulty_file(subject: str, error: DocumentError | PlanError, hint: str) -> DoctorFinding:

@@ -124,7 +124,7 @@ def _settings_faults(settings: Settings, unsound: str) -> Iterator[WavewrightErr
     yield from _errors_of(check_tracing)
     for found in prompt_findings(settings):
         if found.state == "fault":
-            yield CommandError(found.detail, hint=found.mend)
+            yield CommandError(found.detail, hint=found.hint)
 
 
 def _check_port(place: str) -> None:
