@@ -65,7 +65,7 @@ async def make_plan_for_request(
 ) -> PlanReport:
     """Return the plan that a run of the job would follow, and how it came about; nothing of it is run.
 
-    A plan that the job brings itself, or that was sealed, is checked and returned as it is, on its rung.
+    A plan that the job brings itself, or that was saved, is checked and returned as it is, on its rung.
 
     Raises:
         DocumentError, PlanError: the job or its template is faulty.

@@ -194,10 +194,10 @@ def test_a_run_that_was_interrupted_says_nothing_of_its_job() -> None:
 def test_a_refused_plan_fails_its_job_with_what_was_wrong() -> None:
     refused = Noted(3.0, "plan_refused", {"diagnostics": [{"severity": "error", "message": "no tool 'x'"}]})
 
-    alongside = end_of([run_of(0)[0], refused, RunFinished(4.0, "failed", "the plan is not sound")])
+    alongside = end_of([run_of(0)[0], refused, RunFinished(4.0, "failed", "the plan is not valid")])
 
     assert alongside.change is not None
-    assert alongside.change.reason == "the plan is not sound; no tool 'x'"
+    assert alongside.change.reason == "the plan is not valid; no tool 'x'"
 
 
 def test_a_question_is_asked_of_people_and_its_answer_taken_once() -> None:

@@ -378,7 +378,7 @@ def test_a_mend_after_which_the_plan_would_not_be_sound_is_left() -> None:
 
     assert fixed.fixes == ()
     assert [left.why for left in fixed.unfixed] == [
-        "without it the plan is not sound: there must be two looks"
+        "without it the plan is not valid: there must be two looks"
     ]
 
 

@@ -171,10 +171,10 @@ def test_settings_may_allow_a_job_that_was_sent_more_or_less(tmp_path: Path) -> 
         resolve_inline_job(job(overrides={"limits": {"concurrency": 5}}), settings)
 
 
-def test_a_sealed_plan_is_no_job_to_send(settings: Settings) -> None:
-    document = read_document('{"format": "wavewright/sealed-plan/1"}', "job one")
+def test_a_saved_plan_is_no_job_to_send(settings: Settings) -> None:
+    document = read_document('{"format": "wavewright/saved-plan/1"}', "job one")
 
-    with pytest.raises(DocumentError, match="a sealed plan is run from its file"):
+    with pytest.raises(DocumentError, match="a saved plan is run from its file"):
         resolve_inline_job(document, settings)
 
 

@@ -135,14 +135,14 @@ def test_an_input_that_the_plan_alone_names_can_be_set(wavewright: CommandLine, 
     assert wavewright("check", "plans/words.job.yaml", "--set", "folder=notes").code == 0
 
 
-def test_a_sealed_plan_keeps_its_inputs(wavewright: CommandLine, project: Path) -> None:
-    assert wavewright("dry-run", "plans/words.job.yaml", "--out", "sealed.json").code == 0
+def test_a_saved_plan_keeps_its_inputs(wavewright: CommandLine, project: Path) -> None:
+    assert wavewright("dry-run", "plans/words.job.yaml", "--out", "saved.json").code == 0
 
-    answer = wavewright("run", "sealed.json", "--set", "top=1")
+    answer = wavewright("run", "saved.json", "--set", "top=1")
 
     assert answer.code == 1
-    assert "a sealed plan runs as it is; its inputs cannot be set" in answer.err
-    assert (project / "sealed.json").exists()
+    assert "a saved plan runs as it is; its inputs cannot be set" in answer.err
+    assert (project / "saved.json").exists()
 
 
 def test_a_file_of_inputs_that_is_no_mapping_is_named(wavewright: CommandLine, project: Path) -> None:

@@ -1,4 +1,4 @@
-"""Sealed plans: run exactly as they were looked at, or refused with what differs."""
+"""Saved plans: run exactly as they were looked at, or refused with what differs."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ JOB = "plans/words.job.yaml"
 
 
 @pytest.fixture
-def sealed(wavewright: CommandLine, project: Path) -> Path:
-    """The starter project's job, sealed."""
-    answer = wavewright("dry-run", JOB, "--out", "words.sealed.json")
+def saved(wavewright: CommandLine, project: Path) -> Path:
+    """The starter project's job, saved."""
+    answer = wavewright("dry-run", JOB, "--out", "words.saved.json")
     assert answer.code == 0, answer.err
-    return project / "words.sealed.json"
+    return project / "words.saved.json"
 
 
 def content(file: Path) -> JsonObject:
@@ -62,73 +62,73 @@ def change_tools(project: Path, old: str, new: str) -> None:
     file.write_text(file.read_text().replace(old, new))
 
 
-def test_run_executes_the_very_plan_that_was_sealed(
-    wavewright: CommandLine, project: Path, sealed: Path
+def test_run_executes_the_very_plan_that_was_saved(
+    wavewright: CommandLine, project: Path, saved: Path
 ) -> None:
-    answer = wavewright("run", sealed)
+    answer = wavewright("run", saved)
 
     assert answer.code == 0, answer.err
     [package] = packages(project)
-    assert package.plan_hash == content(sealed)["plan_hash"]
+    assert package.plan_hash == content(saved)["plan_hash"]
     assert package.rung == "given"
 
 
-def test_where_the_jobs_own_files_changed_the_sealed_goal_counts(
-    wavewright: CommandLine, project: Path, sealed: Path
+def test_where_the_jobs_own_files_changed_the_saved_goal_counts(
+    wavewright: CommandLine, project: Path, saved: Path
 ) -> None:
     job, plan = project / JOB, project / "plans" / "words.plan.yaml"
     job.write_text(job.read_text().replace("top: 5", "top: 2"))
     plan.write_text("steps: [{id: only, tool: list_notes, params: {folder: notes}}]\n")
 
-    answer = wavewright("run", sealed)
+    answer = wavewright("run", saved)
 
     assert answer.code == 0, answer.err
     [package] = packages(project)
-    assert package.plan_hash == content(sealed)["plan_hash"]
+    assert package.plan_hash == content(saved)["plan_hash"]
     assert package.plan["inputs"] == {"folder": "notes", "top": 5}
 
 
-def test_sealing_twice_gives_the_same_file(wavewright: CommandLine, sealed: Path) -> None:
+def test_saving_twice_gives_the_same_file(wavewright: CommandLine, saved: Path) -> None:
     wavewright("dry-run", JOB, "--out", "again.json")
 
-    assert (sealed.parent / "again.json").read_bytes() == sealed.read_bytes()
+    assert (saved.parent / "again.json").read_bytes() == saved.read_bytes()
 
 
-def test_a_sealed_plan_that_is_looked_at_and_sealed_again_stays_as_it_is(
-    wavewright: CommandLine, sealed: Path
+def test_a_saved_plan_that_is_looked_at_and_saved_again_stays_as_it_is(
+    wavewright: CommandLine, saved: Path
 ) -> None:
-    before = content(sealed)
+    before = content(saved)
 
-    answer = wavewright("dry-run", sealed, "--out", "again.json")
+    answer = wavewright("dry-run", saved, "--out", "again.json")
 
     assert answer.code == 0, answer.err
-    assert content(sealed.parent / "again.json") == before
+    assert content(saved.parent / "again.json") == before
 
 
-def test_only_a_sealed_plan_is_replaced_by_one(wavewright: CommandLine, project: Path, sealed: Path) -> None:
-    sealed.write_text(sealed.read_text().replace("${", "$ {"))
+def test_only_a_saved_plan_is_replaced_by_one(wavewright: CommandLine, project: Path, saved: Path) -> None:
+    saved.write_text(saved.read_text().replace("${", "$ {"))
     (project / "empty.json").touch()
     plan = project / "plans" / "words.plan.yaml"
     before = plan.read_text()
 
-    for file in (sealed, "empty.json"):
+    for file in (saved, "empty.json"):
         assert wavewright("dry-run", JOB, "--out", file).code == 0
         assert wavewright("check", file).code == 0
     for file in (plan, "notes/planning.md"):
         answer = wavewright("dry-run", JOB, "--out", file)
         assert (answer.code, answer.out) == (2, "")
-        assert f"{str(file)!r} exists and is no sealed plan" in answer.err
+        assert f"{str(file)!r} exists and is no saved plan" in answer.err
     assert plan.read_text() == before
 
 
-def test_check_and_diff_read_a_sealed_plan(wavewright: CommandLine, sealed: Path) -> None:
-    assert "sound: 3 steps" in wavewright("check", sealed).out
-    assert wavewright("diff", sealed, sealed).code == 0
+def test_check_and_diff_read_a_saved_plan(wavewright: CommandLine, saved: Path) -> None:
+    assert "valid: 3 steps" in wavewright("check", saved).out
+    assert wavewright("diff", saved, saved).code == 0
 
 
 @pytest.mark.parametrize("command", ["run", "dry-run", "check"])
 def test_every_tool_that_has_changed_is_named_with_what_changed_in_it(
-    wavewright: CommandLine, project: Path, sealed: Path, command: str, snapshot: SnapshotAssertion
+    wavewright: CommandLine, project: Path, saved: Path, command: str, snapshot: SnapshotAssertion
 ) -> None:
     settings = project / "wavewright.yaml"
     settings.write_text(
@@ -137,17 +137,17 @@ def test_every_tool_that_has_changed_is_named_with_what_changed_in_it(
     change_tools(project, "def list_notes(", "def list_all_notes(")
     settings.write_text(settings.read_text().replace("list_notes:", "list_all_notes:"))
 
-    answer = wavewright(command, sealed)
+    answer = wavewright(command, saved)
 
     assert answer.code == 1
     assert worded(answer, project) == snapshot(name="refusal")
     assert packages(project) == []
 
 
-def test_a_changed_parameter_is_named(wavewright: CommandLine, project: Path, sealed: Path) -> None:
+def test_a_changed_parameter_is_named(wavewright: CommandLine, project: Path, saved: Path) -> None:
     change_tools(project, "top: int = 5)", "top: int = 5, least: int = 1)")
 
-    answer = wavewright("run", sealed)
+    answer = wavewright("run", saved)
 
     assert answer.code == 1
     assert "rank_words: " in answer.err
@@ -157,73 +157,74 @@ def test_a_changed_parameter_is_named(wavewright: CommandLine, project: Path, se
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ('"${inputs.folder}"', '"${inputs.folder}/more"', "the plan was changed"),
-        ("Count the words", "Count words", "what it says of tool 'rank_words' was changed"),
-        ('"top": 5', '"top": 50', "the plan was changed"),
-        ('"job": "words"', '"job": "wards"', "it was changed after it was sealed"),
+        ('"${inputs.folder}"', '"${inputs.folder}/more"', "the plan"),
+        ("Count the words", "Count words", "tool 'rank_words'"),
+        ('"top": 5', '"top": 50', "the plan"),
+        ('"job": "words"', '"job": "wards"', "a part without a checksum of its own"),
     ],
 )
 def test_what_was_changed_by_hand_is_refused_and_said(
-    wavewright: CommandLine, project: Path, sealed: Path, old: str, new: str, told: str
+    wavewright: CommandLine, project: Path, saved: Path, old: str, new: str, told: str
 ) -> None:
-    text = sealed.read_text()
+    text = saved.read_text()
     assert old in text
-    sealed.write_text(text.replace(old, new))
+    saved.write_text(text.replace(old, new))
 
-    answer = wavewright("run", sealed)
+    answer = wavewright("run", saved)
 
     assert answer.code == 1
-    assert f"error: the seal is broken: {told}\n  --> words.sealed.json" in answer.err.replace(
-        f"{project}/", ""
+    assert (
+        f"error: the file was changed after it was saved: {told}\n  --> words.saved.json"
+        in answer.err.replace(f"{project}/", "")
     )
     assert packages(project) == []
 
 
-def test_a_sealed_plan_of_another_version_is_refused(wavewright: CommandLine, sealed: Path) -> None:
-    sealed.write_text(sealed.read_text().replace("sealed-plan/1", "sealed-plan/2"))
+def test_a_saved_plan_of_another_version_is_refused(wavewright: CommandLine, saved: Path) -> None:
+    saved.write_text(saved.read_text().replace("saved-plan/1", "saved-plan/2"))
 
-    assert "it is a sealed plan of another version" in wavewright("run", sealed).err
-
-
-def test_another_plan_cannot_be_put_into_it(wavewright: CommandLine, sealed: Path) -> None:
-    answer = wavewright("run", sealed, "--plan", "plans/words.plan.yaml")
-
-    assert answer.code == 1
-    assert "a sealed plan runs as it is" in answer.err
+    assert "it is a saved plan of another version" in wavewright("run", saved).err
 
 
-def test_it_is_no_plan_for_another_job(wavewright: CommandLine, sealed: Path) -> None:
-    answer = wavewright("run", JOB, "--plan", sealed)
+def test_another_plan_cannot_be_put_into_it(wavewright: CommandLine, saved: Path) -> None:
+    answer = wavewright("run", saved, "--plan", "plans/words.plan.yaml")
 
     assert answer.code == 1
-    assert "a sealed plan brings its own goal" in answer.err
+    assert "a saved plan runs as it is" in answer.err
+
+
+def test_it_is_no_plan_for_another_job(wavewright: CommandLine, saved: Path) -> None:
+    answer = wavewright("run", JOB, "--plan", saved)
+
+    assert answer.code == 1
+    assert "a saved plan brings its own goal" in answer.err
 
 
 def test_as_of_and_concurrency_are_those_of_the_run(
-    wavewright: CommandLine, project: Path, sealed: Path
+    wavewright: CommandLine, project: Path, saved: Path
 ) -> None:
-    answer = wavewright("run", sealed, "--as-of", "2010-03-01", "--concurrency", "1", "--json")
+    answer = wavewright("run", saved, "--as-of", "2010-03-01", "--concurrency", "1", "--json")
 
     assert answer.code == 0, answer.err
     started = json.loads(answer.out.splitlines()[0])
     assert started["goal"]["limits"]["concurrency"] == 1
     [package] = packages(project)
-    assert package.plan_hash == content(sealed)["plan_hash"]
+    assert package.plan_hash == content(saved)["plan_hash"]
     assert started["now"] == 1267401600.0
 
 
 def test_it_runs_in_another_checkout_of_the_project(
-    wavewright: CommandLine, project: Path, sealed: Path, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, project: Path, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = project.parent / "elsewhere"
     shutil.copytree(project, other, ignore=shutil.ignore_patterns(".wavewright"))
     shutil.rmtree(project)
     monkeypatch.chdir(other)
 
-    answer = wavewright("run", sealed.name)
+    answer = wavewright("run", saved.name)
 
     assert answer.code == 0, answer.err
-    assert str(project) not in (other / sealed.name).read_text()
+    assert str(project) not in (other / saved.name).read_text()
 
 
 def test_a_packs_paths_are_those_of_the_project_that_runs_it(
@@ -238,21 +239,21 @@ def test_a_packs_paths_are_those_of_the_project_that_runs_it(
         "variables: [{code: ALFA}]\ntools: {equities: {prices: prices}}\n"
     )
     monkeypatch.chdir(here)
-    assert wavewright("dry-run", "stocks.job.yaml", "--out", "sealed.json").code == 0
+    assert wavewright("dry-run", "stocks.job.yaml", "--out", "saved.json").code == 0
     shutil.copytree(here, there)
     shutil.rmtree(here)
     monkeypatch.chdir(there)
 
-    answer = wavewright("run", "sealed.json")
+    answer = wavewright("run", "saved.json")
 
     assert "ALFA" in answer.out
-    assert str(here) not in (there / "sealed.json").read_text()
+    assert str(here) not in (there / "saved.json").read_text()
 
 
 def test_no_planner_is_asked_for_another_plan(
     wavewright: CommandLine, project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan of a goal template is only a rung to a planner, but not once it is sealed."""
+    """The plan of a goal template is only a rung to a planner, but not once it is saved."""
     template = project / "config" / "goals" / "word_ranking.yaml"
     plan = (project / "plans" / "words.plan.yaml").read_text()
     steps = plan[plan.index("steps:") :]
@@ -261,20 +262,20 @@ def test_no_planner_is_asked_for_another_plan(
     job.write_text("\n".join(line for line in job.read_text().splitlines() if not line.startswith("plan:")))
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
-    told = wavewright("dry-run", JOB, "--out", "sealed.json")
+    told = wavewright("dry-run", JOB, "--out", "saved.json")
     assert told.code == 0, told.err
     model_server.answer({"cannot_plan": "no"}, when=asked_for("plan"))
 
-    wavewright("run", "sealed.json")
+    wavewright("run", "saved.json")
 
-    assert content(project / "sealed.json")["rung"] == "template"
+    assert content(project / "saved.json")["rung"] == "template"
     assert "plan" not in {asked.schema_name for asked in model_server.requests}
     assert [package.rung for package in packages(project)] == ["template"]
 
 
 def test_a_run_of_it_is_resumed_like_any_other(tmp_path: Path, wavewright: CommandLine) -> None:
     write_quotes_project(tmp_path)
-    assert wavewright("dry-run", "quotes.job.yaml", "--out", "sealed.json").code == 0
+    assert wavewright("dry-run", "quotes.job.yaml", "--out", "saved.json").code == 0
     anyio.run(_stop_and_resume, tmp_path)
 
 
@@ -293,7 +294,7 @@ async def _stop_and_resume(folder: Path) -> None:
         if isinstance(event, StepFinished):
             stopper.cancel()
 
-    request = RunRequest(job_file=folder / "sealed.json", output_dir=folder / "out")
+    request = RunRequest(job_file=folder / "saved.json", output_dir=folder / "out")
     stopped = await run_request(
         request,
         settings=settings,
@@ -310,27 +311,27 @@ async def _stop_and_resume(folder: Path) -> None:
 
     assert resumed.context.package is not None
     assert resumed.context.package.status == "achieved"
-    assert resumed.context.state.plans[0].plan_hash == content(folder / "sealed.json")["plan_hash"]
+    assert resumed.context.state.plans[0].plan_hash == content(folder / "saved.json")["plan_hash"]
 
 
 @pytest.mark.parametrize(
     "content",
     [
         {},
-        {"seal": "sha256:0"},
-        {"goal": 1, "plan": {"steps": []}, "plan_hash": None, "tools": [], "seal": None},
+        {"checksum": "sha256:0"},
+        {"goal": 1, "plan": {"steps": []}, "plan_hash": None, "tools": [], "checksum": None},
         {"plan": [], "tools": {"t": 1}},
         {"plan": {"steps": []}, "tools": {"t": {"contract": {"name": 3}}}, "estimate": None},
     ],
 )
-@pytest.mark.parametrize("seal", ["as it is", "by hand"])
-def test_a_file_that_only_calls_itself_a_sealed_plan_is_refused(
-    wavewright: CommandLine, tmp_path: Path, content: JsonObject, seal: str
+@pytest.mark.parametrize("checksum", ["as it is", "by hand"])
+def test_a_file_that_only_calls_itself_a_saved_plan_is_refused(
+    wavewright: CommandLine, tmp_path: Path, content: JsonObject, checksum: str
 ) -> None:
-    made: JsonObject = {"format": "wavewright/sealed-plan/1", **content}
-    if seal == "by hand":
-        made = {name: part for name, part in made.items() if name != "seal"}
-        made["seal"] = content_hash(made)
+    made: JsonObject = {"format": "wavewright/saved-plan/1", **content}
+    if checksum == "by hand":
+        made = {name: part for name, part in made.items() if name != "checksum"}
+        made["checksum"] = content_hash(made)
     (tmp_path / "made.json").write_text(json.dumps(made))
 
     answers = [wavewright(command, "made.json") for command in ("run", "dry-run", "check")]
@@ -342,13 +343,13 @@ def test_a_file_that_only_calls_itself_a_sealed_plan_is_refused(
     )
 
 
-# A law: whatever single value of the file is changed, the seal is broken.
+# A law: whatever single value of the file is changed, the checksum does not match.
 
 PLAN = Plan.model_validate(
     {"inputs": {"a": 1, "b": [True, None, "x"]}, "steps": [{"id": "s", "tool": "t", "params": {"p": 1.5}}]}
 )
 GOAL = Goal(name="g", job="j", text="Do it", inputs={"a": 1}, tools=())
-SEALED = save_plan(PLAN, GOAL, [ToolSignature(name="t")], rung="given", estimate={"calls": 1}, root=Path("/"))
+SAVED = save_plan(PLAN, GOAL, [ToolSignature(name="t")], rung="given", estimate={"calls": 1}, root=Path("/"))
 
 
 def leaves(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
@@ -362,15 +363,15 @@ def leaves(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str 
         yield path
 
 
-@given(st.sampled_from(list(leaves(SEALED))), st.sampled_from([0, 7, "other", None, [], {"x": 1}]))
+@given(st.sampled_from(list(leaves(SAVED))), st.sampled_from([0, 7, "other", None, [], {"x": 1}]))
 def test_no_value_of_the_file_can_be_changed(path: tuple[str | int, ...], other: Json) -> None:
-    changed = deepcopy(SEALED)
+    changed = deepcopy(SAVED)
     node: Json = changed
     for part in path[:-1]:
         node = node[part]  # type: ignore[index]
     unchanged = json.dumps(node[path[-1]]) == json.dumps(other)  # type: ignore[index]
     node[path[-1]] = other  # type: ignore[index]
-    document = read_document(json.dumps(changed), "sealed.json")
+    document = read_document(json.dumps(changed), "saved.json")
 
     if unchanged or not is_saved_plan(document):
         return
@@ -378,8 +379,8 @@ def test_no_value_of_the_file_can_be_changed(path: tuple[str | int, ...], other:
         read_saved_plan(document, Path("/"))
 
 
-def test_what_is_read_is_what_was_sealed() -> None:
-    read = read_saved_plan(read_document(json.dumps(SEALED), "sealed.json"), Path("/"))
+def test_what_is_read_is_what_was_saved() -> None:
+    read = read_saved_plan(read_document(json.dumps(SAVED), "saved.json"), Path("/"))
 
     assert (read.plan, read.goal, read.rung) == (PLAN, GOAL, "given")
     assert dict(read.tools) == {"t": ToolSignature(name="t")}

@@ -112,12 +112,12 @@ def test_caps_and_confidences_are_told_by_their_figures(same: tuple[ReplayResult
 
 def test_a_replay_without_a_package_says_why(same: tuple[ReplayResult, list[Event]]) -> None:
     replayed, events = same
-    cut = ComparedRun(fold(events[:2]), None, "there is no sound plan: E201: there is no tool 'fetsch'")
+    cut = ComparedRun(fold(events[:2]), None, "there is no valid plan: E201: there is no tool 'fetsch'")
 
     found = compare(replace(replayed, after=cut))
 
     assert found.plan == ("the replay has no plan",)
     assert found.review[:2] == (
         "verdict achieved → failed",
-        "the replay ended without a package: there is no sound plan: E201: there is no tool 'fetsch'",
+        "the replay ended without a package: there is no valid plan: E201: there is no tool 'fetsch'",
     )

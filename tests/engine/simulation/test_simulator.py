@@ -448,7 +448,7 @@ def test_a_report_is_written_where_it_is_wanted(simulation: SimulatedProject) ->
         (["--seed", "3"], "--seed needs --simulate"),
         (["--fixtures", "x.yaml"], "--fixtures needs --simulate"),
         (["--simulate", "--format", "dot"], "a simulation has no format 'dot'"),
-        (["--simulate", "--out", "sealed.json"], "--out does not go with --simulate"),
+        (["--simulate", "--out", "saved.json"], "--out does not go with --simulate"),
         (["--simulate", "--run", "2026"], "--run does not go with --simulate"),
         (["--simulate", "--patch", "patch.yaml"], "--patch does not go with --simulate"),
     ],

@@ -224,7 +224,7 @@ def test_a_dry_run_says_what_all_the_targets_come_to(wavewright: CommandLine, pl
     flat = json.loads(wavewright("dry-run", write_job(places, "{first: [A]}"), "--format", "json").out)[
         "notes"
     ]
-    sealed = wavewright("dry-run", job, "--out", places / "sealed.json")
+    saved = wavewright("dry-run", job, "--out", places / "saved.json")
 
     assert notes == [
         "this is the run for one target, 'A'; there is one for each, with a package of its own",
@@ -232,7 +232,7 @@ def test_a_dry_run_says_what_all_the_targets_come_to(wavewright: CommandLine, pl
         "at most 2 further waves, of what ${steps.seen.near} gives; 1,000 targets in all at most",
     ]
     assert flat[-1] == "there are no further waves: `targets.depth` is 0"
-    assert "a job with targets cannot be sealed" in sealed.err
+    assert "a job with targets cannot be saved" in saved.err
 
 
 class NobodyApproves:

@@ -1,4 +1,4 @@
-"""Planning: what a model answers becomes a sound plan, or goes back to it, or down the ladder."""
+"""Planning: what a model answers becomes a valid plan, or goes back to it, or down the ladder."""
 
 from __future__ import annotations
 

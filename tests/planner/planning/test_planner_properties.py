@@ -1,4 +1,4 @@
-"""Laws of planning: whatever a model answers, there is a sound plan or a reason, and never an exception."""
+"""Laws of planning: whatever a model answers, there is a valid plan or a reason, and never an exception."""
 
 from __future__ import annotations
 

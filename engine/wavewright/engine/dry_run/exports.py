@@ -33,7 +33,7 @@ def dry_run_json(dry_run: DryRun) -> dict[str, object]:
         "schedule": dry_run.schedule,
         "concurrency": dry_run.concurrency,
         "waves": [list(wave) for wave in dry_run.waves],
-        "width": dry_run.max_parallelism,
+        "max_parallelism": dry_run.max_parallelism,
         "critical_path": {"steps": list(dry_run.critical_path), "seconds": dry_run.critical_seconds},
         "total_seconds": dry_run.total_seconds,
         "estimate": estimate_json(dry_run.estimate),

@@ -44,7 +44,7 @@ _OVER_BUDGET_CODES = frozenset({"E701", "E702", "E703", "E704"})
 """What the checker says against budgets: part of the verdict here, where everything else is told all the same."""
 
 _PLANNER_FIRST = (
-    "this is the goal template's plan; a run would have the planner make one first: `--out FILE` seals this one, "
+    "this is the goal template's plan; a run would have the planner make one first: `--out FILE` saves this one, "
     "`wavewright plan JOB --out FILE` makes another"
 )
 
@@ -162,7 +162,7 @@ def forecast(
     """Return what running the order would do; a plan that is over a budget is told with its verdict.
 
     Raises:
-        PlanError: there is no plan, or it is not sound.
+        PlanError: there is no plan, or it is not valid.
     """
     outlook = outlook or ForecastInputs()
     goal, draft = order.goal, order.draft

@@ -288,7 +288,7 @@ def _headline_figures(dry_run: DryRun) -> list[tuple[str, str]]:
     return [
         ("steps", str(len(dry_run.steps))),
         ("waves", str(len(dry_run.waves))),
-        ("width", str(dry_run.max_parallelism)),
+        ("max parallelism", str(dry_run.max_parallelism)),
         ("calls", f"{least}{tokens_text(estimate.calls)}"),
         ("expected", f"{least}{duration_text(seconds.expected)}"),
         ("p90", f"{least}{duration_text(seconds.p90)}"),

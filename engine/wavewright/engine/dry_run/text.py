@@ -166,7 +166,7 @@ def _summary_lines(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     """Yield one line for each question that a reader has, answered in a few words."""
     estimate, trust = dry_run.estimate, dry_run.trust
     least = "at least " if estimate.is_lower_bound else ""
-    shape = f"{len(dry_run.steps)} in {_counted(len(dry_run.waves), 'wave')}, width {dry_run.max_parallelism}"
+    shape = f"{len(dry_run.steps)} in {_counted(len(dry_run.waves), 'wave')}, max parallelism {dry_run.max_parallelism}"
     yield "steps", f"{shape}, {least}{_counted(estimate.calls, 'call')}"
     yield (
         "time",

@@ -1,4 +1,4 @@
-"""What a document is meant as: a job, a sealed plan, a goal template, settings, a worker, or else a plan.
+"""What a document is meant as: a job, a saved plan, a goal template, settings, a worker, or else a plan.
 
 The *kind* is told by the schema that the file names for editors, by its name, or by fields that only one of them can
 have, before anything is said of the rest.
@@ -14,12 +14,12 @@ from wavewright.config.settings import FILE_NAMES
 
 _JOB_FIELDS = frozenset({"name", "goal_template", "plan", "variables", "benchmarks", "overrides"})
 """Fields that a job may have and a plan may not."""
-_SAVED_PLAN_SCHEMA = "wavewright/sealed-plan/"
-"""How the format of every sealed plan begins."""
+_SAVED_PLAN_SCHEMA = "wavewright/saved-plan/"
+"""How the format of every saved plan begins."""
 
 
 def is_job(document: Document) -> bool:
-    """Whether a document is meant as a job: it has a job's fields, and no steps; a sealed plan stands for its job."""
+    """Whether a document is meant as a job: it has a job's fields, and no steps; a saved plan stands for its job."""
     return (
         isinstance(document.value, dict)
         and "steps" not in document.value
@@ -28,7 +28,7 @@ def is_job(document: Document) -> bool:
 
 
 def is_saved_plan(document: Document) -> bool:
-    """Whether a document is meant as a sealed plan, of this format or another."""
+    """Whether a document is meant as a saved plan, of this format or another."""
     stated = document.value.get("format") if isinstance(document.value, dict) else None
     return isinstance(stated, str) and stated.startswith(_SAVED_PLAN_SCHEMA)
 

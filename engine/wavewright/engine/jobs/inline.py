@@ -28,7 +28,7 @@ def resolve_inline_job(document: Document, settings: Settings) -> ResolvedJob:
 
     Raises:
         DocumentError: it names something outside the project's folder, raises a limit of its run above
-            `daemon.max_limits`, or is a sealed plan.
+            `daemon.max_limits`, or is a saved plan.
         PlanError: it does not say what it must, each fault at its place.
     """
     if faults := (*_faults(document), *_raised_limits(document, settings.daemon.max_limits)):
@@ -49,9 +49,9 @@ def leaves_folder(path: str) -> bool:
 
 def _faults(document: Document) -> Iterator[DocumentFault]:
     if is_saved_plan(document):
-        # Its paths are those of the machine that it was sealed on.
+        # Its paths are those of the machine that it was saved on.
         yield DocumentFault(
-            "bad_value", "a sealed plan is run from its file", hint="send the job that it was made of"
+            "bad_value", "a saved plan is run from its file", hint="send the job that it was made of"
         )
     elif isinstance(document.value, dict):
         for name in _NAMES_FILES:

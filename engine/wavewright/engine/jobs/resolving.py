@@ -117,12 +117,12 @@ class ResolvedJob:
 def resolve_job_file(
     file: Path, plan_file: Path | None, settings: Settings, inputs: InputOverrides = _NO_OVERRIDES
 ) -> ResolvedJob:
-    """Read a job (or a plan, a sealed plan, or a goal template with a plan, in its place).
+    """Read a job (or a plan, a saved plan, or a goal template with a plan, in its place).
 
     Raises:
         DocumentError: a file is missing or is no document.
         PlanError: a document does not say what it must, each fault at its place.
-        SealError: a sealed plan was changed, or a tool that it calls has changed since.
+        SavedPlanError: a saved plan was changed, or a tool that it calls has changed since.
     """
     return resolve_job(read_file(file), file, plan_file, settings, inputs=inputs)
 
@@ -150,7 +150,7 @@ def resolve_job(
         inputs: What takes the place of the job's inputs.
 
     Raises:
-        DocumentError, PlanError, SealError: as in `read_order`.
+        DocumentError, PlanError, SavedPlanError: as in `read_order`.
     """
     if is_saved_plan(document):
         return _resolve_saved_plan(document, plan_file, settings, inputs)
@@ -299,14 +299,14 @@ def _job_targets(job: Job, template: GoalTemplate) -> JobTargets | None:
 def _resolve_saved_plan(
     document: Document, plan_file: Path | None, settings: Settings, inputs: InputOverrides
 ) -> ResolvedJob:
-    """Return what a sealed plan comes to: its own goal and plan, whatever the job's files say by now."""
+    """Return what a saved plan comes to: its own goal and plan, whatever the job's files say by now."""
     if plan_file is not None or inputs:
         given = (
             "its inputs cannot be set"
             if plan_file is None
             else f"--plan {str(plan_file)!r} cannot replace it"
         )
-        message = f"a sealed plan runs as it is; {given}"
+        message = f"a saved plan runs as it is; {given}"
         raise SavedPlanError(
             message, place=document.source.name, hint="name the job instead, or leave the option out"
         )
@@ -361,7 +361,7 @@ def _embedded_draft(plan: Plan | None, document: Document, rung: str) -> PlanDra
 
 def _plan_draft(document: Document, faults: JobErrors) -> PlanDraft | None:
     if is_saved_plan(document):
-        message = "a sealed plan brings its own goal and is no plan for another job"
+        message = "a saved plan brings its own goal and is no plan for another job"
         raise SavedPlanError(message, place=document.source.name, hint="name it in place of the job")
     text = read_plan_document(document)
     faults.add(text.diagnostics, document)

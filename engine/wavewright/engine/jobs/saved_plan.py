@@ -1,8 +1,8 @@
-"""A plan, its goal, its tools and its estimate under one hash, to be run exactly as they were looked at.
+"""A plan, its goal, its tools and its estimate under one checksum, to be run exactly as they were inspected.
 
-A *sealed plan* is a JSON file that `wavewright dry-run --out` writes and `wavewright run` executes. It is refused
-where a word of it was changed, or where a tool that it calls is no longer what it was: each such tool is named with
-the parts of its signature that differ. What the job's own files say by then does not count.
+A *saved plan* is a JSON file that `wavewright dry-run --out` writes and `wavewright run` executes. It is refused
+if the file was changed, or if a tool that it calls has changed: each such tool is named with the parts of its signature
+that differ. Later changes of the job's own files have no effect on it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.types import Json, JsonObject
 
-FORMAT: Final = "wavewright/sealed-plan/1"
-_SAVE_AGAIN_HINT: Final = "look at it again: `wavewright dry-run JOB --out FILE` seals the plan as it is now"
+FORMAT: Final = "wavewright/saved-plan/1"
+_SAVE_AGAIN_HINT: Final = "inspect it again: `wavewright dry-run JOB --out FILE` saves the plan as it is now"
 
 
 class SavedPlanError(WavewrightError):
@@ -41,7 +41,7 @@ class SavedPlanError(WavewrightError):
 
 @dataclass(frozen=True, slots=True)
 class SavedPlan:
-    """What a sealed plan's file says, with its seal unbroken."""
+    """The content of a saved plan's file, with its checksum verified."""
 
     goal: Goal
     plan: Plan
@@ -55,10 +55,10 @@ class SavedPlan:
     """Of the file."""
 
     def check_tools(self, tools: Mapping[str, ToolSignature]) -> None:
-        """Hold the sealed signatures against those of the tools that there are now.
+        """Compare the saved signatures with those of the tools as they are now.
 
         Raises:
-            SealError: names every tool that has changed, and what in it.
+            SavedPlanError: a tool has changed; every one is named with what differs.
         """
         changed = [
             f"{name}: {told}"
@@ -67,10 +67,10 @@ class SavedPlan:
         ]
         if changed:
             count = f"{len(changed)} tool{'' if len(changed) == 1 else 's'}"
-            message = "\n  ".join([f"{count} changed since the plan was sealed", *changed])
+            message = "\n  ".join([f"{count} changed since the plan was saved", *changed])
             raise SavedPlanError(message, place=self.name)
         if plan_hash(bind_plan(self.plan, self.goal, tools)) != self.plan_hash:
-            message = "this version of wavewright makes another plan of it"
+            message = "this version of wavewright binds it to another plan"
             raise SavedPlanError(message, place=self.name)
 
 
@@ -83,7 +83,7 @@ def save_plan(
     estimate: JsonObject,
     root: Path,
 ) -> JsonObject:
-    """Return a bound plan as the file of a sealed plan; paths below the project's root are kept relative to it."""
+    """Return the content of a saved plan's file; paths below the project's root are stored relative to it."""
     content: JsonObject = {
         "format": FORMAT,
         "goal": {**_plain_object(goal), "packs": _with_moved_paths(goal.packs, root, _relative)},
@@ -100,24 +100,24 @@ def save_plan(
         },
         "estimate": estimate,
     }
-    return {**content, "seal": content_hash(content)}
+    return {**content, "checksum": content_hash(content)}
 
 
 def read_saved_plan(document: Document, root: Path) -> SavedPlan:
-    """Return what a sealed plan's file says.
+    """Return the content of a saved plan's file.
 
     Raises:
-        SealError: it was changed after it was sealed, or is of another format.
+        SavedPlanError: it was changed after it was saved, or is of another format.
     """
     name = document.source.name
     value = document.value
     assert isinstance(value, dict)
     if value.get("format") != FORMAT:
-        message = f"it is a sealed plan of another version ({value['format']}); this one reads {FORMAT}"
+        message = f"it is a saved plan of another version ({value['format']}); this one reads {FORMAT}"
         raise SavedPlanError(message, place=name)
-    content = {key: part for key, part in value.items() if key != "seal"}
-    if value.get("seal") != content_hash(content):
-        raise SavedPlanError(f"the seal is broken: {_changed_part(value)}", place=name)
+    content = {key: part for key, part in value.items() if key != "checksum"}
+    if value.get("checksum") != content_hash(content):
+        raise SavedPlanError(f"the file was changed after it was saved: {_changed_part(value)}", place=name)
     try:
         saved = cast("dict[str, dict[str, JsonObject]]", value["tools"])
         goal = Goal.model_validate(value["goal"])
@@ -130,35 +130,35 @@ def read_saved_plan(document: Document, root: Path) -> SavedPlan:
             name=name,
         )
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
-        # The seal is right, so this is no accident: somebody wrote the file by hand, or another version did.
-        raise SavedPlanError("it is no sealed plan that this version can read", place=name) from error
+        # The checksum is right: the file was written by hand or by another version.
+        raise SavedPlanError("this version cannot read the saved plan", place=name) from error
 
 
 def signature_json(tool: ToolSignature) -> JsonObject:
-    """Return a signature in the one form that is hashed: no field at its default, every set in order."""
+    """Return a signature in the form that is hashed: without fields at their default, with sets sorted."""
     return _plain_object(tool, exclude_defaults=True)
 
 
 def _changed_part(value: JsonObject) -> str:
-    """Return which part of the file was changed, as far as the hashes in it tell."""
+    """Return which part of the file was changed, as far as the hashes in it show."""
     plan, tools = value.get("plan"), value.get("tools")
     try:
         if plan_hash(Plan.model_validate(plan)) != value.get("plan_hash"):
-            return "the plan was changed"
+            return "the plan"
     except ValidationError:
-        return "the plan was changed"
+        return "the plan"
     if isinstance(tools, dict):
         for name, part in tools.items():
             contract = part.get("contract") if isinstance(part, dict) else None
             if not isinstance(part, dict) or part.get("signature") != content_hash(contract):
-                return f"what it says of tool {name!r} was changed"
-    return "it was changed after it was sealed"
+                return f"tool {name!r}"
+    return "a part without a checksum of its own"
 
 
 def _change(saved: ToolSignature, now: ToolSignature | None) -> str | None:
-    """Return what differs between two signatures of a tool, in words; None where nothing does."""
+    """Return the differences between two signatures of a tool as text; None if there are none."""
     if now is None:
-        return "is no longer there"
+        return "no longer exists"
     before, after = _plain_object(saved), _plain_object(now)
     changes = [
         f"{field} {told}" for field in before for told in _differences(before[field], after.get(field))
@@ -194,7 +194,7 @@ def _plain_object(model: Goal | ToolSignature, *, exclude_defaults: bool = False
 
 
 def _plain(value: object) -> Json:
-    """Return a value as JSON that is the same in every process: a set has an order there, too."""
+    """Return a value as JSON that is the same in every process: sets are sorted."""
     if isinstance(value, dict):
         return {str(name): _plain(member) for name, member in cast("dict[str, object]", value).items()}
     if isinstance(value, set | frozenset):
@@ -205,7 +205,7 @@ def _plain(value: object) -> Json:
 
 
 def _with_moved_paths(packs: JsonObject, root: Path, move: Callable[[Json, Path], Json]) -> JsonObject:
-    """Return the settings of packs with their paths moved, so that they hold in another checkout of the project."""
+    """Return the settings of packs with their paths moved, so that they are valid in another checkout."""
     return {
         name: {key: move(part, root) if key in {"root", "file"} else part for key, part in entry.items()}
         if isinstance(entry, dict)

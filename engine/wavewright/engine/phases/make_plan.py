@@ -133,7 +133,7 @@ class MakePlan:
         if planned.cannot_plan is not None:
             return await self._failed(context, f"the planner cannot plan this: {planned.cannot_plan}")
         if planned.attempts:
-            await self._end(context, "no rung of the planner's ladder gave a sound plan")
+            await self._end(context, "no rung of the planner's ladder gave a valid plan")
             # Of the model's last answer: what code made of it further down has no text to point at.
             raise PlanError(planned.attempts[-1].diagnostics, planned.attempts[-1].source)
         if not planned.rungs:
@@ -168,7 +168,7 @@ class MakePlan:
 
 
 def _needs_no_planner(draft: PlanDraft | None) -> bool:
-    """Whether the plan is not the planner's to make: given, sealed, or made by the planner before a resume."""
+    """Whether a plan exists that the planner may not replace: user-supplied, saved, or planned before a resume."""
     return draft is not None and (draft.is_saved or draft.rung != "template")
 
 
@@ -194,7 +194,7 @@ def _given_answers(state: RunState) -> Sequence[AnsweredQuestion]:
 
 @dataclass(frozen=True, slots=True)
 class CheckPlan:
-    """Prove the plan sound, or stop with everything that is wrong with it."""
+    """Check the plan, and stop with every fault that it has."""
 
     ports: Ports
     name: str = "check_plan"
@@ -233,7 +233,7 @@ class CheckPlan:
             context = await record_note(
                 self.ports, context, "plan_refused", {"diagnostics": [*diagnostics_json(found)]}
             )
-            ended = RunFinished(self.ports.clock().timestamp(), "failed", "the plan is not sound")
+            ended = RunFinished(self.ports.clock().timestamp(), "failed", "the plan is not valid")
             await record(self.ports, context, ended)
             raise PlanError(found, draft.origin.document.source)
         return proceed(replace(context, diagnostics=tuple(found)))
@@ -247,7 +247,7 @@ class CheckPlan:
 
 @dataclass(frozen=True, slots=True)
 class RecheckPlan:
-    """Prove that the plan of a resumed run is still sound with the tools as they are now."""
+    """Check that the plan of a resumed run is still valid with the tools as they are now."""
 
     ports: Ports
     name: str = "recheck_plan"

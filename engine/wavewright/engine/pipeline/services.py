@@ -71,7 +71,7 @@ def draft_note(draft: PlanDraft, at: float) -> Noted:
     """Return the note of a plan as its author wrote it, with the rung that it is."""
     plan = draft.plan.model_dump(mode="json", by_alias=True, exclude_unset=True)
     body: JsonObject = {"plan": plan, "rung": draft.rung}
-    return Noted(at, "draft", {**body, "is_sealed": True} if draft.is_saved else body)
+    return Noted(at, "draft", {**body, "is_saved": True} if draft.is_saved else body)
 
 
 def pending_draft(state: RunState) -> PlanDraft | None:
@@ -81,7 +81,7 @@ def pending_draft(state: RunState) -> PlanDraft | None:
         return None
     document = read_document(json.dumps(body["plan"], indent=2), f"the plan given to run {state.run}")
     plan = Plan.model_validate(document.value)
-    return PlanDraft(plan, PlanOrigin(document), str(body["rung"]), is_saved=body.get("is_sealed") is True)
+    return PlanDraft(plan, PlanOrigin(document), str(body["rung"]), is_saved=body.get("is_saved") is True)
 
 
 def diagnostics_json(diagnostics: Iterable[Diagnostic]) -> list[JsonObject]:

@@ -175,7 +175,7 @@ async def replay_run(
 
     Raises:
         ReplayRefused: the run cannot be replayed, or a wish makes no sense for it.
-        PlanError: the recorded plan is not sound with the tools as they are now.
+        PlanError: the recorded plan is not valid with the tools as they are now.
         ModelConfigError, PromptError: a model cannot be asked at all; a template is faulty.
     """
     before = _recorded_run(run, events)
@@ -223,11 +223,11 @@ async def _replay(ports: Ports, replay: RunId, *, plans_anew: bool) -> tuple[Com
     except PlanError as error:
         if not plans_anew:
             raise
-        # That nobody could make a sound plan is what the replay came to.
+        # That nobody could make a valid plan is the outcome of the replay.
         state = fold(await ports.journal.load(replay))
         first = next((found for found in error.diagnostics if found.severity == "error"), None)
         because = f": {first.code}: {first.message}" if first is not None else ""
-        return ComparedRun(state, None, f"there is no sound plan{because}"), {}
+        return ComparedRun(state, None, f"there is no valid plan{because}"), {}
     context = ended.context
     return ComparedRun(context.state, context.package, ended.halted or ""), dict(context.tools)
 

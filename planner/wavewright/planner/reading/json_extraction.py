@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wavewright.config.documents import ReadLimits, decode
-from wavewright.config.readers.json_cursor import FENCE, Note, ScanError
+from wavewright.config.readers.json_cursor import FENCE, JsonDeparture, ScanError
 from wavewright.config.readers.json_scanner import JsonScanner
 from wavewright.config.sources import (
     DocumentError,
@@ -67,7 +67,7 @@ class JsonMatch:
     node: Node
     start: int
     end: int
-    notes: tuple[Note, ...]
+    notes: tuple[JsonDeparture, ...]
     faults: tuple[DocumentFault, ...]
     unclosed: tuple[ObjectNode, ...]
     """Objects that the end of the answer, or of its code fence, closed; innermost first."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from wavewright.config.readers.json_cursor import Note, ScanError
+from wavewright.config.readers.json_cursor import JsonDeparture, ScanError
 from wavewright.config.readers.json_scanner import JsonScanner
 from wavewright.config.sources import (
     DocumentError,
@@ -63,7 +63,7 @@ class Unwrapped:
     node: ObjectNode
     path: list[Node]
     """The objects around it, itself included."""
-    notes: list[Note] = field(default_factory=list[Note])
+    notes: list[JsonDeparture] = field(default_factory=list[JsonDeparture])
     faults: list[DocumentFault] = field(default_factory=list[DocumentFault])
 
 
@@ -72,7 +72,7 @@ class PlanNode:
     """A plan in the plan language's own terms."""
 
     node: ObjectNode
-    notes: list[Note]
+    notes: list[JsonDeparture]
     faults: list[DocumentFault]
 
 
@@ -86,7 +86,7 @@ def unwrap(node: Node, source: Source, max_depth: int) -> Unwrapped | None:
         DocumentError: a string that holds JSON of a plan cannot be read.
     """
     path: list[Node] = []
-    notes: list[Note] = []
+    notes: list[JsonDeparture] = []
     faults: list[DocumentFault] = []
     seen: set[str] = set()
     wrappers = 0
@@ -95,7 +95,7 @@ def unwrap(node: Node, source: Source, max_depth: int) -> Unwrapped | None:
         if isinstance(node, ObjectNode) and _is_plan(node):
             return Unwrapped(node, path, notes, faults)
         if isinstance(node, ListNode) and any(_resembles_step(item) for item in node.items):
-            notes.append(Note("bare_list", node.start))
+            notes.append(JsonDeparture("bare_list", node.start))
             plan = ObjectNode(node.start, node.end, {"steps": Member(Span(node.start, node.start + 1), node)})
             return Unwrapped(plan, path, notes, faults)
         inner, kind = _unwrap_once(node, source, max_depth, notes, faults)
@@ -103,12 +103,12 @@ def unwrap(node: Node, source: Source, max_depth: int) -> Unwrapped | None:
         if inner is None or (kind in seen and kind != "wrapper") or wrappers > _MAX_WRAPPERS:
             return None
         seen.add(kind)
-        notes.append(Note(kind, node.start))
+        notes.append(JsonDeparture(kind, node.start))
         node = inner
 
 
 def _unwrap_once(
-    node: Node, source: Source, max_depth: int, notes: list[Note], faults: list[DocumentFault]
+    node: Node, source: Source, max_depth: int, notes: list[JsonDeparture], faults: list[DocumentFault]
 ) -> tuple[Node | None, str]:
     if isinstance(node, ScalarNode):
         return _json_in(node, source, max_depth, notes, faults), "double_encoding"
@@ -162,7 +162,7 @@ def _resembles_step(node: Node) -> bool:
 
 
 def _json_in(
-    node: ScalarNode, source: Source, max_depth: int, notes: list[Note], faults: list[DocumentFault]
+    node: ScalarNode, source: Source, max_depth: int, notes: list[JsonDeparture], faults: list[DocumentFault]
 ) -> Node | None:
     """Return the list or object that a string holds; its nodes stand where the string stands."""
     text = node.value
@@ -182,9 +182,9 @@ def _json_in(
         raise DocumentError(
             source, (DocumentFault("truncated", "the JSON inside a string is not closed", where),)
         )
-    notes.extend(Note(note.kind, node.start) for note in scanner.notes)
+    notes.extend(JsonDeparture(note.kind, node.start) for note in scanner.notes)
     if rest.strip():
-        notes.append(Note("surplus_closer", node.start))
+        notes.append(JsonDeparture("surplus_closer", node.start))
     faults.extend(replace(fault, span=where) for fault in scanner.faults)
     for one in iterate_nodes(inner):
         one.start, one.end = node.start, node.end
@@ -273,7 +273,7 @@ class _PlanNormalizer:
                 raise DocumentError(self._source, (fault,))
             named.add(key)
             if key in optional and _is_absent(key, member.node):
-                self._notes.append(Note("null_field", member.node.start))
+                self._notes.append(JsonDeparture("null_field", member.node.start))
             elif key not in known:
                 message = f"{written!r} is no field that a planner may write in {owner}"
                 self._faults.append(
@@ -281,7 +281,7 @@ class _PlanNormalizer:
                 )
             else:
                 if key != written:
-                    self._notes.append(Note("key_alias", member.key.start))
+                    self._notes.append(JsonDeparture("key_alias", member.key.start))
                 members[key] = member
         return members
 
@@ -295,7 +295,7 @@ class _PlanNormalizer:
             return node
         if node.value not in {"1", "1.0", 1.0}:
             return node
-        self._notes.append(Note("version", node.start))
+        self._notes.append(JsonDeparture("version", node.start))
         return ScalarNode(1, node.start, node.end)
 
     def _gates(self, node: Node) -> Node:
@@ -308,7 +308,7 @@ class _PlanNormalizer:
             return node
         members = {key: member for key, member in node.members.items() if not _is_null(member.node)}
         if len(members) < len(node.members):
-            self._notes.append(Note("null_field", node.start))
+            self._notes.append(JsonDeparture("null_field", node.start))
         return ObjectNode(node.start, node.end, members)
 
     def _steps(self, node: Node) -> Node:
@@ -339,21 +339,21 @@ class _PlanNormalizer:
             raise DocumentError(self._source, tuple(faults))
         if not isinstance(inner, ObjectNode):
             return node
-        self._notes.append(Note("params_string", node.start))
+        self._notes.append(JsonDeparture("params_string", node.start))
         return inner
 
     def _dependencies(self, node: Node, numbers: set[int]) -> Node:
         if isinstance(node, ScalarNode):
             if isinstance(node.value, bool) or not isinstance(node.value, (str, int)):
                 return node
-            self._notes.append(Note("depends_on", node.start))
+            self._notes.append(JsonDeparture("depends_on", node.start))
             return ListNode(node.start, node.end, [self._word(node, numbers)])
         if not isinstance(node, ListNode):
             return node
         items = [self._word(item, numbers) for item in node.items]
         distinct = list({_identity(item): item for item in reversed(items)}.values())[::-1]
         if len(distinct) < len(items):
-            self._notes.append(Note("depends_on", node.start))
+            self._notes.append(JsonDeparture("depends_on", node.start))
         return ListNode(node.start, node.end, distinct)
 
     def _word(self, node: Node, numbers: set[int]) -> Node:
@@ -366,7 +366,7 @@ class _PlanNormalizer:
             return node
         if node.value not in numbers:
             return node
-        self._notes.append(Note("integer_id", node.start))
+        self._notes.append(JsonDeparture("integer_id", node.start))
         return ScalarNode(f"s{node.value}", node.start, node.end)
 
 

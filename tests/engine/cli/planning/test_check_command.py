@@ -70,7 +70,7 @@ def test_a_sound_plan_is_told_in_a_line_and_exits_0(wavewright: CommandLine, fol
     checked = wavewright("check", folder / "sound.json", "--tools", folder / "tools.json")
 
     assert (checked.code, checked.err) == (0, "")
-    assert checked.out == f"{folder / 'sound.json'}: sound: 1 step in 1 wave, width 1\n"
+    assert checked.out == f"{folder / 'sound.json'}: valid: 1 step in 1 wave, max parallelism 1\n"
 
 
 @pytest.mark.parametrize("output_format", ["text", "json", "sarif"])
@@ -331,7 +331,7 @@ def test_a_job_that_a_model_plans_is_no_fault_of_the_project(
 
     checked = wavewright("check", "job.yaml")
 
-    assert (checked.code, checked.out) == (0, "job.yaml: sound: a job whose plan a model makes\n")
+    assert (checked.code, checked.out) == (0, "job.yaml: valid: a job whose plan a model makes\n")
     assert wavewright("check", "job.yaml", "--fix").out == checked.out
 
 
@@ -343,7 +343,7 @@ def test_a_goal_template_is_checked_before_there_is_a_job(wavewright: CommandLin
     faulty = wavewright("check", template)
 
     assert sound.code == 0, sound.out
-    assert "sound: a goal template without a plan" in sound.out
+    assert "valid: a goal template without a plan" in sound.out
     assert faulty.code == 1
     assert "'read_not'" in faulty.out
 
@@ -463,7 +463,7 @@ def test_settings_are_checked_as_settings(wavewright: CommandLine, project: Path
     faulty = wavewright("check", "wavewright.yaml")
     for_programs = wavewright("check", "wavewright.yaml", "--format", "json")
 
-    assert (sound.code, sound.out) == (0, "wavewright.yaml: sound: settings\n")
+    assert (sound.code, sound.out) == (0, "wavewright.yaml: valid: settings\n")
     assert (faulty.code, faulty.err) == (1, "")
     assert "'concurency' is no field of the settings file\n --> wavewright.yaml:2:1" in faulty.out
     assert "wavewright.yaml:3:10" in faulty.out
@@ -514,7 +514,7 @@ def test_a_worker_is_checked_as_a_worker_with_its_prompt(wavewright: CommandLine
     worker.write_text(f"{NOTE_WORKER}colour: red\ntimeout: soon\n")
     faulty = wavewright("check", "config/workers/note.yaml")
 
-    assert (sound.code, sound.out) == (0, "config/workers/note.yaml: sound: a worker\n")
+    assert (sound.code, sound.out) == (0, "config/workers/note.yaml: valid: a worker\n")
     assert unrendered.code == 1
     assert "error[E207]" in unrendered.out
     assert "config/workers/note.yaml:3:9" in unrendered.out

@@ -73,7 +73,7 @@ def test_a_mended_file_has_nothing_to_mend(wavewright: CommandLine, plan: Path) 
     again = wavewright("check", plan, "--fix")
 
     assert plan.stat().st_mtime_ns == before.st_mtime_ns
-    assert again.out == f"{plan}: sound: 3 steps in 3 waves, width 1\n"
+    assert again.out == f"{plan}: valid: 3 steps in 3 waves, max parallelism 1\n"
 
 
 @pytest.mark.parametrize("flags", [("--diff",), ("--fix", "--diff")])
@@ -132,7 +132,7 @@ def test_a_job_of_a_template_whose_plan_needs_no_mending_is_checked_as_it_is(
     checked = wavewright("check", "job.yaml", "--fix")
 
     assert (checked.code, checked.err) == (0, "")
-    assert "sound" in checked.out
+    assert "valid" in checked.out
 
 
 def test_the_plan_of_a_goal_template_is_mended_in_the_template_alone(
@@ -200,7 +200,7 @@ def test_several_files_are_checked_at_once(wavewright: CommandLine, plan: Path) 
     log = json.loads(wavewright("check", *files, "--format", "sarif").out)
 
     assert text.code == 0
-    assert text.out.count("sound: ") == 3
+    assert text.out.count("valid: ") == 3
     assert [each["file"] for each in told["files"]] == list(files)
     assert [len(each["diagnostics"]) for each in told["files"]] == [0, 1, 0]
     assert [result["ruleId"] for result in log["runs"][0]["results"]] == ["W802"]
@@ -213,4 +213,4 @@ def test_one_faulty_file_of_several_is_a_no(wavewright: CommandLine, plan: Path)
 
     assert answer.code == 1
     assert "E201" in answer.out
-    assert f"{plan}: sound" in answer.out
+    assert f"{plan}: valid" in answer.out

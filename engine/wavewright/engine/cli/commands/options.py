@@ -160,7 +160,7 @@ class SchemaName(StrEnum):
     message = "message"
 
 
-JobArgument = Annotated[Path, typer.Argument(metavar="JOB", help="A job, a plan or a sealed plan.")]
+JobArgument = Annotated[Path, typer.Argument(metavar="JOB", help="A job, a plan or a saved plan.")]
 ScheduleOption = Annotated[
     ScheduleChoice | None,
     typer.Option(help="Start steps wave by wave, or as soon as their dependencies are done."),

@@ -79,7 +79,7 @@ def check(
     fix: Annotated[bool, typer.Option("--fix", help="Mend what is safe to mend in the file.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Only show what --fix would change.")] = False,
 ) -> None:
-    """Prove a plan sound, or say what is wrong and where."""
+    """Check plans, and show every fault with its place and fix."""
     from wavewright.engine.cli.common.arguments import input_overrides
     from wavewright.engine.cli.planning import check_command
     from wavewright.engine.cli.planning.plan_check import CheckOptions
@@ -106,7 +106,7 @@ def check(
 @group.command("dry-run")
 def dry_run(
     job: Annotated[
-        Path | None, typer.Argument(metavar="JOB", help="A job, a plan or a sealed plan; none with --run.")
+        Path | None, typer.Argument(metavar="JOB", help="A job, a plan or a saved plan; none with --run.")
     ] = None,
     plan: Annotated[
         Path | None, typer.Option(metavar="PLAN", help="A plan to use instead of the job's.")
@@ -119,7 +119,7 @@ def dry_run(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Seal plan, tools and estimate there, for `run FILE`.")
+        Path | None, typer.Option(metavar="FILE", help="Save plan, tools and estimate there, for `run FILE`.")
     ] = None,
     of_run: Annotated[
         str | None,
@@ -138,7 +138,7 @@ def dry_run(
     ] = False,
     seed: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Of the generated outputs, with --simulate; 0 if not given."),
+        typer.Option(metavar="N", help="Seed of the generated outputs; default 0."),
     ] = None,
     fixtures: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Outputs by step or tool, for --simulate.")
@@ -146,7 +146,7 @@ def dry_run(
 ) -> None:
     """Show what a run would do; calls no tool.
 
-    Waves, critical path, width, calls, side effects, approvals, gates and caps, as a tree or in another format.
+    Waves, critical path, max parallelism, calls, side effects, approvals, gates and caps.
     With --simulate the plan runs over generated outputs.
     """
     from wavewright.engine.cli.common.arguments import input_overrides

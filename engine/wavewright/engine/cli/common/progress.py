@@ -178,7 +178,7 @@ def event_lines(event: Event) -> Iterator[str]:
             steps = event.plan.get("steps")
             count = len(steps) if isinstance(steps, list) else 0
             origin = f"patch, round {event.round}" if event.patch is not None else event.rung
-            yield f"plan sound ({origin}): {count} steps, {event.plan_hash[:19]}"
+            yield f"plan valid ({origin}): {count} steps, {event.plan_hash[:19]}"
         case WaveStarted():
             yield f"wave {event.wave + 1}: {', '.join(event.steps)}"
         case StepFinished():
@@ -189,7 +189,7 @@ def event_lines(event: Event) -> Iterator[str]:
             # A model may have written it.
             yield f"recovery: {printable(str(event.body.get('reason', '')))}"
         case Noted(topic="patch_refused"):
-            yield "patch refused: the plan that it makes is not sound"
+            yield "patch refused: the plan that it makes is not valid"
         case Noted(topic="warning"):
             yield f"warning: {printable(str(event.body.get('message', '')))}"
         case ModelCalled(use=use) if use.index is None or use.outcome != "answered":

@@ -76,7 +76,7 @@ def activity_text(state: RunState, at_work: ModelLookup | None, *, has_executed:
         return None
     if state.plan is None:
         drafts = [noted.body for noted in state.notes if noted.topic == "draft"]
-        is_given = any(draft.get("rung") == "given" or draft.get("is_sealed") is True for draft in drafts)
+        is_given = any(draft.get("rung") == "given" or draft.get("is_saved") is True for draft in drafts)
         return None if is_given else _activity_with_model(state.started.goal, "planner", at_work)
     verdict = next((noted.body for noted in reversed(state.notes) if noted.topic == "review"), None)
     if verdict is not None and verdict.get("round") == state.round:

@@ -106,12 +106,11 @@ def _verdict_text(checked: CheckedDocument, source: Source) -> str:
         is_planned = document is not None and not is_template(document)
         what = "a job whose plan a model makes" if is_planned else "a goal template without a plan"
         what = checked.kind or what
-        return f"{source.name}: sound: {what}" + (f" ({told})" if told else "")
+        return f"{source.name}: valid: {what}" + (f" ({told})" if told else "")
     graph = PlanGraph.of(checked.plan)
-    shape = (
-        f"{_counted(len(checked.plan.steps), 'step')} in {_counted(graph.depth, 'wave')}, width {graph.width}"
-    )
-    return f"{source.name}: sound: {shape}" + (f" ({told})" if told else "")
+    steps, waves = _counted(len(checked.plan.steps), "step"), _counted(graph.depth, "wave")
+    shape = f"{steps} in {waves}, max parallelism {graph.width}"
+    return f"{source.name}: valid: {shape}" + (f" ({told})" if told else "")
 
 
 def _counted(number: int, word: str) -> str:

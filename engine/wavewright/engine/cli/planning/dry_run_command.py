@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DryRunOptions:
-    """What is looked at, how it would run, and where the sealed plan goes."""
+    """What is looked at, how it would run, and where the saved plan goes."""
 
     job: Path | None
     plan: Path | None = None
@@ -67,7 +67,7 @@ def dry_run(options: DryRunOptions, *, output_format: str, output: Path | None) 
     """Print what running the job would do, or write it to a file; 1 where a budget would refuse it.
 
     Raises:
-        CommandError: a file cannot be written, or would be replaced though it is no sealed plan.
+        CommandError: a file cannot be written, or would be replaced though it is no saved plan.
     """
     if options.out is not None:
         _refuse_to_replace(options.out)
@@ -90,7 +90,7 @@ def named_job(job: Path | None) -> Path:
         CommandError: it names none.
     """
     if job is None:
-        hint = "name a job, a plan or a sealed plan; or a run that has begun with --run RUN"
+        hint = "name a job, a plan or a saved plan; or a run that has begun with --run RUN"
         raise CommandError("there is nothing to look at", hint=hint)
     return job
 
@@ -126,7 +126,7 @@ def _with_target_notes(
     from wavewright.engine.targets.root_run import require_valid_expansion
 
     if options.out is not None:
-        message = "a job with targets cannot be sealed: further ones are found while it runs"
+        message = "a job with targets cannot be saved: further ones are found while it runs"
         raise CommandError(message, hint="leave --out away; `wavewright run` runs the job")
     require_valid_expansion(order, tools)
     return replace(record, notes=(*target_notes(targets, record), *record.notes))
@@ -134,7 +134,7 @@ def _with_target_notes(
 
 def _dry_run_of_begun_run(options: DryRunOptions, run: str, settings: Settings) -> _DryRunResult:
     if options.job is not None or options.plan is not None or options.out is not None or options.inputs:
-        message = "--run looks at a run that has begun, not at a job, another plan or a sealed plan"
+        message = "--run looks at a run that has begun, not at a job, another plan or a saved plan"
         raise CommandError(message, hint="leave JOB, --plan, --set, --inputs and --out away, or --run")
     from wavewright.engine.cli.planning.begun_run import read_begun_run
 
@@ -162,14 +162,12 @@ def _refuse_to_replace(file: Path) -> None:
     except DocumentError:
         is_saved = False
     if not is_saved:
-        message = f"{str(file)!r} exists and is no sealed plan"
-        raise CommandError(
-            message, hint="only a sealed plan is replaced by one; name another file with --out"
-        )
+        message = f"{str(file)!r} exists and is no saved plan"
+        raise CommandError(message, hint="only a saved plan is replaced by one; name another file with --out")
 
 
 def _save_plan(looked: _DryRunResult, file: Path, *, is_quiet: bool) -> None:
-    """Write the sealed plan; what a program reads of standard output is not added to."""
+    """Write the saved plan; what a program reads of standard output is not added to."""
     from wavewright.engine.dry_run.exports import estimate_json
     from wavewright.engine.jobs.saved_plan import save_plan
 
@@ -185,7 +183,7 @@ def _save_plan(looked: _DryRunResult, file: Path, *, is_quiet: bool) -> None:
     )
     _write_dry_run(file, json.dumps(saved, indent=2, ensure_ascii=False) + "\n")
     if not is_quiet:
-        sys.stdout.write(f"\nsealed in {file}: run it with `wavewright run {file}`\n")
+        sys.stdout.write(f"\nsaved in {file}: run it with `wavewright run {file}`\n")
 
 
 def _write_dry_run(output: Path, text: str) -> None:

@@ -173,7 +173,7 @@ def _plan_comments(report: PlanReport, plan: Plan) -> Iterator[str]:
     graph = PlanGraph.of(bound)
     steps, waves = _counted(len(bound.steps), "step"), _counted(graph.depth, "wave")
     expected = f", about {report.estimate_tokens:,} tokens of models" if report.estimate_tokens else ""
-    yield f"plan    {steps} in {waves}, width {graph.width}{expected}"
+    yield f"plan    {steps} in {waves}, max parallelism {graph.width}{expected}"
     yield f"hash    {plan_hash(bound)}"
     found, source = _shown_diagnostics(report)
     if found:
@@ -202,7 +202,7 @@ def _no_plan_text(report: PlanReport) -> Iterator[str]:
     if planned.question is None and planned.cannot_plan is None and found:
         yield render_text(found, source)
         yield ""
-    adjective = "" if planned.question is not None else "sound "
+    adjective = "" if planned.question is not None else "valid "
     yield f"no {adjective}plan for job {report.goal.job!r}"
     if planned.question is not None:
         yield from question_lines(planned.question)

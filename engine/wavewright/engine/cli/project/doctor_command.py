@@ -148,8 +148,8 @@ def _templates(settings: Settings) -> Iterator[DoctorFinding]:
             yield finding_of_faulty_file(
                 "templates", error, "mend the file; `wavewright schema goal` says what it may hold"
             )
-    if sound := [name for name in template_names(settings) if name not in faulty]:
-        yield DoctorFinding("templates", "ok", ", ".join(sound))
+    if valid := [name for name in template_names(settings) if name not in faulty]:
+        yield DoctorFinding("templates", "ok", ", ".join(valid))
 
 
 def _extras() -> Iterator[DoctorFinding]:

@@ -153,10 +153,10 @@ def prompt_findings(settings: Settings) -> Iterator[DoctorFinding]:
     used = shipped | {worker.spec.prompt for worker in workers}
     faults = {name: _prompt_finding(name, own, workers) for name in names}
     yield from dict.fromkeys(found for found in faults.values() if found is not None)
-    sound = [name for name, found in faults.items() if found is None]
-    if replacing := [name for name in sound if name in used]:
+    valid = [name for name, found in faults.items() if found is None]
+    if replacing := [name for name in valid if name in used]:
         yield DoctorFinding("prompts", "ok", f"{', '.join(replacing)} of this project's own")
-    for name in sound:
+    for name in valid:
         if name not in used:
             hint = did_you_mean(name, shipped) or "workers and other templates may still use it"
             yield DoctorFinding("prompts", "note", f"{own.file_of(name)} replaces no shipped prompt", hint)

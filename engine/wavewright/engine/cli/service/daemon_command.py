@@ -62,7 +62,7 @@ class StartCheck:
     """A project's settings, and what is wrong with them."""
 
     settings: Settings
-    """What is sound of them."""
+    """The valid part of them."""
     settings_errors: tuple[WavewrightError, ...] = ()
     settings_error_text: str = ""
     """What was said of file and environment: of what is named there, `settings` holds the default."""
@@ -92,9 +92,9 @@ def check_start(
 
     Nothing is opened.
     """
-    settings, unsound = load_valid_settings(Path.cwd(), default_state=user_state_dir())
-    told = " ".join(fault.message for error in unsound for fault in error.faults).lower()
-    faults: list[WavewrightError] = [*unsound]
+    settings, invalid = load_valid_settings(Path.cwd(), default_state=user_state_dir())
+    told = " ".join(fault.message for error in invalid for fault in error.faults).lower()
+    faults: list[WavewrightError] = [*invalid]
     try:
         settings = with_contract_defaults(settings)
     except PackError as error:
@@ -112,11 +112,11 @@ def check_start(
     )
 
 
-def _settings_faults(settings: Settings, unsound: str) -> Iterator[WavewrightError]:
-    is_address_told = "amqp_url" in unsound
+def _settings_faults(settings: Settings, invalid: str) -> Iterator[WavewrightError]:
+    is_address_told = "amqp_url" in invalid
     yield from _errors_of(partial(check_daemon_settings, settings, is_address_told=is_address_told))
     tools = [*_tool_errors(settings), *_pack_errors(settings)]
-    # Each is sound by itself: two may still have one name.
+    # Each is valid by itself, but two may have the same name.
     yield from tools or _errors_of(partial(all_tools, settings))
     yield from _errors_of(partial(read_ladders, settings.ladders, settings.document))
     if settings.calibration is not None:

@@ -1,4 +1,4 @@
-"""Every plan of this project is sound, and the word ranking does what it says.
+"""Every plan of this project is valid, and the word ranking does what it says.
 
 The fixtures come with wavewright: `plan` loads and checks, `run_plan` runs with the real tools or with stubs, and the
 snapshots in `__snapshots__` pin what a change should not alter unseen (`python -m pytest --snapshot-update`).
