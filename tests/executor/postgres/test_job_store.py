@@ -325,7 +325,9 @@ async def test_an_answer_that_comes_while_its_question_is_written_is_not_overloo
     other = await asyncpg.connect(daemons.url)
     await other.execute("SET search_path TO wavewright; BEGIN")
     now = await other.fetchval("SELECT clock_seconds()")
-    receipt = await receive(one.journal.store.begin(other, now), answer, project_state)
+    transaction = one.journal.store.begin(other, now)
+    receipt = await receive(transaction, answer, project_state)
+    await transaction.flush()
     change = JobChange(job.job, "waiting")
     asking = asyncio.ensure_future(
         waited(

@@ -10,19 +10,18 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from operator import itemgetter
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from wavewright.config.errors import WavewrightError
-from wavewright.executor.events.types import RunFinished, RunStarted
+from wavewright.executor.events.types import RunStarted
 from wavewright.executor.postgres.driver import Connection, PostgresTransaction
 from wavewright.executor.postgres.session import AlreadyCommitted
 from wavewright.executor.postgres.transaction import (
     PostgresStoreTransaction,
     message_columns,
-    put_messages,
+    put_messages_parts,
 )
 from wavewright.executor.store.commands import (
-    ANY_ORDER,
     AppendEntry,
     LockOrder,
     QueuedTransaction,
@@ -36,8 +35,8 @@ from wavewright.executor.store.leases import HeldLease
 from wavewright.executor.store.transaction import storable_text
 from wavewright.planner.types import RunId
 
-# One statement is one transaction and one way to the server and back: most appends are nothing else. The rows of
-# runs that are not held any more are left out, and what is held is told. Nothing is written whose turn is taken.
+# Most appends are this statement alone: one transaction and one round trip. Rows of runs that are not held any more
+# are left out. Nothing is written where the transaction id was taken before.
 _APPEND: Final = """
     WITH turn AS (
         UPDATE opening SET turn = $2, beat = beat + 1, beat_at = clock_seconds() WHERE no = $1 AND turn < $2
@@ -45,29 +44,37 @@ _APPEND: Final = """
     ), held AS (
         SELECT run.no FROM turn, run JOIN unnest($3::bigint[], $4::bigint[]) AS mine (no, fence)
         ON run.no = mine.no AND run.fence = mine.fence FOR SHARE OF run
+    ), new AS (
+        SELECT * FROM unnest($5::bigint[], $6::bigint[], $7::double precision[], $8::text[], $9::text[], $10::text[],
+                             $11::text[], $12::bigint[], $13::text[])
+                      WITH ORDINALITY AS new (run, seq, at, kind, step, status, key, crc, body, place)
+        WHERE new.run IN (SELECT no FROM held)
     ), written AS (
         INSERT INTO event (run, seq, at, kind, step, status, key, crc, body)
-        SELECT new.run, new.seq, new.at, new.kind, new.step, new.status, new.key, new.crc, new.body
-        FROM unnest($5::bigint[], $6::bigint[], $7::double precision[], $8::text[], $9::text[], $10::text[],
-                    $11::text[], $12::bigint[], $13::text[])
-             WITH ORDINALITY AS new (run, seq, at, kind, step, status, key, crc, body, place)
-        WHERE new.run IN (SELECT no FROM held) ORDER BY new.place
+        SELECT run, seq, at, kind, step, status, key, crc, body FROM new ORDER BY place
     ){more}
     SELECT (SELECT now FROM turn), (SELECT coalesce(array_agg(no), '{{}}') FROM held)"""
-_OPEN: Final = """
-    opened AS (
-        UPDATE run SET job = coalesce(new.job, run.job), created = coalesce(new.created, run.created),
-                       status = NULL, finished = NULL, steps = NULL
-        FROM unnest($14::bigint[], $15::text[], $16::double precision[]) AS new (no, job, created)
-        WHERE run.no = new.no AND run.no IN (SELECT no FROM held)
+# What the same statement writes is not in the tables yet: the steps of a run that ends are counted with its new events.
+_CHANGE_RUNS: Final = """
+    changed AS (
+        UPDATE run SET job = coalesce(change.job, run.job), created = coalesce(change.created, run.created),
+                       status = change.status, finished = change.finished,
+                       steps = counted.steps, ok = counted.ok, failed = counted.failed
+        FROM unnest($14::bigint[], $15::text[], $16::double precision[], $17::text[], $18::double precision[])
+             AS change (no, job, created, status, finished)
+        LEFT JOIN LATERAL (
+            SELECT count(*) AS steps, count(*) FILTER (WHERE status IN ('ok', 'empty', 'reused')) AS ok,
+                   count(*) FILTER (WHERE status = 'failed') AS failed
+            FROM (SELECT DISTINCT ON (step) status FROM (
+                      SELECT step, status, seq FROM event WHERE run = change.no AND kind = 'step_finished'
+                      UNION ALL SELECT step, status, seq FROM new WHERE run = change.no AND kind = 'step_finished'
+                  ) AS ending ORDER BY step, seq DESC) AS last_ending
+        ) AS counted ON change.status IS NOT NULL
+        WHERE run.no = change.no AND run.no IN (SELECT no FROM held)
     )"""
 _COMMITTED_RUNS: Final = """
     SELECT mine.no FROM unnest($1::bigint[], $2::bigint[]) AS mine (no, seq)
     WHERE mine.seq < 0 OR EXISTS (SELECT FROM event WHERE event.run = mine.no AND event.seq = mine.seq)"""
-# Counts what the append has written, so it is a statement of its own.
-_FINISH: Final = """
-    UPDATE run SET status = $2, finished = $3, steps = counted.steps, ok = counted.ok, failed = counted.failed
-    FROM count_steps($1) AS counted WHERE no = $1"""
 
 
 async def _put_outbox_rows(
@@ -88,6 +95,16 @@ class OutboxRowsRefused(WavewrightError):
         self.error = error
 
 
+class _RunChange(NamedTuple):
+    """What becomes of a run's row; `job` and `created` stay where they are None."""
+
+    no: int
+    job: str | None = None
+    created: float | None = None
+    status: str | None = None
+    finished: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class AppendTransaction:
     """The entries of some runs, all held here."""
@@ -95,16 +112,14 @@ class AppendTransaction:
     leases: Mapping[RunId, HeldLease]
     rows: Sequence[Sequence[object]]
     """Of the events."""
-    started_runs: Sequence[Sequence[object]]
-    """Runs that begin or go on after their end: their numbers, and jobs and times of beginning where these are new."""
+    run_changes: Sequence[_RunChange]
+    """Runs that begin, end or go on after their end."""
     messages: Sequence[tuple[int, OutgoingRow]]
     """What must go out, each with the number of its run."""
     next_seq: Mapping[RunId, int]
     """Afterwards, by run."""
     is_finished: Mapping[RunId, bool]
     """Afterwards, by run."""
-    ends: Mapping[RunId, RunFinished]
-    """Of runs that end with it."""
     outbox_rows: Sequence[tuple[RunId, OutboxRows]]
     """What goes beside the events of those runs, where it is more than messages."""
     begin: Callable[[Connection, float], PostgresStoreTransaction]
@@ -128,8 +143,7 @@ class AppendTransaction:
         next_seq = {run: hold.seq for run, hold in holds.items()}
         is_finished = {run: hold.is_finished for run, hold in holds.items()}
         rows = list[Sequence[object]]()
-        opened = dict[RunId, Sequence[object]]()
-        ends = dict[RunId, RunFinished]()
+        changes = dict[RunId, _RunChange]()
         messages = list[tuple[int, OutgoingRow]]()
         for entry in entries:
             run, no = entry.run, holds[entry.run].no
@@ -138,25 +152,24 @@ class AppendTransaction:
             next_seq[run] += len(entry.rows)
             if is_finished[run] and not entry.is_run_end:
                 is_finished[run] = False
-                opened.setdefault(run, (no, None, None))
-                ends.pop(run, None)
+                changes[run] = changes.get(run, _RunChange(no))._replace(status=None, finished=None)
             for mark in entry.run_events:
+                change = changes.get(run, _RunChange(no))
                 if isinstance(mark, RunStarted):
-                    opened[run] = (no, storable_text(mark.job), mark.at)
+                    changes[run] = change._replace(job=storable_text(mark.job), created=mark.at)
                 else:
                     is_finished[run] = True
-                    ends[run] = mark
+                    changes[run] = change._replace(status=mark.status, finished=mark.at)
             if entry.outbox_rows is not None:
                 messages += [(no, message) for message in entry.outbox_rows.messages]
         besides = [(entry.run, entry.outbox_rows) for entry in entries if entry.outbox_rows is not None]
         return cls(
             holds,
             rows,
-            [*opened.values()],
+            [*changes.values()],
             messages,
             next_seq,
             is_finished,
-            ends,
             [one for one in besides if one[1].decisions or one[1].taken or one[1].change],
             begin,
             works,
@@ -168,18 +181,16 @@ class AppendTransaction:
         Raises:
             OutboxRowsRefused: nothing was written.
         """
-        if not (self.ends or self.outbox_rows or self.works):
-            held, _ = await self._insert(connection, opening, turn, self.messages)
+        if not (self.outbox_rows or self.works):
+            held, _ = await self._insert(connection, opening, turn)
             return held
         async with PostgresTransaction(connection):
-            held, now = await self._insert(connection, opening, turn, ())
-            for run, end in self.ends.items():
-                if (no := self.leases[run].no) in held:
-                    await connection.execute(_FINISH, no, end.status, end.at)
+            held, now = await self._insert(connection, opening, turn)
             transaction = self.begin(connection, now)
             results = dict[int, object]()
             for _, work in sorted(self._works(held, transaction, results), key=itemgetter(0)):
                 await work()
+            await transaction.flush()
             self.attempts.append((transaction, [results[number] for number in range(len(self.works))]))
         return held
 
@@ -194,8 +205,6 @@ class AppendTransaction:
             if run in written:
                 job = None if rows.change is None else rows.change.job
                 yield job_lock_order(job), partial(_put_outbox_rows, transaction, run, rows, written)
-        if messages := [message for no, message in self.messages if no in held]:
-            yield ANY_ORDER, partial(transaction.put_messages, messages)
 
         async def work(number: int) -> None:
             results[number] = await self.works[number].work(transaction)
@@ -203,18 +212,16 @@ class AppendTransaction:
         for number, queued in enumerate(self.works):
             yield queued.lock_order, partial(work, number)
 
-    async def _insert(
-        self, connection: Connection, opening: int, turn: int, messages: Sequence[tuple[int, OutgoingRow]]
-    ) -> tuple[set[int], float]:
+    async def _insert(self, connection: Connection, opening: int, turn: int) -> tuple[set[int], float]:
         """Return the numbers of the runs that are held still, and the time by the database's clock."""
         numbers = [hold.no for hold in self.leases.values()]
         fences = [hold.fence for hold in self.leases.values()]
         columns = [*_columns(self.rows, 9)]
-        if self.started_runs:
-            columns += _columns(self.started_runs, 3)
-        if messages:
-            columns += message_columns(messages)
-        query = _append_statement(opens=bool(self.started_runs), tells=bool(messages))
+        if self.run_changes:
+            columns += _columns(self.run_changes, len(_RunChange._fields))
+        if self.messages:
+            columns += message_columns(self.messages)
+        query = _append_statement(changes_runs=bool(self.run_changes), puts_messages=bool(self.messages))
         row = await connection.fetchrow(query, opening, turn, numbers, fences, *columns)
         assert row is not None
         now, held = row
@@ -235,11 +242,12 @@ class AppendTransaction:
 
 
 @cache
-def _append_statement(*, opens: bool, tells: bool) -> str:
-    """Return the statement of an append that opens runs or puts messages; what is not needed is not planned."""
-    parts = [_OPEN] if opens else []
-    if tells:
-        parts.append(put_messages(17 if opens else 14, where="run IN (SELECT no FROM held)"))
+def _append_statement(*, changes_runs: bool, puts_messages: bool) -> str:
+    """Return the statement of an append that changes runs or puts messages; what is not needed is not planned."""
+    parts = [_CHANGE_RUNS] if changes_runs else []
+    if puts_messages:
+        first = 14 + (len(_RunChange._fields) if changes_runs else 0)
+        parts.append(put_messages_parts(first, where="run IN (SELECT no FROM held)"))
     return _APPEND.format(more="".join(f",{part}" for part in parts))
 
 

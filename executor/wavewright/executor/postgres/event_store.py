@@ -14,7 +14,7 @@ from asyncpg import exceptions as pg
 
 from wavewright.executor.postgres.append import AppendTransaction, OutboxRowsRefused
 from wavewright.executor.postgres.driver import DRIVER_ERRORS, Connection, explain_use
-from wavewright.executor.postgres.run_rows import PostgresLeases
+from wavewright.executor.postgres.run_rows import RELEASE, PostgresLeases
 from wavewright.executor.postgres.session import PATIENCE_SECONDS, PostgresSession
 from wavewright.executor.postgres.transaction import PostgresStoreTransaction
 from wavewright.executor.store.commands import AppendEntry, QueuedTransaction, job_lock_order
@@ -118,7 +118,9 @@ class PostgresEventStore:
         if held is None:
             return
         try:
-            await self.session.transact(lambda connection, _: self.leases.release(connection, held))
+            await self.session.transact(
+                lambda connection, _: connection.execute(RELEASE, held.no, held.fence)
+            )
         except DRIVER_ERRORS as error:
             raise explain_use(error, self.place, run) from error
 
@@ -179,7 +181,9 @@ class PostgresEventStore:
             connection: Connection, now: float
         ) -> tuple[PostgresStoreTransaction, Sequence[object]]:
             transaction = self.begin(connection, now)
-            return transaction, [await one(transaction) for one in works]
+            results = [await one(transaction) for one in works]
+            await transaction.flush()
+            return transaction, results
 
         tries = _MAX_TRIES if len(works) == 1 else 1
         while True:

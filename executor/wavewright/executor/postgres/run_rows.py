@@ -51,7 +51,8 @@ _TAKE: Final = """
     UPDATE run SET fence = fence + 1, owner = $2, since = clock_seconds(), host = $3, pid = $4 WHERE no = $1
     RETURNING fence, (SELECT coalesce(max(seq) + 1, 0) FROM event WHERE event.run = $1)"""
 _CHECK: Final = "SELECT 1 FROM run WHERE no = $1 AND fence = $2 FOR SHARE"
-_GIVE_UP: Final = "UPDATE run SET owner = NULL WHERE no = $1 AND fence = $2"
+RELEASE: Final = "UPDATE run SET owner = NULL WHERE no = $1 AND fence = $2"
+"""Takes an owner out of a run's row, unless another one stands there; given a held lease's number and fence."""
 _OWNER: Final = f"""
     SELECT {LEASE_COLUMNS}, clock_seconds() AS now FROM run JOIN opening ON opening.no = run.owner
     WHERE run.run = $1"""  # noqa: S608 - constants
@@ -114,11 +115,6 @@ class PostgresLeases:
         """
         if await connection.fetchval(_CHECK, held.no, held.fence) is None:
             raise await self.lost_error(connection, run)
-
-    @staticmethod
-    async def release(connection: Connection, held: HeldLease) -> None:
-        """Take this owner out of the run's row, unless another one stands there."""
-        await connection.execute(_GIVE_UP, held.no, held.fence)
 
     async def owner_of(self, connection: Connection, run: RunId) -> str | None:
         """Return who has the run open, for people; none where nobody does, or nobody who lives."""

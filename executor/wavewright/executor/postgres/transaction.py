@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import ClassVar, Final, cast
 
 from wavewright.executor.postgres.driver import Connection
-from wavewright.executor.postgres.run_rows import LEASE_COLUMNS, PostgresLeases
+from wavewright.executor.postgres.run_rows import LEASE_COLUMNS, RELEASE, PostgresLeases
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.job_rows import OutgoingRow
 from wavewright.executor.store.leases import HeldLease, LeaseProbe
@@ -32,9 +34,11 @@ _COLUMN_TYPES: Final = {
 }
 """The columns of messages that are put, a number and those of `OutgoingRow`, with their types."""
 _KEPT: Final = "message, kind, exchange, routing_key, job, headers, at"
+_MAX_DEFERRED: Final = 4
+"""Statements that are combined; few, so that the combinations which occur stay prepared."""
 
 
-def put_messages(first: int, *, where: str = "true") -> str:
+def put_messages_parts(first: int, *, where: str = "true") -> str:
     """Return the parts of a `WITH` that write messages which are not known yet, and their bodies.
 
     Args:
@@ -43,15 +47,15 @@ def put_messages(first: int, *, where: str = "true") -> str:
     """
     arrays = ", ".join(f"${first + place}::{kind}[]" for place, kind in enumerate(_COLUMN_TYPES.values()))
     return f"""
-    told AS MATERIALIZED (
+    outgoing AS MATERIALIZED (
         SELECT DISTINCT ON (message) *
         FROM unnest({arrays}) WITH ORDINALITY AS given ({", ".join(_COLUMN_TYPES)}, place)
         WHERE {where} ORDER BY message, place
     ), put AS (
-        INSERT INTO outbox ({_KEPT}) SELECT {_KEPT} FROM told ORDER BY place
+        INSERT INTO outbox ({_KEPT}) SELECT {_KEPT} FROM outgoing ORDER BY place
         ON CONFLICT (message) DO NOTHING RETURNING no, message
     ), put_body AS (
-        INSERT INTO outbox_body SELECT no, body FROM put JOIN told USING (message)
+        INSERT INTO outbox_body SELECT no, body FROM put JOIN outgoing USING (message)
     )"""  # noqa: S608 - constants
 
 
@@ -62,7 +66,24 @@ def message_columns(messages: Sequence[tuple[int, OutgoingRow]]) -> list[list[ob
     return [numbers, *([storable_value(row[column]) for _, row in messages] for column in columns)]
 
 
-_PUT: Final = f"WITH {put_messages(1)} SELECT"
+@cache
+def _combined(statements: tuple[str, ...], *, puts_messages: bool) -> str:
+    """Return one statement that executes all of them, with their parameters one after another, and puts messages."""
+    parts, used = list[str](), 0
+    for number, statement in enumerate(statements):
+        parts.append(f"deferred_{number} AS ({_shifted(statement, used)})")
+        used += _number_of_parameters(statement)
+    if puts_messages:
+        parts.append(put_messages_parts(used + 1))
+    return f"WITH {', '.join(parts)} SELECT"
+
+
+def _shifted(statement: str, by: int) -> str:
+    return re.sub(r"\$(\d+)", lambda found: f"${int(found[1]) + by}", statement)
+
+
+def _number_of_parameters(statement: str) -> int:
+    return max(map(int, re.findall(r"\$(\d+)", statement)), default=0)
 
 
 class PostgresStatements(Statements):
@@ -73,20 +94,42 @@ class PostgresStatements(Statements):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._deferred = list[str]()
+        self._deferred_values = list[object]()
+        self._messages = list[OutgoingRow]()
 
     async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
+        await self.flush()
         return [*map(tuple, await self._connection.fetch(statement, *map(_bound, values)))]
 
     async def execute(self, statement: str, *values: object) -> None:
-        await self._connection.execute(statement, *map(_bound, values))
+        await self.defer(statement, *values)
+        await self.flush()
+
+    async def defer(self, statement: str, *values: object) -> None:
+        if len(self._deferred) == _MAX_DEFERRED:
+            await self.flush()
+        self._deferred.append(statement)
+        self._deferred_values += map(_bound, values)
+
+    async def flush(self) -> None:
+        statements, self._deferred = tuple(self._deferred), []
+        values, self._deferred_values = self._deferred_values, []
+        messages, self._messages = self._messages, []
+        if len(statements) == 1 and not messages:
+            await self._connection.execute(statements[0], *values)
+        elif statements or messages:
+            if messages:
+                values += message_columns([(0, message) for message in messages])
+            await self._connection.execute(_combined(statements, puts_messages=bool(messages)), *values)
 
     async def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
         if rows:
+            await self.flush()
             await self._connection.executemany(statement, [[*map(_bound, row)] for row in rows])
 
     async def put_messages(self, messages: Sequence[OutgoingRow]) -> None:
-        if messages:
-            await self._connection.execute(_PUT, *message_columns([(0, message) for message in messages]))
+        self._messages += messages
 
     @staticmethod
     def in_list(parameter: str, kind: str) -> str:
@@ -131,19 +174,22 @@ class PostgresStoreTransaction(PostgresStatements, StoreTransaction):
         self._opening = opening
 
     async def owner_of(self, run: RunId) -> str | None:
+        await self.flush()
         return await self._leases.owner_of(self._connection, run)
 
     async def _acquire(self, run: RunId, unmoved: int | None) -> HeldLease | LeaseProbe:
         assert self._opening is not None
+        await self.flush()
         return await self._leases.acquire(
             self._connection, run, opening=self._opening, unmoved=unmoved, waits=False
         )
 
     async def _check(self, run: RunId, held: HeldLease) -> None:
+        await self.flush()
         await self._leases.check(self._connection, run, held)
 
     async def _release(self, held: HeldLease) -> None:
-        await self._leases.release(self._connection, held)
+        await self.defer(RELEASE, held.no, held.fence)
 
 
 def _bound(value: object) -> object:

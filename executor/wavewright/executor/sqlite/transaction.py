@@ -44,6 +44,12 @@ class SqliteStatements(Statements):
         self.written += sum(len(value) for value in values if isinstance(value, str | bytes))
         self._run(statement, values)
 
+    async def defer(self, statement: str, *values: object) -> None:
+        await self.execute(statement, *values)
+
+    async def flush(self) -> None:
+        """Do nothing: nothing is deferred where there is no server."""
+
     async def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
         for row in rows:
             await self.execute(statement, *row)

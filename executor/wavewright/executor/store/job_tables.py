@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Final, NamedTuple, cast
 
 from wavewright.executor.store.job_records import (
@@ -78,16 +79,19 @@ _OUTGOING: Final = """
     FROM outbox JOIN outbox_body ON outbox_body.no = outbox.no"""
 # A lease from the future is one from before the clock went back; it counts for nothing.
 _IS_LEASED_ELSEWHERE: Final = (
-    "coalesce({row}.owner <> $1 AND {row}.leased <= $2 AND {row}.leased > $3, false)"
+    "coalesce({row}.owner <> $1 AND {row}.leased <= now AND {row}.leased > now - $2, false)"
 )
-_PENDING: Final = f"""
-    SELECT outbox.no, {_OUTGOING}
-    WHERE sent IS NULL AND refused IS NULL AND NOT {_IS_LEASED_ELSEWHERE.format(row="outbox")}
-    AND NOT EXISTS (
-        SELECT 1 FROM outbox AS earlier
-        WHERE earlier.job = outbox.job AND earlier.no < outbox.no
-        AND earlier.sent IS NULL AND earlier.refused IS NULL AND {_IS_LEASED_ELSEWHERE.format(row="earlier")})
-    ORDER BY outbox.no LIMIT $4"""  # noqa: S608 - constants
+_LEASE: Final = f"""
+    UPDATE outbox SET owner = $1, leased = clock_seconds() WHERE no IN (
+        SELECT outbox.no FROM outbox, (SELECT clock_seconds() AS now) AS clock
+        WHERE sent IS NULL AND refused IS NULL AND NOT {_IS_LEASED_ELSEWHERE.format(row="outbox")}
+        AND NOT EXISTS (
+            SELECT 1 FROM outbox AS earlier
+            WHERE earlier.job = outbox.job AND earlier.no < outbox.no
+            AND earlier.sent IS NULL AND earlier.refused IS NULL AND {_IS_LEASED_ELSEWHERE.format(row="earlier")})
+        ORDER BY outbox.no LIMIT $3)
+    RETURNING no, message, kind, exchange, routing_key, job, headers, at,
+              (SELECT body FROM outbox_body WHERE outbox_body.no = outbox.no)"""  # noqa: S608 - constants
 
 _IS_OPEN: Final = "state NOT IN ('completed', 'failed', 'dead')"
 _OLD_INBOX: Final = f"SELECT no, received FROM inbox WHERE no > $1 ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - a constant
@@ -108,6 +112,16 @@ class BegunJob(NamedTuple):
     lease: Lease | None
 
 
+class FoundWork(NamedTuple):
+    """What may be claimed at an instant."""
+
+    now: float
+    has_ripe_message: bool
+    has_due_job: bool
+    begun: Sequence[BegunJob]
+    """The longest waiting first."""
+
+
 class JobTables:
     """Rows of jobs, decisions, inbox and outbox, as one transaction sees them."""
 
@@ -119,9 +133,23 @@ class JobTables:
 
     async def find_job(self, job: JobId, *, locked: bool = False) -> JobRow | None:
         """Return one job; who works on it is not looked up."""
-        suffix = self._transaction.for_update if locked else ""
-        row = await self._transaction.fetch_one(f"{SELECT_JOB} WHERE job = $1{suffix}", job)
+        row = await self._transaction.fetch_one(self._select_job(locked=locked), job)
         return None if row is None else read_job(row)
+
+    async def lock_job_and_message(self, job: JobId, message: MessageId) -> tuple[JobRow | None, bool]:
+        """Lock and return a job, and whether a message with this id is remembered.
+
+        A message that another owner has taken in while the lock was waited for may be returned as not remembered: to
+        remember it again is refused by the database.
+        """
+        query = f"""
+            SELECT EXISTS (SELECT 1 FROM inbox WHERE message = $2), known.*
+            FROM (SELECT 1) AS one LEFT JOIN ({self._select_job(locked=True)}) AS known ON true"""  # noqa: S608
+        ((is_seen, *row),) = await self._transaction.fetch(query, job, message)
+        return None if row[0] is None else read_job(row), bool(is_seen)
+
+    def _select_job(self, *, locked: bool) -> str:
+        return f"{SELECT_JOB} WHERE job.job = $1{self._transaction.for_update if locked else ''}"
 
     async def list_jobs(self, states: Sequence[JobState]) -> list[JobRow]:
         """Return jobs in the order in which they came; all states where none is given."""
@@ -140,24 +168,34 @@ class JobTables:
         row = await self._transaction.fetch_one(_INSERT_JOB, *columns)
         if row is None:
             return False
-        await self._transaction.execute("INSERT INTO job_request VALUES ($1, $2)", row[0], request)
+        await self._transaction.defer("INSERT INTO job_request VALUES ($1, $2)", row[0], request)
         return True
 
     async def save_job(self, job: JobRow) -> None:
         """Write how a job stands now; messages that wait for it to wait or to end are ripe with that."""
-        await self._transaction.execute(_UPDATE_JOB, *mutable_columns(job), job.job)
+        await self._transaction.defer(_UPDATE_JOB, *mutable_columns(job), job.job)
         if job.state in {"validating", "waiting"} or job.state in FINAL_STATES:
-            await self._transaction.execute(_RIPEN, job.job)
+            await self._transaction.defer(_RIPEN, job.job)
 
-    async def begun_jobs(self, most_weight: float) -> list[BegunJob]:
-        """Return jobs that somebody has begun, the longest waiting first."""
+    async def find_work(self, most_weight: float) -> FoundWork:
+        """Return what may be claimed now."""
         rows = await self._transaction.fetch(
-            f"""SELECT {self._transaction.lease_columns}, job.turn, job.no, job.job, job.run
-                FROM job LEFT JOIN run ON run.run = job.run {self._transaction.lease_join}
-                WHERE state = 'running' AND weight <= $1 ORDER BY job.turn, job.no""",  # noqa: S608 - constants
+            f"""SELECT {self._transaction.lease_columns}, job.turn, job.no, job.job, job.run, has_ripe, has_due, now
+                FROM (SELECT now, EXISTS (SELECT 1 FROM inbox WHERE is_ripe) AS has_ripe,
+                             EXISTS (SELECT 1 FROM job WHERE {_IS_DUE.format(now="now")}) AS has_due
+                      FROM (SELECT clock_seconds() AS now) AS clock) AS found
+                LEFT JOIN job ON state = 'running' AND weight <= $1
+                LEFT JOIN run ON run.run = job.run {self._transaction.lease_join}
+                ORDER BY job.turn, job.no""",  # noqa: S608 - constants
             most_weight,
         )
-        return [BegunJob(WaitingJob(*row[9:]), read_lease(row[:9])) for row in map(tuple, rows)]
+        *_, has_ripe, has_due, now = rows[0]
+        begun = [
+            BegunJob(WaitingJob(*row[9:13]), read_lease(tuple(row[:9])))
+            for row in rows
+            if row[12] is not None
+        ]
+        return FoundWork(now, bool(has_ripe), bool(has_due), begun)
 
     async def lock_begun(self, job: JobId) -> JobRow | None:
         """Lock and return a job; None where somebody else has it locked, or it is not begun any more."""
@@ -177,15 +215,6 @@ class JobTables:
             return None
         job = read_job(row)
         return WaitingJob(job.queue_rank, row[-1], job.job, job.run), job
-
-    async def has_work(self, most_weight: float) -> tuple[bool, float]:
-        """Return whether a job is due or a deferred message is ripe, and when that was so."""
-        query = f"""
-            SELECT EXISTS (SELECT 1 FROM inbox WHERE is_ripe)
-                   OR EXISTS (SELECT 1 FROM job WHERE {_IS_DUE.format(now="now")}), now
-            FROM (SELECT clock_seconds() AS now) AS clock"""  # noqa: S608 - constants
-        ((has_work, now),) = await self._transaction.fetch(query, most_weight)
-        return bool(has_work), now
 
     async def poison_candidate_runs(self, most_attempts: int) -> list[RunId]:
         """Return the runs of begun jobs that have had more attempts."""
@@ -207,7 +236,7 @@ class JobTables:
         """Write a message that had an effect, or that is kept until its turn comes."""
         kept = deferred_text(cast("DeferredRequest", message.request)) if is_kept else None
         columns = (message.message, message.kind, message.source, message.at, now)
-        await self._transaction.execute(_INSERT_MESSAGE, *columns, *subject_of(message), kept)
+        await self._transaction.defer(_INSERT_MESSAGE, *columns, *subject_of(message), kept)
 
     async def ripe_messages(self) -> list[DeferredMessage]:
         """Return kept messages that are to be judged again since what they name has changed, in their order."""
@@ -320,14 +349,9 @@ class JobTables:
         The messages of one job are leased by one owner at a time, so that they are published in their order.
         """
         await self._transaction.lock("outbox")
-        # After the lock: by then another owner may have leased messages.
-        ((now,),) = await self._transaction.fetch("SELECT clock_seconds()")
-        rows = await self._transaction.fetch(_PENDING, owner, now, now - seconds, most)
-        if rows:
-            in_list = self._transaction.in_list("$3", "bigint")
-            query = f"UPDATE outbox SET owner = $1, leased = $2 WHERE no {in_list}"  # noqa: S608 - constants
-            await self._transaction.execute(query, owner, now, [row[0] for row in rows])
-        return [read_outgoing(row[1:]) for row in rows]
+        # A statement of its own: it sees what another owner has leased before the lock was had.
+        rows = await self._transaction.fetch(_LEASE, owner, seconds, most)
+        return [read_outgoing(row[1:]) for row in sorted(rows, key=itemgetter(0))]
 
     async def renew_messages(self, owner: str, messages: Sequence[MessageId]) -> None:
         """Renew the leases that this owner has on messages."""
@@ -339,7 +363,7 @@ class JobTables:
         """Note that messages were confirmed; their bodies are not kept."""
         where = f"message {self._transaction.in_list('$1', 'text')} AND sent IS NULL"
         delete = f"DELETE FROM outbox_body WHERE no IN (SELECT no FROM outbox WHERE {where})"  # noqa: S608 - constants
-        await self._transaction.execute(delete, list(messages))
+        await self._transaction.defer(delete, list(messages))
         update = f"UPDATE outbox SET sent = clock_seconds(), refused = NULL WHERE {where}"  # noqa: S608 - constants
         await self._transaction.execute(update, list(messages))
 

@@ -22,6 +22,7 @@ from wavewright.executor.store.job_records import (
     JobRequested,
     JobRow,
     JobState,
+    MessageId,
     OutgoingMessage,
     Receipt,
     ReceivedMessage,
@@ -47,7 +48,7 @@ from wavewright.executor.store.job_rules import (
     receipt_for_deferred,
     resume_job,
 )
-from wavewright.executor.store.job_tables import BegunJob, JobTables
+from wavewright.executor.store.job_tables import BegunJob, FoundWork, JobTables
 from wavewright.executor.store.leases import LeaseProbes, judge_lease
 from wavewright.executor.store.transaction import StoreTransaction
 from wavewright.planner.types import RunId
@@ -59,8 +60,7 @@ async def receive(transaction: StoreTransaction, message: ReceivedMessage, proje
     """Judge a message and apply its effect."""
     tables, now = JobTables(transaction), transaction.now
     # The job's row is locked first: of two that bring the same message, one sees what the other did.
-    view = await _view(tables, message.request, now)
-    view = replace(view, is_seen=await tables.is_seen(message.message))
+    view = await _view(tables, message.request, now, message=message.message)
     receipt = receipt_for(message, view)
     if receipt.action == "accept":
         is_done = await _apply(transaction, message.request, view, project)
@@ -81,19 +81,37 @@ async def decide(transaction: StoreTransaction, made: DecisionMade, project: Pro
 
 
 async def _view(
-    tables: JobTables, request: Request, now: float, *, before: int | None = None
+    tables: JobTables,
+    request: Request,
+    now: float,
+    *,
+    message: MessageId | None = None,
+    before: int | None = None,
 ) -> ReceptionView:
+    """Lock and return what a request is about.
+
+    Args:
+        tables: Of the transaction.
+        request: What is wanted.
+        now: Seconds since the epoch.
+        message: The message that it came with, where that may have come before.
+        before: The number of a kept message; of others that are kept, those that came before it count.
+    """
     if isinstance(request, DecisionMade):
         await tables.lock_decisions([(request.decision,)])
         asked = await tables.find_decision(request.decision)
         job = None if asked is None else await tables.find_job(asked.job, locked=True)
         # As it is now that nobody else can answer it.
         decision = None if asked is None else await tables.find_decision(asked.id, locked=True)
-        return ReceptionView(now, job=job, decision=decision)
-    job = await tables.find_job(request.job, locked=True)
-    if isinstance(request, JobRequested):
-        return ReceptionView(now, job=job)
-    return ReceptionView(now, job=job, kept=await tables.kept_verdicts(request.job, before))
+        is_seen = message is not None and await tables.is_seen(message)
+        return ReceptionView(now, is_seen=is_seen, job=job, decision=decision)
+    if message is None:
+        job, is_seen = await tables.find_job(request.job, locked=True), False
+    else:
+        job, is_seen = await tables.lock_job_and_message(request.job, message)
+    is_verdict = isinstance(request, VerdictGiven)
+    kept = await tables.kept_verdicts(request.job, before) if is_verdict else ()
+    return ReceptionView(now, is_seen=is_seen, job=job, kept=kept)
 
 
 async def _apply(
@@ -159,17 +177,18 @@ class JobClaims:
 
     async def may_claim(self, transaction: StoreTransaction, most_weight: float | None) -> bool:
         """Return whether `claim` could find anything; looking costs the database no commit."""
-        most = _max_weight(most_weight)
-        has_work, now = await JobTables(transaction).has_work(most)
-        return has_work or bool(await self._abandoned_jobs(transaction, most, now))
+        found = await JobTables(transaction).find_work(_max_weight(most_weight))
+        return found.has_ripe_message or found.has_due_job or bool(_abandoned_jobs(transaction, found))
 
     async def claim(
         self, transaction: StoreTransaction, most_weight: float | None, project: ProjectJob
     ) -> JobRow | None:
         """Begin the next job and acquire the lease of its run."""
         tables, now, most = JobTables(transaction), transaction.now, _max_weight(most_weight)
-        await _apply_deferred(transaction, project)
-        begun = await self._abandoned_jobs(transaction, most, now)
+        found = await tables.find_work(most)
+        if found.has_ripe_message:
+            await _apply_deferred(transaction, project)
+        begun = _abandoned_jobs(transaction, found)
         waiting = await tables.next_waiting(most, now, None)
         while begun or waiting is not None:
             if waiting is None or (begun and begun[0] < waiting[0]):
@@ -210,11 +229,10 @@ class JobClaims:
         finally:
             self._lease_probes.note(run, probe)
 
-    @staticmethod
-    async def _abandoned_jobs(transaction: StoreTransaction, most: float, now: float) -> list[WaitingJob]:
-        """Return begun jobs, not those that are held here or by somebody else who is alive."""
-        begun = await JobTables(transaction).begun_jobs(most)
-        return [one.place for one in begun if _may_take(transaction, one, now)]
+
+def _abandoned_jobs(transaction: StoreTransaction, found: FoundWork) -> list[WaitingJob]:
+    """Return begun jobs, not those that are held here or by somebody else who is alive."""
+    return [one.place for one in found.begun if _may_take(transaction, one, found.now)]
 
 
 def _may_take(transaction: StoreTransaction, begun: BegunJob, now: float) -> bool:

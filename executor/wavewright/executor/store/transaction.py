@@ -59,12 +59,24 @@ class Statements(ABC):
         """Execute a statement without rows."""
 
     @abstractmethod
+    async def defer(self, statement: str, *values: object) -> None:
+        """Execute a statement without rows before the next one, or at the end of the transaction.
+
+        What is deferred together is one round trip to a server and sees the rows as they were before all of it: no two
+        of these statements may write the same row.
+        """
+
+    @abstractmethod
+    async def flush(self) -> None:
+        """Execute what was deferred."""
+
+    @abstractmethod
     async def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
         """Execute a statement once for each row of parameters."""
 
     @abstractmethod
     async def put_messages(self, messages: Sequence[OutgoingRow]) -> None:
-        """Write messages into the outbox, except those that are known already."""
+        """Write messages into the outbox, except those that are known already; may be deferred as by `defer`."""
 
     @staticmethod
     @abstractmethod
