@@ -128,9 +128,9 @@ class SimulatedProject:
         assert answer.err == ""
         import json
 
-        told = cast("JsonObject", json.loads(answer.out))
-        assert answer.code == (1 if told["faults"] else 0)
-        return told
+        report = cast("JsonObject", json.loads(answer.out))
+        assert answer.code == (1 if report["faults"] else 0)
+        return report
 
 
 def make_workshop(folder: Path, wavewright: CommandLine) -> SimulatedProject:
@@ -140,11 +140,11 @@ def make_workshop(folder: Path, wavewright: CommandLine) -> SimulatedProject:
     return SimulatedProject(folder, wavewright)
 
 
-def scenarios(told: JsonObject) -> dict[str, JsonObject]:
+def scenarios(report: JsonObject) -> dict[str, JsonObject]:
     """Return the scenarios of a report by name."""
-    return {str(one["name"]): one for one in cast("list[JsonObject]", told["scenarios"])}
+    return {str(one["name"]): one for one in cast("list[JsonObject]", report["scenarios"])}
 
 
-def entries(told: JsonObject, name: str) -> list[JsonObject]:
+def entries(report: JsonObject, name: str) -> list[JsonObject]:
     """Return a list of objects of a report."""
-    return cast("list[JsonObject]", told[name])
+    return cast("list[JsonObject]", report[name])

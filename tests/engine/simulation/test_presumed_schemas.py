@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wavewright.engine.simulation.presumed_schemas import declares_reads, presumed_schema, shapes_read
+from wavewright.engine.simulation.plan_reads import shapes_read
+from wavewright.engine.simulation.presumed_schemas import presumed_schema
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, JsonSchema, StepId
 
@@ -18,7 +19,7 @@ def plan_that(**second: object) -> Plan:
     return Plan.model_validate({"steps": steps})
 
 
-def presumed(promised: JsonSchema, plan: Plan) -> JsonSchema:
+def presumed(promised: JsonSchema, plan: Plan) -> tuple[JsonSchema, bool]:
     return presumed_schema(promised, plan.step(A), shapes_read(plan)[A])
 
 
@@ -57,14 +58,13 @@ def a_list(items: JsonSchema) -> JsonSchema:
 def test_an_output_that_nobody_describes_has_what_is_read(expression: str, expected: JsonSchema) -> None:
     plan = plan_that(params={"text": f"${{{expression}}}"})
 
-    assert presumed({}, plan) == expected
-    assert not declares_reads({}, plan.step(A), shapes_read(plan)[A])
+    assert presumed({}, plan) == (expected, False)
 
 
 def test_items_are_read_by_the_step_that_runs_over_them() -> None:
     plan = plan_that(for_each="${steps.a.rows}", params={"text": "${item.name}"})
 
-    assert presumed({}, plan) == an_object(rows=a_list(an_object(name=ANY)))
+    assert presumed({}, plan)[0] == an_object(rows=a_list(an_object(name=ANY)))
 
 
 def test_of_a_step_that_runs_over_items_the_output_of_one_call_is_meant() -> None:
@@ -73,7 +73,7 @@ def test_of_a_step_that_runs_over_items_the_output_of_one_call_is_meant() -> Non
     gate = {"id": "g", "on": "a", "check": "output.size == 1"}
     plan = Plan.model_validate({"steps": [fan, reader], "gates": [gate]})
 
-    assert presumed({}, plan) == an_object(name=ANY, size={"type": "integer"})
+    assert presumed({}, plan)[0] == an_object(name=ANY, size={"type": "integer"})
 
 
 def test_gates_caps_and_the_result_read_too() -> None:
@@ -86,7 +86,7 @@ def test_gates_caps_and_the_result_read_too() -> None:
         }
     )
 
-    assert presumed({}, plan) == an_object(one=an_object(two=ANY), three=ANY, four=ANY)
+    assert presumed({}, plan)[0] == an_object(one=an_object(two=ANY), three=ANY, four=ANY)
 
 
 def test_what_nobody_reads_has_no_shape() -> None:
@@ -140,5 +140,4 @@ def test_only_open_parts_of_a_promise_are_filled(
 ) -> None:
     plan = plan_that(for_each="${steps.a}", params={"text": "${item.name}"})
 
-    assert presumed(promised, plan) == filled
-    assert declares_reads(promised, plan.step(A), shapes_read(plan)[A]) is is_said
+    assert presumed(promised, plan) == (filled, is_said)

@@ -56,18 +56,18 @@ def test_the_starter_projects_simulation_as_text(
     assert settled(answer.out, project) == snapshot
 
 
-def test_every_branch_is_reached_and_what_would_have_happened_is_told(
+def test_every_branch_is_reached_and_what_would_have_happened_is_report(
     simulation: SimulatedProject,
 ) -> None:
     simulation.plan(FANNED)
 
-    told = simulation.simulate()
+    report = simulation.simulate()
 
-    assert told["faults"] == 0
-    assert (told["reached"], entries(told, "unreached")) == (told["branches"], [])
-    assert (told["never_red"], told["never_green"]) == ([], [])
-    assert told["approvals"] == ["step 'letter' calls 'send', which needs approval"]
-    assert entries(told, "effects") == [
+    assert report["faults"] == 0
+    assert (report["reached"], entries(report, "unreached")) == (report["branches"], [])
+    assert (report["always_passed"], report["always_failed"]) == ([], [])
+    assert report["approvals"] == ["step 'letter' calls 'send', which needs approval"]
+    assert entries(report, "effects") == [
         {"step": "praise", "tool": "note", "effects": "write"},
         {"step": "letter", "tool": "send", "effects": "egress, write"},
     ]
@@ -78,14 +78,14 @@ def test_each_scenario_reaches_what_it_is_named_after(simulation: SimulatedProje
 
     found = scenarios(simulation.simulate())
 
-    assert found["everything is well"]["verdict"] == "achieved"
-    assert found["everything is well"]["red"] == []
+    assert found["happy path"]["verdict"] == "achieved"
+    assert found["happy path"]["failed_gates"] == []
     assert found["optional step praise fails"]["verdict"] == "achieved"
     assert found["optional step praise fails"]["steps"]["praise"] == "failed"  # type: ignore[index, call-overload]
     assert found["details runs over no item"]["steps"]["details"] == "empty"  # type: ignore[index, call-overload]
     assert found["when of praise is false"]["steps"]["praise"] == "skipped"  # type: ignore[index, call-overload]
-    assert "fresh" in found["gate fresh is red"]["red"]  # type: ignore[operator]
-    assert found["gate fresh is red"]["verdict"] == "not_achieved"
+    assert "fresh" in found["gate fresh fails"]["failed_gates"]  # type: ignore[operator]
+    assert found["gate fresh fails"]["verdict"] == "not_achieved"
 
 
 def test_the_same_seed_gives_the_same_report_and_another_other_outputs(
@@ -119,7 +119,7 @@ def test_an_expression_without_a_value_is_a_fault_with_the_smallest_output(
 ) -> None:
     simulation.plan(BROKEN)
 
-    divided, missing = entries(simulation.simulate(), "mishaps")
+    divided, missing = entries(simulation.simulate(), "failures")
 
     assert (divided["step"], divided["kind"], divided["is_fault"]) == ("share", "expression", True)
     assert divided["outputs"] == {"verdict": {"is_large": False, "count": 0, "note": None}}
@@ -137,14 +137,14 @@ def test_a_condition_that_held_is_reached_also_where_the_parameters_have_no_valu
         "     params: {text: '${string(double(steps.verdict.note) / 0.0)}'}}\n"
     )
 
-    told = simulation.simulate()
+    report = simulation.simulate()
 
-    [unreached] = entries(told, "unreached")
+    [unreached] = entries(report, "unreached")
     assert (unreached["kind"], unreached["name"]) == ("step", "last")
     assert "condition is false" not in str(unreached["why"])
 
 
-def test_one_cause_is_told_once_and_addresses_stay_whole(simulation: SimulatedProject) -> None:
+def test_one_cause_is_report_once_and_addresses_stay_whole(simulation: SimulatedProject) -> None:
     simulation.plan(
         "steps:\n"
         "  - {id: sums, tool: totals, params: {table: a}}\n"
@@ -153,7 +153,7 @@ def test_one_cause_is_told_once_and_addresses_stay_whole(simulation: SimulatedPr
         "  - {id: other, tool: note, params: {text: '${string(1 / steps.site.size)}'}}\n"
     )
 
-    found = {str(one["step"]): one["outputs"] for one in entries(simulation.simulate(), "mishaps")}
+    found = {str(one["step"]): one["outputs"] for one in entries(simulation.simulate(), "failures")}
 
     assert found["last"] == {"sums": {}}
     site = cast("JsonObject", cast("JsonObject", found["other"])["site"])
@@ -170,10 +170,10 @@ def test_a_list_that_stands_in_the_plan_has_one_length(simulation: SimulatedProj
         "  - {id: open, tool: note, for_each: '${inputs.words}', params: {text: '${item}'}}\n"
     )
 
-    told = simulation.simulate()
+    report = simulation.simulate()
 
-    assert entries(told, "unreached") == []
-    assert set(scenarios(told)) == {"everything is well", "open runs over no item", "open runs over one item"}
+    assert entries(report, "unreached") == []
+    assert set(scenarios(report)) == {"happy path", "open runs over no item", "open runs over one item"}
 
 
 def test_a_step_that_makes_anothers_call_fails_with_other_parameters_or_says_why(
@@ -188,9 +188,9 @@ def test_a_step_that_makes_anothers_call_fails_with_other_parameters_or_says_why
         "     params: {id: \"${steps.verdict.count > 0 ? 'b' : 'c'}\"}}\n"
     )
 
-    told = simulation.simulate()
+    report = simulation.simulate()
 
-    [unreached] = entries(told, "unreached")
+    [unreached] = entries(report, "unreached")
     assert unreached["text"] == "optional step same fails"
     assert unreached["why"] == "an equal call is made before"
 
@@ -204,7 +204,7 @@ def test_what_a_gate_holds_back_is_no_fault(simulation: SimulatedProject) -> Non
         "  - {id: some, on: verdict, check: output.count > 0}\n"
     )
 
-    assert entries(simulation.simulate(), "mishaps") == []
+    assert entries(simulation.simulate(), "failures") == []
 
 
 def test_parameters_that_a_tool_refuses_are_a_fault(simulation: SimulatedProject) -> None:
@@ -214,9 +214,9 @@ def test_parameters_that_a_tool_refuses_are_a_fault(simulation: SimulatedProject
         "  - {id: share, tool: note, params: {text: '${steps.verdict.note == null ? 1 : steps.verdict.note}'}}\n"
     )
 
-    told = simulation.simulate()
+    report = simulation.simulate()
 
-    [found] = entries(told, "mishaps")
+    [found] = entries(report, "failures")
     assert (found["step"], found["kind"]) == ("share", "params")
 
 
@@ -227,13 +227,13 @@ def test_a_mandatory_step_that_nothing_reaches_is_a_fault(simulation: SimulatedP
         "  - {id: never, tool: note, when: 'steps.verdict.count > steps.verdict.count', params: {text: a}}\n"
     )
 
-    told = simulation.simulate()
+    report = simulation.simulate()
 
-    assert [(found["text"], found["is_fault"]) for found in entries(told, "unreached")] == [
-        ("step never ends well", True),
+    assert [(found["text"], found["is_fault"]) for found in entries(report, "unreached")] == [
+        ("step never succeeds", True),
         ("when of never is true", False),
     ]
-    assert told["faults"] == 1
+    assert report["faults"] == 1
 
 
 def test_gates_that_never_turn_are_listed(simulation: SimulatedProject) -> None:
@@ -246,9 +246,13 @@ def test_gates_that_never_turn_are_listed(simulation: SimulatedProject) -> None:
         "  - {id: asked, on: verdict, judge: {rubric: is it good}}\n"
     )
 
-    told = simulation.simulate()
+    report = simulation.simulate()
 
-    assert (told["never_red"], told["never_green"], told["unasked"]) == (["always"], ["never"], ["asked"])
+    assert (report["always_passed"], report["always_failed"], report["unevaluated"]) == (
+        ["always"],
+        ["never"],
+        ["asked"],
+    )
 
 
 def test_a_word_of_the_plan_turns_its_condition(simulation: SimulatedProject) -> None:
@@ -268,16 +272,16 @@ def test_a_recipe_is_applied_to_a_red_gate_and_helps_or_does_not(
     write_quotes_project(tmp_path)
     (tmp_path / "plan.yaml").write_text((tmp_path / "quotes.job.yaml").read_text())
 
-    told = SimulatedProject(tmp_path, wavewright).simulate()
-    found = scenarios(told)
+    report = SimulatedProject(tmp_path, wavewright).simulate()
+    found = scenarios(report)
 
     assert not (tmp_path / "calls.txt").exists()
-    assert entries(told, "unreached") == []
-    assert (found["gate fresh__quotes is red"]["verdict"], found["gate fresh__quotes is red"]["rounds"]) == (
+    assert entries(report, "unreached") == []
+    assert (found["gate fresh__quotes fails"]["verdict"], found["gate fresh__quotes fails"]["rounds"]) == (
         "achieved",
         1,
     )
-    assert found["gate fresh__quotes is red and stays red"]["verdict"] == "not_achieved"
+    assert found["gate fresh__quotes fails and recovery does not help"]["verdict"] == "not_achieved"
 
 
 def test_waits_between_attempts_take_no_time(simulation: SimulatedProject) -> None:
@@ -302,11 +306,11 @@ def test_a_tool_that_promises_nothing_cannot_be_held_to_it(simulation: Simulated
         "  - {id: share, tool: note, params: {text: '${string(steps.any.share)}'}}\n"
     )
 
-    told = simulation.simulate()
+    report = simulation.simulate()
 
-    assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (0, ["any"], [])
-    reasons = [found["why_not"] for found in entries(told, "mishaps")]
-    assert set(map(str, reasons)) == {"guess does not promise what is read here"}
+    assert (report["faults"], report["undeclared"], entries(report, "unreached")) == (0, ["any"], [])
+    reasons = [found["why_not"] for found in entries(report, "failures")]
+    assert set(map(str, reasons)) == {"the schema of guess does not say what is read here"}
 
 
 def test_open_parts_of_an_output_are_as_the_plan_reads_them(simulation: SimulatedProject) -> None:
@@ -321,11 +325,11 @@ def test_open_parts_of_an_output_are_as_the_plan_reads_them(simulation: Simulate
         "gates: [{id: enough, on: rows, check: 'output.all(row, row.amount > 3)'}]\n"
     )
 
-    told = simulation.simulate()
+    report = simulation.simulate()
 
-    assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (0, ["rows", "all"], [])
-    assert (told["never_red"], told["never_green"]) == ([], [])
-    assert scenarios(told)["everything is well"]["verdict"] == "achieved"
+    assert (report["faults"], report["undeclared"], entries(report, "unreached")) == (0, ["rows", "all"], [])
+    assert (report["always_passed"], report["always_failed"]) == ([], [])
+    assert scenarios(report)["happy path"]["verdict"] == "achieved"
 
 
 def test_a_key_that_a_mapping_need_not_have_is_a_fault_and_yet_tried(
@@ -337,10 +341,10 @@ def test_a_key_that_a_mapping_need_not_have_is_a_fault_and_yet_tried(
         "  - {id: last, tool: note, params: {text: '${string(steps.sums.net)}'}}\n"
     )
 
-    told = simulation.simulate()
+    report = simulation.simulate()
 
-    assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (1, [], [])
-    [found] = entries(told, "mishaps")
+    assert (report["faults"], report["undeclared"], entries(report, "unreached")) == (1, [], [])
+    [found] = entries(report, "failures")
     assert (found["step"], found["outputs"]) == ("last", {"sums": {}})
 
 
@@ -357,10 +361,10 @@ def test_an_agent_answers_in_the_shape_that_it_is_asked_for(simulation: Simulate
         "  - {id: second, tool: note, params: {text: '${string(steps.free.answer.words)}'}}\n"
     )
 
-    told = simulation.simulate()
+    report = simulation.simulate()
 
-    assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (0, ["free"], [])
-    assert [found["step"] for found in entries(told, "mishaps")] == ["second"]
+    assert (report["faults"], report["undeclared"], entries(report, "unreached")) == (0, ["free"], [])
+    assert [found["step"] for found in entries(report, "failures")] == ["second"]
 
 
 def test_a_result_that_cannot_be_made_of_valid_outputs_is_a_fault(
@@ -373,11 +377,11 @@ def test_a_result_that_cannot_be_made_of_valid_outputs_is_a_fault(
         "result: {first: '${steps.orders[0]}', count: '${steps.verdict.count}'}\n"
     )
 
-    told = simulation.simulate()
+    report = simulation.simulate()
 
-    [found] = entries(told, "mishaps")
+    [found] = entries(report, "failures")
     assert (found["kind"], found["step"], found["outputs"]) == ("result", None, {"orders": []})
-    assert told["faults"] == 1
+    assert report["faults"] == 1
 
 
 def test_the_absence_of_an_optional_step_turns_a_condition(simulation: SimulatedProject) -> None:
@@ -398,9 +402,9 @@ def test_a_gate_that_has_no_value_for_a_valid_output_is_noted(simulation: Simula
         "  - {id: first, on: orders, check: \"output[0] != ''\"}\n"
     )
 
-    told = simulation.simulate()
+    report = simulation.simulate()
 
-    [found] = entries(told, "mishaps")
+    [found] = entries(report, "failures")
     assert (found["gate"], found["is_fault"], found["outputs"]) == ("first", False, {"orders": []})
 
 
@@ -443,7 +447,7 @@ def test_a_report_is_written_where_it_is_wanted(simulation: SimulatedProject) ->
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "report"),
     [
         (["--seed", "3"], "--seed needs --simulate"),
         (["--fixtures", "x.yaml"], "--fixtures needs --simulate"),
@@ -454,14 +458,14 @@ def test_a_report_is_written_where_it_is_wanted(simulation: SimulatedProject) ->
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
-    simulation: SimulatedProject, options: list[str], told: str
+    simulation: SimulatedProject, options: list[str], report: str
 ) -> None:
     simulation.plan(FANNED)
 
     answer = simulation.wavewright("dry-run", "plan.yaml", *options)
 
     assert answer.code == 2
-    assert told in answer.err
+    assert report in answer.err
 
 
 def test_a_step_behind_two_conditions_is_reached_by_other_inputs_and_outputs(
@@ -479,10 +483,10 @@ def test_a_step_behind_two_conditions_is_reached_by_other_inputs_and_outputs(
         "    optional: true\n"
     )
 
-    told = simulation.simulate()
+    report = simulation.simulate()
 
-    assert entries(told, "unreached") == []
-    assert scenarios(told)["when of either is true"]["inputs"] == {"mode": "slow", "shops": ["a", "b"]}
+    assert entries(report, "unreached") == []
+    assert scenarios(report)["when of either is true"]["inputs"] == {"mode": "slow", "shops": ["a", "b"]}
 
 
 def test_no_model_is_asked_although_one_is_configured(simulation: SimulatedProject) -> None:
@@ -500,7 +504,7 @@ def test_both_schedules_can_be_simulated(simulation: SimulatedProject, schedule:
     assert entries(simulation.simulate("--schedule", schedule), "unreached") == []
 
 
-def test_time_that_runs_out_is_told(simulation: SimulatedProject) -> None:
+def test_time_that_runs_out_is_report(simulation: SimulatedProject) -> None:
     simulation.plan(FANNED)
     settings = load_settings(simulation.folder, {})
     order = resolve_job_file(simulation.folder / "plan.yaml", None, settings)

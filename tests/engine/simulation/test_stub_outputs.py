@@ -38,17 +38,17 @@ def test_a_list_is_one_output_of_a_tool_that_returns_lists_and_else_several(
         "  - {is_large: false, count: 2, note: n}\n",
     )
 
-    told = simulation.simulate("--fixtures", given)
+    report = simulation.simulate("--fixtures", given)
 
-    assert told["fixtures"] == ["orders", "verdicts"]
-    assert scenarios(told)["everything is well"]["steps"] == {
+    assert report["fixtures"] == ["orders", "verdicts"]
+    assert scenarios(report)["happy path"]["steps"] == {
         "orders": "ok",
         "verdicts": "ok",
         "large": "ok",
         "last": "ok",
     }
-    assert entries(told, "mishaps") == []
-    assert told["never_red"] == ["counted"]
+    assert entries(report, "failures") == []
+    assert report["always_passed"] == ["counted"]
 
 
 def test_several_outputs_of_a_tool_that_returns_lists_are_tried_each(
@@ -56,9 +56,9 @@ def test_several_outputs_of_a_tool_that_returns_lists_are_tried_each(
 ) -> None:
     simulation.plan(PLAN)
 
-    told = simulation.simulate("--fixtures", give(simulation, "orders: [[a, b], []]\n"))
+    report = simulation.simulate("--fixtures", give(simulation, "orders: [[a, b], []]\n"))
 
-    [found] = entries(told, "mishaps")
+    [found] = entries(report, "failures")
     assert (found["step"], found["outputs"]) == ("last", {"orders": []})
 
 
@@ -71,9 +71,9 @@ def test_a_steps_own_fixture_goes_before_its_tools(simulation: SimulatedProject)
         "check_order: {is_large: true, count: 1, note: null}\n",
     )
 
-    told = simulation.simulate("--fixtures", given)
+    report = simulation.simulate("--fixtures", given)
 
-    assert scenarios(told)["everything is well"]["steps"]["large"] == "skipped"  # type: ignore[index, call-overload]
+    assert scenarios(report)["happy path"]["steps"]["large"] == "skipped"  # type: ignore[index, call-overload]
 
 
 @pytest.mark.parametrize(

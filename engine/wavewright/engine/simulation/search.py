@@ -1,279 +1,257 @@
-"""Look for scripts that take a run down each of its branches.
+"""Find scenarios that take a run down each of its branches.
 
-The search is *directed*: it starts from a script in which all is well and changes what a branch depends on. Whatever
-a trial shows beside that is kept as well, so that a branch that was met on the way is not looked for again. The
-same seed makes the same trials, as long as the time allowed is enough for them.
+The search starts from the happy path and changes what a branch depends on. Whatever a try shows beside that is kept
+as well, so that a branch that was met on the way is not looked for again. The same seed makes the same tries, as long
+as the time allowed is enough for them.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from wavewright.engine.simulation.branches import Branch, branches_taken, sources_of_branch
 from wavewright.engine.simulation.failures import FailureKey, failures_of
-from wavewright.engine.simulation.plan_analysis import (
-    Branch,
-    BranchInputs,
-    branches_taken,
-    inputs_of_branch,
-    inputs_of_step,
+from wavewright.engine.simulation.plan_reads import (
+    Sources,
+    plan_expressions,
+    sources_of,
+    sources_of_gates,
+    step_expressions,
 )
-from wavewright.engine.simulation.scenario_runs import Scenario, SimulatedPlan, StubOutputs, run_steps
+from wavewright.engine.simulation.scenarios import Scenario, SimulatedPlan, run_steps
 from wavewright.engine.simulation.stub_outputs import StubOutputSource
-from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.executor.events.state import RunState
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.uses import gate_reads, value_reads
 from wavewright.planner.types import JsonObject, StepId
 
-DEFAULT_TRIES = 60
-"""For one branch."""
 _OTHER_INPUTS_PENALTY = 100_000
-"""How ill it is to reach by other inputs than the job's what can be reached with its own."""
+"""What the job's own inputs reach is not looked for with others."""
+_FAILED_STEP_PENALTY = 1000
 _FAILED_GATE_PENALTY = 50
-_TRIES_FOR_BETTER = 25
-"""For one branch, once a script takes it: with luck another takes it with less beside it."""
-_TRIES_FOR_PASSED_GATES = 80
-"""For one step whose gates are red, or that fails."""
+_TRIES_FOR_CLEANER = 25
+"""For one branch, once a scenario takes it: another may take it with less that fails beside it."""
+_TRIES_FOR_HAPPY_STEP = 80
 
 
 @dataclass(frozen=True, slots=True)
 class SearchBounds:
-    """How long a simulation goes on looking."""
+    """How long a simulation goes on searching."""
 
-    tries: int = DEFAULT_TRIES
+    tries: int = 60
+    """For one branch."""
     seconds: float = 60.0
 
 
-class ScenarioSearch:
-    """The trials of one simulation, and what they showed."""
+class Trial(NamedTuple):
+    """What one try of a scenario showed."""
 
-    def __init__(self, stage: SimulatedPlan, answers: StubOutputSource, bounds: SearchBounds) -> None:
-        self._stage = stage
-        self._answers = answers
-        self._bounds = bounds
-        self._ends = time.monotonic() + bounds.seconds
-        self._stages: dict[str, SimulatedPlan | None] = {}
-        self._steps = {step.id: step for step in stage.plan.steps}
-        self.trials = 0
+    branches: frozenset[Branch] = frozenset()
+    failures: Mapping[FailureKey, str] = {}
+    penalties: Mapping[StepId, int] = {}
+    """How far each step is from success with all its gates passed."""
+
+    @property
+    def penalty(self) -> int:
+        """How much fails in it."""
+        return sum(self.penalties.values())
+
+
+class ScenarioSearch:
+    """Tries scenarios, and keeps what they showed."""
+
+    def __init__(
+        self, simulated: SimulatedPlan, outputs: StubOutputSource, seed: int, bounds: SearchBounds
+    ) -> None:
+        self.tries = 0
         self.was_cut = False
         """Whether something was left untried because the time was up."""
-        self.met: dict[Branch, tuple[int, Scenario]] = {}
-        """By branch, the script that took it with the least beside it being ill, and how much that was."""
-        self.mishaps: dict[FailureKey, Scenario] = {}
-        """What went wrong although every output is valid, with the first script that showed it."""
+        self.best: dict[Branch, tuple[int, Scenario]] = {}
+        """By branch, the scenario that took it with the least penalty."""
+        self.failures: dict[FailureKey, Scenario] = {}
+        """What failed over valid outputs, with the first scenario that showed it."""
+        self._simulated = simulated
+        self._outputs = outputs
+        self._random = random.Random(f"search {seed}")  # noqa: S311 - repeatable, not secret
+        self._bounds = bounds
+        self._deadline = time.monotonic() + bounds.seconds
+        self._plans: dict[str, SimulatedPlan | None] = {}
+        self._steps = {step.id: step for step in simulated.plan.steps}
 
     def is_over(self) -> bool:
-        """Return whether the time is up; whoever asks has more to try, and leaves it then."""
-        self.was_cut = self.was_cut or time.monotonic() > self._ends
+        """Return whether the time is up; a caller has more to try, and leaves it then."""
+        self.was_cut = self.was_cut or time.monotonic() > self._deadline
         return self.was_cut
 
-    def plan_for(self, script: Scenario) -> SimulatedPlan | None:
-        """Return the stage for a script's inputs; none where the plan is not sound for them."""
-        if script.inputs is None:
-            return self._stage
-        key = json.dumps(script.inputs, sort_keys=True)
-        if key not in self._stages:
-            self._stages[key] = self._stage.with_inputs(script.inputs)
-        return self._stages[key]
+    def plan_for(self, scenario: Scenario) -> SimulatedPlan | None:
+        """Return the plan for a scenario's inputs; none where it is not valid for them."""
+        if scenario.inputs is None:
+            return self._simulated
+        key = json.dumps(scenario.inputs, sort_keys=True)
+        if key not in self._plans:
+            self._plans[key] = self._simulated.with_inputs(scenario.inputs)
+        return self._plans[key]
 
-    async def try_scenario(self, script: Scenario) -> RunState | None:
-        """Return how the plan's steps end with a script; none where the plan is not sound for its inputs."""
-        stage = self.plan_for(script)
-        if stage is None:
-            return None
-        self.trials += 1
-        state = await run_steps(stage, script)
-        ill = self._total_penalty(state) + (_OTHER_INPUTS_PENALTY if script.inputs is not None else 0)
-        for branch in branches_taken(state, stage.plan, stage.goal, stage.now):
-            if branch not in self.met or ill < self.met[branch][0]:
-                self.met[branch] = ill, script
-        if script.inputs is None:
-            # The job has the inputs that it has: what others would break is none of its faults.
-            for mishap in failures_of(state, script.failing, stage.plan, stage.now):
-                self.mishaps.setdefault(mishap, script)
-        return state
+    async def attempt(self, scenario: Scenario) -> Trial:
+        """Return what a scenario shows; nothing where the plan is not valid for its inputs."""
+        simulated = self.plan_for(scenario)
+        if simulated is None:
+            return Trial()
+        self.tries += 1
+        state = await run_steps(simulated, scenario)
+        plan, now, own_inputs = simulated.plan, simulated.now, scenario.inputs is None
+        trial = Trial(
+            branches_taken(state, plan, simulated.goal, now),
+            # What other inputs than the job's would break is no fault of its plan.
+            failures_of(state, scenario.failing, plan, now) if own_inputs else {},
+            {step: _penalty(step, state) for step in self._steps},
+        )
+        penalty = trial.penalty + (0 if own_inputs else _OTHER_INPUTS_PENALTY)
+        for branch in trial.branches:
+            if branch not in self.best or penalty < self.best[branch][0]:
+                self.best[branch] = penalty, scenario
+        for key in trial.failures:
+            self.failures.setdefault(key, scenario)
+        return trial
 
     async def find_happy_path(self) -> Scenario:
-        """Return a script in which as much as possible is well: steps end well, gates are green."""
-        plausible = {step.id: self._answers.plausible(step) for step in self._stage.plan.steps}
-        by_tool = {step.tool: plausible[step.id] for step in self._stage.plan.steps}
-        by_tool |= {
-            tool: self._answers.plausible(Step.model_construct(id=StepId("added"), tool=tool))
-            for tool in sorted({step.tool for recipe in self._stage.goal.recipes for step in recipe.add})
-            if tool in self._stage.tools
+        """Return a scenario in which as many steps succeed, and gates pass, as the tries get."""
+        plan, tools = self._simulated.plan, self._simulated.tools
+        outputs = {step.id: self._outputs.plausible(step) for step in plan.steps}
+        added = {step.tool for recipe in self._simulated.goal.recipes for step in recipe.add} & tools.keys()
+        by_tool = {
+            tool: self._outputs.plausible(Step.model_construct(id=StepId("added"), tool=tool))
+            for tool in sorted(added)
         }
-        script = Scenario(plausible, plausible, by_tool)
-        state = await self.try_scenario(script)
-        assert state is not None
-        for step_id in PlanGraph.of(self._stage.plan).order():
-            script, state = await self._improve(self._steps[step_id], script, state)
-        return replace(script, recovery_outputs=script.outputs)
+        by_tool |= {step.tool: outputs[step.id] for step in plan.steps}
+        happy = Scenario(outputs, outputs, by_tool)
+        trial = await self.attempt(happy)
+        for step in PlanGraph.of(plan).order():
+            gates = sources_of_gates(gate for gate in plan.gates if gate.on == step)
+            read = sources_of(step_expressions(self._steps[step]))
+            for _ in range(_TRIES_FOR_HAPPY_STEP):
+                if not trial.penalties[step] or self.is_over():
+                    break
+                # A step that succeeds has failed gates: its own output is to change, else what it reads.
+                is_called = trial.penalties[step] < _FAILED_STEP_PENALTY
+                sources = gates if is_called or not read.steps else read
+                changed = self._changed(sources._replace(reads_inputs=False), happy)
+                tried = await self.attempt(changed)
+                if tried.penalty < trial.penalty:
+                    happy, trial = changed, tried
+        return replace(happy, recovery_outputs=happy.outputs)
 
-    async def _improve(self, step: Step, script: Scenario, state: RunState) -> tuple[Scenario, RunState]:
-        """Change what a step brings or reads until it is well, or as well as the tries get it."""
-        concern = inputs_of_step(step, self._stage.plan)
-        focus = concern.names | self._names_in_gates(step)
-        own, others = [step], [self._steps[name] for name in concern.steps]
-        for _ in range(_TRIES_FOR_PASSED_GATES):
-            if not self._penalty(step, state) or self.is_over():
-                break
-            is_red = state.status(step.id) in SUCCESSES
-            changed = self._answers.pick(own if is_red or not others else others)
-            outputs = self._answers.varied(changed, script.outputs[changed.id], focus)
-            if len(outputs) > 1 and is_red:
-                outputs = (outputs[0],) * len(outputs)
-            tried = script.with_outputs(changed.id, outputs)
-            ended = await self.try_scenario(tried)
-            if ended is not None and self._total_penalty(ended) < self._total_penalty(state):
-                script, state = tried, ended
-        return script, state
+    async def find(self, branch: Branch, happy: Scenario, *, is_thorough: bool) -> Scenario | None:
+        """Return a scenario that takes a branch, as near as may be to the happy path; none where no try took it.
 
-    def _names_in_gates(self, step: Step) -> frozenset[str]:
-        gates = [gate for gate in self._stage.plan.gates if gate.on == step.id]
-        concerns = [inputs_of_branch(Branch("gate", gate.id, "red"), self._stage.plan) for gate in gates]
-        return frozenset(name for concern in concerns for name in concern.names)
-
-    def _total_penalty(self, state: RunState) -> int:
-        return sum(self._penalty(step, state) for step in self._steps.values())
-
-    def _penalty(self, step: Step, state: RunState) -> int:
-        """Return how far a step is from being well."""
-        ending = state.steps.get(step.id)
-        if ending is None or ending.status in ("failed", "blocked", "cancelled"):
-            return 1000
-        red = [record for record in ending.gates if record.has_failed and record.kind != "judge"]
-        return sum(_FAILED_GATE_PENALTY if record.severity == "block" else 1 for record in red)
-
-    async def find_scenario(
-        self, branch: Branch, start: Scenario, *, thorough: bool = False
-    ) -> Scenario | None:
-        """Return a script that takes the branch; none where the tries did not meet one.
-
-        A `thorough` search goes on longer for a script with nothing ill beside the branch.
+        A thorough search makes every try for a scenario in which nothing fails beside the branch.
         """
-        more = 2 * self._bounds.tries if thorough else _TRIES_FOR_BETTER
-        well = min(ill for ill, _ in self.met.values())
-        for script in self._candidates(branch, self._start_for(branch, start)):
-            if branch in self.met:
-                more = more - 1 if self.met[branch][0] > well + _FAILED_GATE_PENALTY else 0
-            if more <= 0 or self.is_over():
+        left = 2 * self._bounds.tries if is_thorough else _TRIES_FOR_CLEANER
+        clean = min(penalty for penalty, _ in self.best.values()) + _FAILED_GATE_PENALTY
+        for candidate in self._candidates(branch, self._start_for(branch, happy)):
+            if branch in self.best:
+                left = left - 1 if self.best[branch][0] > clean else 0
+            if left <= 0 or self.is_over():
                 break
-            await self.try_scenario(script)
-        found = self.met.get(branch)
-        return None if found is None else await self._simplified(branch, found[1], start)
+            await self.attempt(candidate)
+        if branch not in self.best:
+            return None
 
-    async def _simplified(self, branch: Branch, script: Scenario, start: Scenario) -> Scenario:
-        """Return the script with as much as possible as it is in the start."""
-        for name in script.inputs or ():
-            candidate = replace(script, inputs=self._with_job_input(script.inputs or {}, name))
-            if candidate != script and await self._takes_branch(branch, candidate):
-                script = candidate
-        for name, outputs in start.outputs.items():
-            candidate = script.with_outputs(name, outputs)
-            if script.outputs[name] != outputs and await self._takes_branch(branch, candidate):
-                script = candidate
-        return script
+        async def takes_branch(scenario: Scenario) -> bool:
+            return branch in (await self.attempt(scenario)).branches
 
-    def _with_job_input(self, inputs: JsonObject, name: str) -> JsonObject | None:
-        """Return inputs with one of them as the job has it; none where all are then."""
-        own = self._stage.plan.inputs
-        simpler = {key: value for key, value in inputs.items() if key != name}
-        if name in own:
-            simpler = {**simpler, name: own[name]}
-        return None if simpler == own else simpler
+        return await self.simplify(self.best[branch][1], happy, takes_branch)
 
-    async def _takes_branch(self, branch: Branch, script: Scenario) -> bool:
-        state = await self.try_scenario(script)
-        stage = self.plan_for(script)
-        return (
-            state is not None
-            and stage is not None
-            and branch in branches_taken(state, stage.plan, stage.goal, stage.now)
-        )
+    async def simplify(
+        self, scenario: Scenario, happy: Scenario, shows: Callable[[Scenario], Awaitable[bool]]
+    ) -> Scenario:
+        """Return a scenario with as many inputs and outputs of the happy path as `shows` allows."""
+        own = self._simulated.plan.inputs
+        for name in scenario.inputs or ():
+            inputs = {key: value for key, value in (scenario.inputs or {}).items() if key != name}
+            inputs |= {name: own[name]} if name in own else {}
+            candidate = replace(scenario, inputs=None if inputs == own else inputs)
+            if candidate != scenario and await shows(candidate):
+                scenario = candidate
+        for step, outputs in happy.outputs.items():
+            candidate = scenario.with_outputs(step, outputs)
+            if candidate != scenario and await shows(candidate):
+                scenario = candidate
+        return scenario
 
-    def _start_for(self, branch: Branch, start: Scenario) -> Scenario:
-        """Return a script in which what the branch depends on runs at all: the start may skip it."""
-        names: tuple[str, ...] = (branch.name,)
-        if branch.kind in ("gate", "when"):
-            names = inputs_of_branch(branch, self._stage.plan).steps
-        found = [self.met[key] for name in names if (key := Branch("step", name, "ok")) in self.met]
-        # The step that is hardest to reach decides; what the start reaches was met with it.
-        return max(found, key=lambda one: one[0])[1] if found else start
+    def _start_for(self, branch: Branch, happy: Scenario) -> Scenario:
+        """Return a scenario in which what the branch depends on runs at all: the happy path may skip it."""
+        sources = sources_of_branch(branch, self._simulated.plan).steps
+        names = sources if branch.kind in ("gate", "when") else (branch.name,)
+        found = [self.best[key] for name in names if (key := Branch("step", name, "ok")) in self.best]
+        # The step that is hardest to reach decides; what the happy path reaches was met with it.
+        return max(found, key=lambda one: one[0])[1] if found else happy
 
-    async def explore(self, start: Scenario) -> None:
-        """Give the readers of outputs what they may not be prepared for."""
-        plan = self._stage.plan
-        read = {name for step in plan.steps for name in inputs_of_step(step, plan).steps}
-        read |= value_reads(plan.result) | {name for gate in plan.gates for name in gate_reads(gate)}
-        read |= {gate.on for gate in plan.gates if gate.on is not None}
-        sources = [step for step in plan.steps if step.id in read]
-        focus = frozenset(name for step in plan.steps for name in inputs_of_step(step, plan).names)
-        for step in sources:
+    async def explore(self, happy: Scenario) -> None:
+        """Try outputs that the steps, gates and the result which read them may not handle."""
+        focus = sources_of(plan_expressions(self._simulated.plan)).names
+        read = [step for step in self._simulated.plan.steps if step.id in self._outputs.shapes]
+        scenarios = [happy.with_outputs(step.id, self._outputs.minimal(step)) for step in read]
+        for number in range(len(scenarios) + (self._bounds.tries if read else 0)):
             if self.is_over():
                 return
-            await self.try_scenario(start.with_outputs(step.id, self._answers.minimal(step)))
-        for _ in range(self._bounds.tries if sources else 0):
-            if self.is_over():
-                return
-            step = self._answers.pick(sources)
-            outputs = self._answers.varied(step, start.outputs[step.id], focus)
-            await self.try_scenario(start.with_outputs(step.id, outputs))
+            step = self._random.choice(read)
+            outputs = self._outputs.varied(step, happy.outputs[step.id], focus)
+            await self.attempt(
+                scenarios[number] if number < len(scenarios) else happy.with_outputs(step.id, outputs)
+            )
 
     def _candidates(self, branch: Branch, start: Scenario) -> Iterator[Scenario]:
-        plan = self._stage.plan
         if branch.kind == "failure":
             # Where it makes the same call as another step, it fails only with other parameters.
             start = replace(start, failing=frozenset({StepId(branch.name)}))
             yield start
-        concern = inputs_of_branch(branch, plan)
-        for name in concern.steps if branch.kind == "gate" else ():
-            for outputs in self._answers.with_every_age(self._steps[name], start.outputs[name]):
-                yield start.with_outputs(name, outputs)
-        yield from self._sized(concern, start)
-        for _ in range(self._bounds.tries):
-            yield self._changed(concern, start)
-
-    def _sized(self, concern: BranchInputs, start: Scenario) -> Iterator[Scenario]:
-        """Yield the start with lists of none, one and several entries where the branch looks."""
-        inputs = start.inputs or self._stage.plan.inputs
+        sources = sources_of_branch(branch, self._simulated.plan)
+        steps = [self._steps[name] for name in sources.steps]
+        for step in steps if branch.kind == "gate" else ():
+            for outputs in self._outputs.with_every_age(step, start.outputs[step.id]):
+                yield start.with_outputs(step.id, outputs)
+        inputs = start.inputs or self._simulated.plan.inputs
         for size in (0, 1, 3):
-            resized = _resized(inputs, concern.names, size)
-            if concern.reads_inputs and self._answers.takes_inputs(resized):
-                yield replace(start, inputs=resized)
-            outputs = dict(start.outputs)
-            for name in concern.steps:
-                outputs[name] = self._answers.plausible(self._steps[name], size=size)
-                yield start.with_outputs(name, outputs[name])
-            if len(concern.steps) > 1:
-                yield replace(start, outputs=outputs)
-        if concern.steps:
-            bare = {name: self._answers.minimal(self._steps[name]) for name in concern.steps}
-            yield replace(start, outputs={**start.outputs, **bare})
+            if sources.reads_inputs:
+                yield replace(start, inputs=_resized(inputs, sources.names, size))
+            resized = {step.id: self._outputs.plausible(step, size) for step in steps}
+            yield from (start.with_outputs(step, outputs) for step, outputs in resized.items())
+            yield replace(start, outputs={**start.outputs, **resized})
+        minimal = {step.id: self._outputs.minimal(step) for step in steps}
+        yield replace(start, outputs={**start.outputs, **minimal})
+        for _ in range(self._bounds.tries):
+            yield self._changed(sources, start)
 
-    def _changed(self, concern: BranchInputs, start: Scenario) -> Scenario:
-        """Return the start with something changed that the concern names."""
-        script = start
-        answers = self._answers
-        for name in concern.steps:
+    def _changed(self, sources: Sources, start: Scenario) -> Scenario:
+        """Return a scenario with something changed that the sources name."""
+        changed = start
+        for name in sources.steps:
             step = self._steps[name]
-            if step.optional and answers.random() < 0.2:
-                script = replace(script, failing=script.failing | {name})
-            elif len(concern.steps) == 1 or answers.random() < 0.6:
-                outputs = answers.varied(step, script.outputs[name], concern.names)
-                # An `all(…)` over a fan-out turns when every call does.
-                outputs = outputs if answers.random() < 0.5 else _all_same(outputs)
-                script = script.with_outputs(name, outputs)
-        if concern.reads_inputs and (not concern.steps or answers.random() < 0.5):
-            inputs = script.inputs or self._stage.plan.inputs
-            script = replace(script, inputs=answers.varied_inputs(inputs, concern.names))
-        return script
+            if step.optional and self._random.random() < 0.2:
+                changed = replace(changed, failing=changed.failing | {name})
+            elif len(sources.steps) == 1 or self._random.random() < 0.6:
+                outputs = self._outputs.varied(step, changed.outputs[name], sources.names)
+                # An `all(…)` over a fan-out changes when every call does.
+                outputs = outputs if self._random.random() < 0.5 else (outputs[0],) * len(outputs)
+                changed = changed.with_outputs(name, outputs)
+        if sources.reads_inputs and (not sources.steps or self._random.random() < 0.5):
+            inputs = changed.inputs or self._simulated.plan.inputs
+            changed = replace(changed, inputs=self._outputs.varied_inputs(inputs, sources.names))
+        return changed
 
 
-def _all_same(outputs: StubOutputs) -> StubOutputs:
-    return (outputs[0],) * len(outputs)
+def _penalty(step: StepId, state: RunState) -> int:
+    ended = state.steps.get(step)
+    if ended is None or ended.status in ("failed", "blocked", "cancelled"):
+        return _FAILED_STEP_PENALTY
+    failed = [record for record in ended.gates if record.has_failed and record.kind != "judge"]
+    return sum(_FAILED_GATE_PENALTY if record.severity == "block" else 1 for record in failed)
 
 
 def _resized(inputs: JsonObject, names: frozenset[str], size: int) -> JsonObject:

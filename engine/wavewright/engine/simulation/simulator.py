@@ -1,11 +1,11 @@
-"""Simulate a plan: run it for real, over stubs, down every branch that can be reached."""
+"""Simulate a plan: run it over stubs, down every branch that can be reached."""
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,36 +14,32 @@ from wavewright.engine.dry_run.outlook import find_obstacles
 from wavewright.engine.jobs.errors import no_plan_error
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.project.tools import tools_of_goal
+from wavewright.engine.simulation.branches import Branch, branches_of, branches_taken
 from wavewright.engine.simulation.failures import FailureKey, failures_of, shrink
-from wavewright.engine.simulation.plan_analysis import Branch, branches_of, branches_taken, inputs_of_step
+from wavewright.engine.simulation.fixtures import read_fixtures
+from wavewright.engine.simulation.plan_reads import (
+    embedded_expressions,
+    gate_expressions,
+    sources_of,
+    step_expressions,
+)
 from wavewright.engine.simulation.report import (
     FailureReport,
     ScenarioReport,
     SimulationReport,
+    StepEffects,
     UnreachedBranch,
 )
-from wavewright.engine.simulation.scenario_runs import (
-    Scenario,
-    SimulatedPlan,
-    SimulatedRun,
-    StubOutputs,
-    VirtualTimeLoop,
-    run_scenario,
-)
+from wavewright.engine.simulation.scenarios import Scenario, SimulatedPlan, VirtualTimeLoop, run_pipeline
 from wavewright.engine.simulation.search import ScenarioSearch, SearchBounds
-from wavewright.engine.simulation.stub_outputs import GivenOutputs, StubOutputSource, read_fixtures
+from wavewright.engine.simulation.stub_outputs import StubOutputSource
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.feasibility import check_readiness
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.plans.uses import value_reads
 from wavewright.planner.types import Json, StepId
 
-__all__ = ["SearchBounds", "simulate"]
-
-_HAPPY_PATH = "everything is well"
 _MAX_FAILURES = 12
 _MAX_FAILURES_PER_STEP = 3
 
@@ -57,40 +53,40 @@ def simulate(
     now: dt.datetime | None = None,
     bounds: SearchBounds | None = None,
 ) -> SimulationReport:
-    """Return what comes of running the order over stubs; no tool is called, no model asked, no file written.
+    """Return what a job's plan does over stubs; no tool is called, no model asked, no file written.
 
     Args:
         order: The job with its plan.
         settings: The project's.
         seed: The same seed gives the same outputs.
         fixtures: File of outputs that take the place of generated ones.
-        now: The instant that runs take for now, where the job does not say; the start of this day where absent.
-        bounds: How long it goes on looking.
+        now: The instant of the runs, where the job has none; the start of this day where absent.
+        bounds: How long it goes on searching.
 
     Raises:
-        PlanError: there is no plan, or it is not sound.
+        PlanError: there is no plan, or it is not valid.
         DocumentError: the fixtures are faulty.
-        NoAnswer: no output can be made for a tool.
+        NoStubOutput: no output can be made for a tool.
     """
-    stage = _simulated_plan(order, settings, now)
-    given = GivenOutputs()
-    if fixtures is not None:
-        given = GivenOutputs(*read_fixtures(fixtures, stage.plan, stage.signatures))
-    answers = StubOutputSource(stage, seed, given)
+    simulated = _simulated_plan(order, settings, now)
+    given = {} if fixtures is None else read_fixtures(fixtures, simulated)
+    outputs = StubOutputSource(simulated, seed, given)
+    search = ScenarioSearch(simulated, outputs, seed, bounds or SearchBounds())
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(_Simulation(stage, answers, seed, bounds or SearchBounds()).run())
+        return runner.run(_Simulation(simulated, outputs, search, seed).run())
 
 
 def _simulated_plan(order: ResolvedJob, settings: Settings, now: dt.datetime | None) -> SimulatedPlan:
     goal, draft = order.goal, order.draft
     if draft is None:
         raise no_plan_error(goal, order.source)
-    # Without a model, for a simulation asks nobody; the schedule is the order's.
+    # No model is asked; the schedule is the job's.
     unmodelled = replace(settings, model=None, schedule=None)
     tools = tools_of_goal(goal, unmodelled)
-    plan = bind_plan(draft.plan, goal, tools.signatures)
+    signatures = {name: tool.signature for name, tool in tools.items()}
+    plan = bind_plan(draft.plan, goal, signatures)
     unready = check_readiness(plan, find_obstacles(plan, tools_of_goal(goal, settings).signatures, settings))
-    found = draft.origin.place([*check(plan, goal, tools.signatures), *unready])
+    found = draft.origin.place([*check(plan, goal, signatures), *unready])
     if any(diagnostic.severity == "error" for diagnostic in found):
         raise PlanError(found, draft.origin.document.source)
     today = dt.datetime.now(dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -98,246 +94,201 @@ def _simulated_plan(order: ResolvedJob, settings: Settings, now: dt.datetime | N
 
 
 class _Simulation:
-    """One simulation, from the first trial to the report."""
+    """One simulation, from the first try to the report."""
 
     def __init__(
-        self, stage: SimulatedPlan, answers: StubOutputSource, seed: int, bounds: SearchBounds
+        self, simulated: SimulatedPlan, outputs: StubOutputSource, search: ScenarioSearch, seed: int
     ) -> None:
-        self._stage = stage
-        self._answers = answers
+        self._simulated = simulated
+        self._plan = simulated.plan
+        self._outputs = outputs
+        self._search = search
         self._seed = seed
-        self._search = ScenarioSearch(stage, answers, bounds)
         self._taken: set[Branch] = set()
         self._scenarios: list[ScenarioReport] = []
         self._approvals: dict[str, None] = {}
-        self._last: dict[StepId, str] = {}
-        """Why a step did not end well, when it last did not."""
+        self._reasons: dict[StepId, str] = {}
+        """Why a step did not succeed, when it last did not."""
 
     async def run(self) -> SimulationReport:
         """Return the report."""
-        start = await self._search.find_happy_path()
-        await self._run_scenario(_HAPPY_PATH, start)
-        every = branches_of(self._stage.plan, self._stage.goal)
-        for branch in every:
-            if branch.kind == "recipe" or (branch in self._taken and not self._has_recipe(branch)):
+        happy = await self._search.find_happy_path()
+        await self._run_scenario("happy path", happy)
+        branches = tuple(dict.fromkeys(branches_of(self._plan, self._simulated.goal)))
+        for branch in branches:
+            has_recipe = self._has_recipe(branch)
+            if branch.kind == "recipe" or (branch in self._taken and not has_recipe):
                 continue
             if self._search.is_over():
                 break
-            # A recipe that sets what another red gate's recipe sets as well is not seen to help.
-            script = await self._search.find_scenario(branch, start, thorough=self._has_recipe(branch))
-            if script is not None:
-                await self._run_scenario(str(branch), script)
-                if self._has_recipe(branch) and script.inputs is None:
-                    await self._run_scenario(
-                        f"{branch} and stays red", replace(script, recovery_outputs=script.outputs)
-                    )
-        await self._search.explore(start)
-        mishaps = [await self._report_failure(key, script, start) for key, script in self._sorted_failures()]
-        return self._report(every, tuple(mishaps))
-
-    # -- scenarios
+            # Beside another failed gate with the same recipe, a recipe does not show whether it helps.
+            scenario = await self._search.find(branch, happy, is_thorough=has_recipe)
+            if scenario is not None:
+                await self._run_scenario(str(branch), scenario)
+                if has_recipe and scenario.inputs is None:
+                    unhelped = replace(scenario, recovery_outputs=scenario.outputs)
+                    await self._run_scenario(f"{branch} and recovery does not help", unhelped)
+        await self._search.explore(happy)
+        failures = [await self._failure(key, scenario, happy) for key, scenario in self._found_failures()]
+        return self._report(branches, tuple(failures))
 
     def _has_recipe(self, branch: Branch) -> bool:
-        if branch.kind != "gate" or branch.side != "red":
-            return False
-        return any(
-            recipe.gate in (branch.name, branch.name.partition("__")[0])
-            for recipe in self._stage.goal.recipes
+        names = (branch.name, branch.name.partition("__")[0])
+        recipes = self._simulated.goal.recipes
+        return branch[::2] == ("gate", "failed") and any(recipe.gate in names for recipe in recipes)
+
+    async def _run_scenario(self, name: str, scenario: Scenario) -> None:
+        """Run the whole pipeline over a scenario and note what came of it."""
+        inputs = scenario.inputs
+        own = self._plan.inputs
+        changed = tuple(
+            key
+            for key in {**own, **(inputs or own)}
+            if inputs is not None and own.get(key) != inputs.get(key)
+        )
+        simulated = self._search.plan_for(scenario)
+        done = None if simulated is None else await run_pipeline(simulated, scenario)
+        if simulated is None or done is None:
+            self._scenarios.append(ScenarioReport(name, "refused", inputs=inputs, changed=changed))
+            return
+        context, approvals = done
+        state, review = context.state, context.review
+        self._taken |= branches_taken(state, simulated.plan, simulated.goal, simulated.now)
+        if inputs is None:
+            for key in failures_of(state, scenario.failing, simulated.plan, simulated.now):
+                self._search.failures.setdefault(key, scenario)
+        self._approvals |= dict.fromkeys(need for asked in approvals for need in asked.needs)
+        for step, ended in state.steps.items():
+            if ended.error is not None:
+                self._reasons[step] = ended.error.message
+            elif ended.status in ("failed", "blocked", "cancelled", "skipped"):
+                self._reasons.setdefault(step, ended.reason or ended.status)
+        failed = [record.gate for record in state.gates if record.has_failed and record.kind != "judge"]
+        self._scenarios.append(
+            ScenarioReport(
+                name=name,
+                verdict="failed" if context.package is None else context.package.status,
+                confidence=None if review is None else round(review.confidence, 2),
+                rounds=state.round,
+                steps={step: ended.status for step, ended in sorted(state.steps.items())},
+                failed_gates=tuple(dict.fromkeys(failed)),
+                inputs=inputs,
+                changed=changed,
+                reason="" if review is None else review.summary,
+            )
         )
 
-    async def _run_scenario(self, name: str, script: Scenario) -> None:
-        stage = self._search.plan_for(script)
-        done = None if stage is None else await run_scenario(stage, script)
-        if stage is None or done is None:
-            changed = _changed(self._stage.plan, script)
-            self._scenarios.append(ScenarioReport(name, "refused", inputs=script.inputs, changed=changed))
-            return
-        state = done.context.state
-        self._taken |= branches_taken(state, stage.plan, stage.goal, stage.now)
-        if script.inputs is None:
-            for mishap in failures_of(state, script.failing, stage.plan, stage.now):
-                self._search.mishaps.setdefault(mishap, script)
-        self._approvals |= dict.fromkeys(need for asked in done.approvals for need in asked.needs)
-        self._note_reasons(done)
-        self._scenarios.append(_scenario(name, done, script, self._stage.plan))
+    # -- failures over valid outputs
 
-    def _note_reasons(self, done: SimulatedRun) -> None:
-        for step, ending in done.context.state.steps.items():
-            if ending.error is not None:
-                self._last[step] = ending.error.message
-            elif ending.status in ("failed", "blocked", "cancelled", "skipped"):
-                # That its condition was false in a scenario is no news where it fails in another.
-                self._last.setdefault(step, ending.reason or ending.status)
+    def _found_failures(self) -> Iterator[tuple[FailureKey, Scenario]]:
+        """Yield the failures to report, by the plan's order; the result, which has no step, comes last."""
+        places = {step.id: place for place, step in enumerate(self._plan.steps)} | {
+            StepId(""): len(self._plan.steps)
+        }
+        # Steps that a recovery adds are not the plan's.
+        found = [key for key in self._search.failures if key.step in places]
+        reported: Counter[StepId] = Counter()
+        for key in sorted(found, key=lambda one: (places[one.step], one)):
+            reported[key.step] += 1
+            is_declared = self._outputs.undeclared.isdisjoint(self._sources(key))
+            if (
+                reported[key.step] <= (_MAX_FAILURES_PER_STEP if is_declared else 1)
+                and reported.total() <= _MAX_FAILURES
+            ):
+                yield key, self._search.failures[key]
 
-    # -- mishaps
+    async def _failure(self, key: FailureKey, scenario: Scenario, happy: Scenario) -> FailureReport:
+        async def shows(candidate: Scenario) -> bool:
+            return key in (await self._search.attempt(candidate)).failures
 
-    def _sorted_failures(self) -> list[tuple[FailureKey, Scenario]]:
-        # Steps that a recovery adds are not the plan's; the result, which has no step, comes last.
-        place = {step.id: number for number, step in enumerate(self._stage.plan.steps)}
-        place[StepId("")] = len(place)
-        found = [(key, script) for key, script in self._search.mishaps.items() if key.step in place]
-        ordered = sorted(found, key=lambda one: (place[one[0].step], one[0]))
-        counted: Counter[StepId] = Counter()
-        kept: list[tuple[FailureKey, Scenario]] = []
-        for key, script in ordered:
-            counted[key.step] += 1
-            sources = [self._stage.plan.step(name) for name in self._sources(key, self._stage.plan)]
-            most = _MAX_FAILURES_PER_STEP if all(map(self._answers.declares_reads, sources)) else 1
-            if counted[key.step] <= most:
-                kept.append((key, script))
-        return kept[:_MAX_FAILURES]
-
-    async def _report_failure(self, key: FailureKey, script: Scenario, start: Scenario) -> FailureReport:
-        plan = self._stage.plan
-        sources = self._sources(key, plan)
-        guilty: list[StepId] = []
-        for source in sources:
-            # What the start has there is well: where that does not help, the output is not to blame.
-            innocent = script.with_outputs(source, start.outputs[source])
-            if await self._happens(key, innocent):
-                script = innocent
-            else:
-                guilty.append(source)
+        scenario = await self._search.simplify(scenario, happy, shows)
+        sources = self._sources(key)
+        # An output of the happy path that is left does not help: it is not to blame.
+        changed = [name for name in sources if scenario.outputs[name] != happy.outputs[name]]
         shown: dict[StepId, Json] = {}
-        for source in guilty or sources:
-            script = await self._with_smallest_outputs(key, script, plan.step(source))
-            shown[source] = _shown(plan.step(source), script.outputs[source])
-        state = await self._search.try_scenario(script)
-        assert state is not None
-        message = failures_of(state, script.failing, plan, self._stage.now)[key]
-        await self._run_scenario(_failure_name(key), script)
-        open_ended = [
-            plan.step(name).tool for name in shown if not self._answers.declares_reads(plan.step(name))
-        ]
-        why_not = ""
-        if open_ended:
-            why_not = f"{', '.join(dict.fromkeys(open_ended))} does not promise what is read here"
-        elif key.gate:
-            why_not = "a gate that cannot be asked is red"
-        return FailureReport(key.step, key.kind, key.gate, message, shown, not why_not, why_not)
+        for name in changed or sources:
+            scenario = await self._with_smallest_output(name, scenario, shows)
+            calls: list[Json] = [*scenario.outputs[name]]
+            shown[name] = calls[0] if self._plan.step(name).for_each is None else calls
+        message = (await self._search.attempt(scenario)).failures[key]
+        what = f"step {key.step} fails" if key.step else "the result cannot be made"
+        title = f"gate {key.gate} cannot be evaluated" if key.gate else f"{what} over valid outputs"
+        await self._run_scenario(title, scenario)
+        undeclared = [self._plan.step(name).tool for name in shown if name in self._outputs.undeclared]
+        why_not = "a gate that cannot be evaluated fails" if key.gate else ""
+        if undeclared:
+            why_not = f"the schema of {', '.join(dict.fromkeys(undeclared))} does not say what is read here"
+        return FailureReport(
+            key.step or None, key.kind, key.gate or None, message, shown, not why_not, why_not
+        )
 
-    def _sources(self, key: FailureKey, plan: Plan) -> tuple[StepId, ...]:
-        """Return the steps whose outputs can bring a mishap about."""
+    def _sources(self, key: FailureKey) -> tuple[StepId, ...]:
+        """Return the steps whose outputs can cause a failure."""
         if key.kind == "result":
-            return tuple(value_reads(plan.result))
-        read = inputs_of_step(plan.step(key.step), plan).steps
-        return tuple(dict.fromkeys((key.step, *read))) if key.gate else read
+            return sources_of(embedded_expressions(self._plan.result)).steps
+        read = sources_of(step_expressions(self._plan.step(key.step)))
+        if not key.gate:
+            return read.steps
+        checks = [text for gate in self._plan.gates if gate.id == key.gate for text in gate_expressions(gate)]
+        return sources_of(checks, (key.step,)).steps
 
-    async def _happens(self, key: FailureKey, script: Scenario) -> bool:
-        state = await self._search.try_scenario(script)
-        plan, now = self._stage.plan, self._stage.now
-        return state is not None and key in failures_of(state, script.failing, plan, now)
-
-    async def _with_smallest_outputs(self, key: FailureKey, script: Scenario, step: Step) -> Scenario:
-        """Return the script with the smallest outputs of one step that still cause the mishap."""
-        if self._answers.is_given(step):
-            return script
-
-        async def causes(outputs: StubOutputs) -> bool:
-            return await self._happens(key, script.with_outputs(step.id, outputs))
-
-        outputs = script.outputs[step.id]
-        for alone in dict.fromkeys(range(len(outputs))) if len(outputs) > 1 else ():
-            if await causes((outputs[alone],)):
-                outputs = (outputs[alone],)
+    async def _with_smallest_output(
+        self, name: StepId, scenario: Scenario, shows: Callable[[Scenario], Awaitable[bool]]
+    ) -> Scenario:
+        """Return the scenario with the smallest output of a step that still causes the failure."""
+        step, outputs = self._plan.step(name), scenario.outputs[name]
+        if name in self._outputs.fixtures:
+            return scenario
+        for output in outputs if len(outputs) > 1 else ():
+            if await shows(scenario.with_outputs(name, (output,))):
+                outputs = (output,)
                 break
-        if len(outputs) == 1:
+        if len(outputs) > 1:
+            return scenario
 
-            async def still_happens(smaller: Json) -> bool:
-                return self._answers.fits(step, smaller) and await causes((smaller,))
+        async def still_fails(smaller: Json) -> bool:
+            return self._outputs.fits(step, smaller) and await shows(scenario.with_outputs(name, (smaller,)))
 
-            outputs = (await shrink(outputs[0], still_happens),)
-        return script.with_outputs(step.id, outputs)
+        return scenario.with_outputs(name, (await shrink(outputs[0], still_fails),))
 
     # -- the report
 
-    def _report(self, every: Collection[Branch], mishaps: tuple[FailureReport, ...]) -> SimulationReport:
-        stage = self._stage
-        plan = stage.plan
-        missed = [branch for branch in every if branch not in self._taken]
+    def _report(self, branches: tuple[Branch, ...], failures: tuple[FailureReport, ...]) -> SimulationReport:
+        plan = self._plan
+        missed = [branch for branch in branches if branch not in self._taken]
         return SimulationReport(
-            job=stage.goal.job,
+            job=self._simulated.goal.job,
             plan_hash=plan_hash(plan),
             seed=self._seed,
-            now=stage.now,
-            tries=self._search.trials,
+            now=self._simulated.now,
+            tries=self._search.tries,
             stopped=self._search.was_cut,
             scenarios=tuple(self._scenarios),
-            branches=len(every),
-            reached=len(every) - len(missed),
+            branches=len(branches),
+            reached=len(branches) - len(missed),
             unreached=tuple(self._unreached(branch) for branch in missed if branch.kind != "gate"),
-            always_passed=tuple(_missed_gates(missed, "red")),
-            always_failed=tuple(_missed_gates(missed, "green")),
+            always_passed=tuple(branch.name for branch in missed if branch[::2] == ("gate", "failed")),
+            always_failed=tuple(branch.name for branch in missed if branch[::2] == ("gate", "passed")),
             unevaluated=tuple(gate.id for gate in plan.gates if gate.judge is not None),
-            failures=mishaps,
+            failures=failures,
             approvals=tuple(self._approvals),
-            effects=tuple(self._effects()),
-            fixtures=tuple(step.id for step in plan.steps if self._answers.is_given(step)),
-            without_schema=tuple(step.id for step in plan.steps if not self._answers.declares_reads(step)),
+            effects=tuple(
+                StepEffects(step.id, step.tool, ", ".join(effects))
+                for step in plan.steps
+                if (effects := sorted(self._simulated.tools[step.tool].signature.effects - {"read"}))
+            ),
+            fixtures=tuple(step.id for step in plan.steps if step.id in self._outputs.fixtures),
+            undeclared=tuple(step.id for step in plan.steps if step.id in self._outputs.undeclared),
         )
 
     def _unreached(self, branch: Branch) -> UnreachedBranch:
-        why, is_fault = "", False
+        is_fault, why = False, ""
         if branch.kind == "step":
-            step = self._stage.plan.step(branch.name)
-            is_fault = not step.optional
-            why = self._last.get(step.id, "")
-        elif branch.kind == "failure":
-            is_equal = self._scenarios[0].steps.get(StepId(branch.name)) == "reused"
-            why = "an equal call is made before" if is_equal else ""
-        elif branch.kind == "recipe" and not any(
-            branch.name in (gate.id, gate.id.partition("__")[0]) for gate in self._stage.plan.gates
-        ):
-            why = "the plan has no such gate"
+            step = self._plan.step(branch.name)
+            is_fault, why = not step.optional, self._reasons.get(step.id, "")
+        elif branch.kind == "failure" and self._scenarios[0].steps.get(StepId(branch.name)) == "reused":
+            why = "an equal call is made before"
+        elif branch.kind == "recipe":
+            gates = {name for gate in self._plan.gates for name in (gate.id, gate.id.partition("__")[0])}
+            why = "" if branch.name in gates else "the plan has no such gate"
         return UnreachedBranch(branch.kind, branch.name, branch.side, str(branch), is_fault, why)
-
-    def _effects(self) -> Iterator[tuple[StepId, str, str]]:
-        for step in self._stage.plan.steps:
-            effects = sorted(self._stage.tools[step.tool].signature.effects - {"read"})
-            if effects:
-                yield step.id, step.tool, ", ".join(effects)
-
-
-def _failure_name(key: FailureKey) -> str:
-    if key.gate:
-        return f"gate {key.gate} cannot be asked"
-    return f"{f'step {key.step} fails' if key.step else 'the result cannot be made'} over valid outputs"
-
-
-def _missed_gates(missed: Collection[Branch], side: str) -> Iterator[str]:
-    """Yield the gates that were seen on the other side only, or never; those that nobody asked are red nowhere."""
-    yield from (branch.name for branch in missed if branch.kind == "gate" and branch.side == side)
-
-
-def _shown(step: Step, outputs: StubOutputs) -> Json:
-    return outputs[0] if step.for_each is None or len(outputs) == 1 else [*outputs]
-
-
-def _changed(plan: Plan, script: Scenario) -> tuple[str, ...]:
-    """Return the names of the inputs that a script has and the plan has not."""
-    if script.inputs is None:
-        return ()
-    names = dict.fromkeys((*plan.inputs, *script.inputs))
-    return tuple(
-        name
-        for name in names
-        if name not in script.inputs or name not in plan.inputs or script.inputs[name] != plan.inputs[name]
-    )
-
-
-def _scenario(name: str, done: SimulatedRun, script: Scenario, plan: Plan) -> ScenarioReport:
-    context = done.context
-    state, review, package = context.state, context.review, context.package
-    steps = {step: ending.status for step, ending in sorted(state.steps.items())}
-    red = {record.gate: None for record in state.gates if record.has_failed and record.kind != "judge"}
-    return ScenarioReport(
-        name=name,
-        verdict=package.status if package is not None else "failed",
-        confidence=None if review is None else round(review.confidence, 2),
-        rounds=state.round,
-        steps={**steps},
-        failed_gates=tuple(red),
-        inputs=script.inputs,
-        changed=_changed(plan, script),
-        reason="" if review is None else review.summary,
-    )

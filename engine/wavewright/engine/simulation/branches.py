@@ -1,0 +1,152 @@
+"""The branches of a plan, and which of them a run took.
+
+A *branch* is one way that a run can go at one place: a step that succeeds, a side of a `when`, a fan-out over no, one
+or several items, a gate that passes or fails, an optional step that fails, a recipe that is applied.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, TypeAlias
+
+from wavewright.engine.simulation.plan_reads import (
+    Sources,
+    embedded_expressions,
+    sources_of,
+    sources_of_gates,
+    step_expressions,
+)
+from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.executor.events.types import StepFinished
+from wavewright.planner.cel.embedded import bare_expression
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.plans.estimates import known_items
+from wavewright.planner.plans.expressions import ExpressionError, evaluate
+from wavewright.planner.types import Json, JsonObject
+from wavewright.reviewer.review.evidence import plan_scope
+
+BranchKind: TypeAlias = Literal["step", "when", "items", "gate", "failure", "recipe"]
+
+_ITEMS = {"0": "no item", "1": "one item", "n": "several items"}
+
+
+class Branch(NamedTuple):
+    """One way to go, at one place."""
+
+    kind: BranchKind
+    name: str
+    """The step's or the gate's id."""
+    side: str
+
+    def __str__(self) -> str:
+        """Return the branch in words."""
+        match self.kind:
+            case "step":
+                return f"step {self.name} succeeds"
+            case "when":
+                return f"when of {self.name} is {self.side}"
+            case "items":
+                return f"{self.name} runs over {_ITEMS[self.side]}"
+            case "gate":
+                return f"gate {self.name} {'passes' if self.side == 'passed' else 'fails'}"
+            case "failure":
+                return f"optional step {self.name} fails"
+            case "recipe":
+                return f"recipe {self.side} of gate {self.name} is applied"
+
+
+def branches_of(plan: Plan, goal: Goal) -> Iterator[Branch]:
+    """Yield every branch of a (bound) plan, step by step."""
+    for step in plan.steps:
+        yield Branch("step", step.id, "ok")
+        if step.when is not None:
+            yield from (Branch("when", step.id, side) for side in ("true", "false"))
+        if step.for_each is not None:
+            # A list that stands in the plan has one size.
+            yield from (Branch("items", step.id, side) for side in _size_sides(step, plan))
+        if step.optional:
+            yield Branch("failure", step.id, "failed")
+        for gate in plan.gates:
+            # Without a model nobody evaluates a judge gate.
+            if gate.on == step.id and gate.judge is None:
+                yield from (Branch("gate", gate.id, side) for side in ("passed", "failed"))
+    for number, recipe in enumerate(goal.recipes, 1):
+        yield Branch("recipe", recipe.gate, str(number))
+
+
+def _size_sides(step: Step, plan: Plan) -> tuple[str, ...]:
+    if isinstance(step.for_each, list):
+        return (_size_side(len(step.for_each)),)
+    sources = sources_of(embedded_expressions(step.for_each))
+    items = None if sources.steps or sources.reads_inputs else known_items(plan, step)
+    return tuple(_ITEMS) if items is None else (_size_side(len(items)),)
+
+
+def _size_side(items: int) -> str:
+    return str(items) if items < 2 else "n"
+
+
+def branches_taken(state: RunState, plan: Plan, goal: Goal, now: dt.datetime) -> frozenset[Branch]:
+    """Return the branches of the plan that a run took."""
+    return frozenset(_taken(state, plan, goal, now))
+
+
+def _taken(state: RunState, plan: Plan, goal: Goal, now: dt.datetime) -> Iterator[Branch]:
+    for step in plan.steps:
+        ended = state.steps.get(step.id)
+        if ended is None:
+            continue
+        if ended.status in SUCCESSES:
+            yield Branch("step", step.id, "ok")
+        if step.when is not None and (side := _when_side(step.when, ended, state, plan, now)):
+            yield Branch("when", step.id, side)
+        if step.for_each is not None and ended.items is not None:
+            yield Branch("items", step.id, _size_side(ended.items[1]))
+        if step.optional and ended.status == "failed":
+            yield Branch("failure", step.id, "failed")
+        for record in ended.gates:
+            if record.kind != "judge" and record.verdict != "not_evaluated":
+                yield Branch("gate", record.gate, "failed" if record.has_failed else "passed")
+    for patch in state.patches:
+        reason = str(patch.get("reason"))
+        for number, recipe in enumerate(goal.recipes, 1):
+            if recipe.reason in reason and _is_for_gate(recipe.gate, patch.get("expect")):
+                yield Branch("recipe", recipe.gate, str(number))
+
+
+def _when_side(when: str, ended: StepFinished, state: RunState, plan: Plan, now: dt.datetime) -> str:
+    """Return the side that a condition took; empty where the step failed before it had a value."""
+    if ended.status == "skipped":
+        return "false"
+    if ended.status in SUCCESSES:
+        return "true"
+    # An expression that has no value is the condition itself, or one of the parameters.
+    return "true" if ended.error is not None and _holds(when, plan_scope(plan, state), now) else ""
+
+
+def _holds(condition: str, scope: JsonObject, now: dt.datetime) -> bool:
+    try:
+        return evaluate(bare_expression(condition).expression, scope, now) is True
+    except ExpressionError:
+        return False
+
+
+def _is_for_gate(gate: str, expected: Json) -> bool:
+    ids = expected if isinstance(expected, list) else []
+    return any(str(one) == gate or str(one).startswith(f"{gate}__") for one in ids)
+
+
+def sources_of_branch(branch: Branch, plan: Plan) -> Sources:
+    """Return what decides whether a run takes a branch."""
+    if branch.kind == "gate":
+        return sources_of_gates(gate for gate in plan.gates if gate.id == branch.name)
+    if branch.kind == "recipe":
+        return sources_of_gates(gate for gate in plan.gates if gate.id.partition("__")[0] == branch.name)
+    step = plan.step(branch.name)
+    if branch.kind == "when" and step.when is not None:
+        return sources_of([bare_expression(step.when).expression])
+    return sources_of(
+        embedded_expressions(step.for_each) if branch.kind == "items" else step_expressions(step)
+    )

@@ -1,0 +1,272 @@
+"""Values that a schema allows.
+
+A generator is seeded: the same seed, schemas and order of calls give the same values. Every choice is made from a
+list of options, by *mode*: `full` takes the first, so that a value has everything that may be there, is never null and
+looks plausible; `sparse` takes the last, so that it has as little as may be; `mixed` draws one, among them the texts
+and numbers of the plan. What the keywords handled here cannot express is left to the schema's validator, which every
+value has passed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import random
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, TypeVar
+
+from wavewright.config.errors import WavewrightError
+from wavewright.engine.simulation.plan_reads import PlanVocabulary
+from wavewright.engine.simulation.schemas import simplify_schema
+from wavewright.engine.simulation.texts import formatted_text, texts_of
+from wavewright.planner.schemas.validation import validator_of
+from wavewright.planner.types import Json, JsonObject, JsonSchema
+
+GenerationMode: TypeAlias = Literal["full", "sparse", "mixed"]
+T = TypeVar("T")
+Path: TypeAlias = tuple[str, ...]
+
+_MAX_TRIES = 12
+_MAX_NODES = 4_000
+"""Of one value; what is made beyond is as small as its schema allows."""
+_MAX_DEPTH = 12
+_FULL_SIZE = 2
+_FRESH_SECONDS = 3600.0
+"""Age of a plausible value."""
+_FOCUS_PROBABILITY = 0.8
+"""Share of variations that change a member of the focus."""
+_UNUSUAL_TEXTS = ("12", "true", "2024-01-01", "ä ö", "${steps.a}", "a,b;c")
+
+
+class NoValueFound(WavewrightError):
+    """No value was found that the schema allows."""
+
+
+class ValueGenerator:
+    """Makes values, one after another."""
+
+    def __init__(self, seed: str, vocabulary: PlanVocabulary) -> None:
+        self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
+        self._vocabulary = vocabulary
+        self._root: JsonSchema = {}
+        self._time_field: str | None = None
+        self._mode: GenerationMode = "full"
+        self._nodes = 0
+        self._full_size = _FULL_SIZE
+
+    def make(
+        self,
+        schema: JsonSchema,
+        mode: GenerationMode,
+        *,
+        time_field: str | None = None,
+        size: int = _FULL_SIZE,
+    ) -> Json:
+        """Return a value of the schema.
+
+        Args:
+            schema: What the value must fit.
+            mode: How it is made.
+            time_field: Dotted path of a text that is a time.
+            size: Length of the lists of a full value, where the schema allows it.
+
+        Raises:
+            NoValueFound: none was found within some tries.
+            PatternNeedsExtra: a pattern needs Hypothesis, which is not installed.
+        """
+        self._root, self._time_field, self._full_size = schema, time_field, size
+        validator = validator_of(schema)
+        for number in range(2 * _MAX_TRIES):
+            # What a full value breaks, a mixed one may keep.
+            value = self._new(mode if number < _MAX_TRIES else "mixed")
+            if validator.accepts(value):
+                return value
+        raise NoValueFound
+
+    def vary(
+        self,
+        value: Json,
+        schema: JsonSchema,
+        *,
+        time_field: str | None = None,
+        focus: frozenset[str] = frozenset(),
+    ) -> Json:
+        """Return another value of the schema that differs from this one in a place or two; the same if none is found.
+
+        Args:
+            value: The value to start from.
+            schema: What both fit.
+            time_field: Dotted path of a text that is a time.
+            focus: Names of members that are changed rather than others.
+
+        Raises:
+            PatternNeedsExtra: a pattern needs Hypothesis, which is not installed.
+        """
+        self._root, self._time_field, self._full_size = schema, time_field, _FULL_SIZE
+        validator = validator_of(schema)
+        for number in range(2 * _MAX_TRIES):
+            varied = self._new("mixed")
+            if number < _MAX_TRIES:
+                varied = self._replace_part(value, varied, focus)
+                if self._random.random() < 0.4:
+                    varied = self._replace_part(varied, self._new("mixed"), focus)
+            if varied != value and validator.accepts(varied):
+                return varied
+        return value
+
+    def _new(self, mode: GenerationMode) -> Json:
+        self._mode, self._nodes = mode, 0
+        return self._value(self._root, (), 0)
+
+    def _pick(self, options: Sequence[T], depth: int) -> T:
+        if self._mode == "sparse" or self._is_large(depth):
+            return options[-1]
+        return options[0] if self._mode == "full" else self._random.choice(options)
+
+    def _is_large(self, depth: int) -> bool:
+        return self._nodes > _MAX_NODES or depth >= _MAX_DEPTH
+
+    def _value(self, schema: Json, path: Path, depth: int) -> Json:
+        self._nodes += 1
+        node = simplify_schema(schema, self._root, lambda branches: self._pick(branches, depth))
+        if "const" in node:
+            return node["const"]
+        if options := _list_of(node.get("enum")):
+            return self._pick(options, depth)
+        match node.get("type"):
+            case "object":
+                return self._object(node, path, depth)
+            case "array":
+                return self._array(node, path, depth)
+            case "string":
+                return self._text(node, path, depth)
+            case "integer" | "number" as kind:
+                return self._number(node, depth, is_whole=kind == "integer")
+            case "boolean":
+                return self._pick((True, False), depth)
+            case "null":
+                return None
+            case _:
+                word = self._word(path, depth)
+                anything: tuple[Json, ...] = (word, True, 7, [word], {"key_1": word}, None)
+                return self._pick(anything, depth)
+
+    def _object(self, node: JsonObject, path: Path, depth: int) -> Json:
+        properties = _object_of(node.get("properties"))
+        required = _list_of(node.get("required"))
+        rest = node.get("additionalProperties", {})
+        made: JsonObject = {}
+        for name in (*properties, *(str(name) for name in required if name not in properties)):
+            if name in required or self._pick((True, True, False), depth):
+                made[name] = self._value(properties.get(name, rest), (*path, name), depth + 1)
+        if rest is False:
+            return made
+        others = 0 if properties else self._pick((1, 2, 0), depth)
+        wanted = max(others, int(_count_of(node.get("minProperties"))))
+        words = (*self._vocabulary.texts, *(f"key_{number}" for number in range(1, wanted + 1)))
+        while len(made) < wanted:
+            name = self._pick([word for word in reversed(words) if word not in made], depth)
+            made[name] = self._value(rest, (*path, name), depth + 1)
+        return made
+
+    def _array(self, node: JsonObject, path: Path, depth: int) -> Json:
+        first, rest = _list_of(node.get("prefixItems")), node.get("items", {})
+        least, most = _count_of(node.get("minItems")), _count_of(node.get("maxItems"), math.inf)
+        sizes = [self._full_size, 1, 2, 0]
+        if depth <= 1:
+            # Long lists stand near the top of an output; below they would only multiply.
+            sizes[1:1] = [3, self._random.choice(self._vocabulary.sizes)]
+        size = int(min(max(self._pick(sizes, depth), least, len(first)), max(most, least)))
+        is_set = node.get("uniqueItems") is True
+        made: list[Json] = []
+        for place in range(size):
+            part = first[place] if place < len(first) else rest
+            entry = self._value(part, path, depth + 1)
+            if is_set and entry in made:
+                entry = self._other_than(made, part, path, depth + 1)
+            made.append(entry)
+        return made
+
+    def _other_than(self, made: list[Json], schema: Json, path: Path, depth: int) -> Json:
+        mode, self._mode = self._mode, "mixed"
+        drawn = [self._value(schema, path, depth) for _ in range(_MAX_TRIES)]
+        self._mode = mode
+        return next((entry for entry in drawn if entry not in made), drawn[0])
+
+    def _text(self, node: JsonObject, path: Path, depth: int) -> Json:
+        least, most = int(_count_of(node.get("minLength"))), _count_of(node.get("maxLength"), math.inf)
+        if isinstance(pattern := node.get("pattern"), str):
+            fitting = texts_of(pattern, self._vocabulary.texts)
+            fitting = tuple(text for text in fitting if least <= len(text) <= most) or fitting
+            if fitting:
+                return self._pick((fitting[0], *fitting), depth)
+        kind = node.get("format")
+        if ".".join(path) == self._time_field and kind not in ("date", "date-time"):
+            kind = self._pick(("date-time", "date", "date-time"), depth)
+        text = self._word(path, depth)
+        if isinstance(kind, str):
+            age = _FRESH_SECONDS if self._mode == "full" else self._random.choice(self._vocabulary.ages)
+            then = self._vocabulary.now - dt.timedelta(seconds=age)
+            text = formatted_text(kind, then, self._random.randrange(1, 100)) or text
+        return text.ljust(least, "x")[: int(min(most, 1e9))]
+
+    def _word(self, path: Path, depth: int) -> str:
+        name = next((part for part in reversed(path) if part.isidentifier()), "text")
+        plausible = f"{name} {self._random.randrange(1, 100)}"
+        known = self._random.choice(self._vocabulary.texts or (plausible,))
+        return self._pick((plausible, known, known, self._random.choice(_UNUSUAL_TEXTS), ""), depth)
+
+    def _number(self, node: JsonObject, depth: int, *, is_whole: bool) -> Json:
+        step = node.get("multipleOf")
+        unit = float(step) if isinstance(step, int | float) and step else (1.0 if is_whole else 0.01)
+        low = max(_bounds(node, "minimum", "exclusiveMinimum", unit), default=-math.inf)
+        high = min(_bounds(node, "maximum", "exclusiveMaximum", -unit), default=math.inf)
+        if low > high:
+            # Narrower than a unit.
+            return (low + high) / 2
+        least = low if low > -math.inf else min(high - 100, 0.0)
+        most = high if high < math.inf else max(least, 0.0) + 100
+        known = [float(number) for number in self._vocabulary.numbers]
+        smallest = min(max(0.0, low), high)
+        drawn = self._pick((self._random.uniform(least, most), most, -most, least, *known, smallest), depth)
+        number = round(min(max(drawn, low), high) / unit) * unit
+        number += unit if number < low else -unit if number > high else 0
+        return round(number) if is_whole else round(number, 6)
+
+    def _replace_part(self, value: Json, other: Json, focus: frozenset[str]) -> Json:
+        """Return a value with one of its parts as it is in another value of the same schema."""
+        if isinstance(value, dict) and isinstance(other, dict) and (value or other):
+            names = list(dict.fromkeys((*value, *other)))
+            wanted = [name for name in names if name in focus]
+            name = self._random.choice(
+                wanted if wanted and self._random.random() < _FOCUS_PROBABILITY else names
+            )
+            if name not in other:
+                return {key: member for key, member in value.items() if key != name}
+            if name not in value:
+                return {**value, name: other[name]}
+            return {**value, name: self._replace_part(value[name], other[name], focus)}
+        if isinstance(value, list) and value and isinstance(other, list) and other:
+            if self._random.random() < 0.4:
+                return other
+            place = self._random.randrange(len(value))
+            entry = self._replace_part(value[place], self._random.choice(other), focus)
+            return [*value[:place], entry, *value[place + 1 :]]
+        return other
+
+
+def _bounds(node: JsonObject, inclusive: str, exclusive: str, unit: float) -> list[float]:
+    named = ((node.get(inclusive), 0.0), (node.get(exclusive), unit))
+    return [float(bound) + more for bound, more in named if isinstance(bound, int | float)]
+
+
+def _object_of(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _list_of(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _count_of(value: Json, absent: float = 0) -> float:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else absent
