@@ -93,7 +93,7 @@ class EmbeddedExpression(NamedTuple):
 
 
 _OPENING = re.compile(r"\$\$\{|\$\{")
-_SINGLE_PATH_REFERENCE = re.compile(r"\$\{[A-Za-z0-9_.\[\]]*\}")
+_SINGLE_REFERENCE = re.compile(r"""\$\{[^{}"'/]*(?:/(?!/)[^{}"'/]*)*\}""")
 """Text that is one reference without quotes, braces and comments inside, as most are: it closes where it ends."""
 
 
@@ -104,7 +104,7 @@ def split_references(text: str) -> tuple[str | EmbeddedExpression, ...]:
     Raises:
         ExpressionError: a reference is not closed.
     """
-    if _SINGLE_PATH_REFERENCE.fullmatch(text) is not None:
+    if _SINGLE_REFERENCE.fullmatch(text) is not None:
         return (EmbeddedExpression(text[2:-1], 0, len(text), 2),)
     parts: list[str | EmbeddedExpression] = []
     literal = ""

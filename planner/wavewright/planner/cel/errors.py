@@ -10,10 +10,8 @@ expression and its values alone: what is refused on one machine is refused on al
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable, Iterable
-from itertools import islice
 from typing import Final, Literal, TypeAlias
 
 from wavewright.config.errors import WavewrightError
@@ -35,8 +33,6 @@ MAX_KEY_LENGTH_SHOWN: Final = 80
 """Characters of a key that a fault shows."""
 MAX_NAMES_LISTED: Final = 12
 """Names that a fault lists."""
-_MAX_NAMES_COMPARED = 2000
-_MAX_LENGTH_COMPARED = 100
 
 
 class ExpressionError(WavewrightError):
@@ -53,25 +49,6 @@ class ExpressionError(WavewrightError):
         self.kind: ExpressionErrorKind = kind
         self.offset = offset
         """Character of the expression that the error speaks of, counted from 0."""
-
-    def moved(self, by: int) -> ExpressionError:
-        """Return the same fault for an expression that starts `by` characters later."""
-        if self.offset is None:
-            return self
-        return ExpressionError(self.kind, self.message, self.offset + by, self._hint)
-
-
-def closest_name_hint(name: str, known: Iterable[str]) -> str | None:
-    """Return "did you mean …?" for the known name most like `name`, if one is like it.
-
-    Long names, and those after the first 2,000, are not compared: it would take seconds.
-    """
-    if len(name) > _MAX_LENGTH_COMPARED:
-        return None
-    names = [one for one in islice(known, _MAX_NAMES_COMPARED) if len(one) <= _MAX_LENGTH_COMPARED]
-    lowered = {candidate.lower(): candidate for candidate in names}
-    found = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
-    return f"did you mean '{lowered[found[0]]}'?" if found else None
 
 
 def join_names(names: Iterable[str], count: int | None = None) -> str:

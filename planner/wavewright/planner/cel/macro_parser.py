@@ -24,7 +24,7 @@ MACROS = _CONDITION_MACROS | _TRANSFORM_MACROS | {"map", "filter", "sortBy"}
 """Methods whose first argument, or first two, are new names for each element."""
 
 
-def parse_has(token: Token, arguments: tuple[ExpressionNode, ...], end: int) -> ExpressionNode:
+def parse_has(start: int, arguments: tuple[ExpressionNode, ...], end: int) -> ExpressionNode:
     """Return the node of `has(…)`.
 
     Raises:
@@ -37,11 +37,11 @@ def parse_has(token: Token, arguments: tuple[ExpressionNode, ...], end: int) -> 
             and isinstance(selection.key, LiteralValue)
             and isinstance(selection.key.value, str)
         ):
-            return Has(token.start, end, parent_depth(1, selection), selection)
+            return Has(start, end, parent_depth(selection), selection)
     raise ExpressionError(
         "bad_expression",
         "has() asks for one field",
-        token.start,
+        start,
         'write has(steps.prices), has(item.code) or has(item["a key"])',
     )
 
@@ -54,7 +54,8 @@ def parse_macro(
     Raises:
         ExpressionError: the arguments are not those of the macro.
     """
-    function, given = name.text, len(arguments)
+    _, function, name_start, _ = name
+    given = len(arguments)
     named = 2 if function in _TRANSFORM_MACROS or (function in _CONDITION_MACROS and given == 3) else 1
     bodies = (1, 2) if function in _TRANSFORM_MACROS or function == "map" else (1,)
     variables = _variables(arguments[:named])
@@ -64,17 +65,17 @@ def parse_macro(
         raise ExpressionError(
             "bad_expression",
             f"{function}() wants {wanted} and an expression",
-            name.start,
+            name_start,
             f"write list.{function}({example}, …) with x in place of each element",
         )
     body = arguments[named:]
     return Macro(
-        target.start, end, parent_depth(1, target, *body), function, target, variables, body, name.start
+        target.start, end, parent_depth(target, *body), function, target, variables, body, name_start
     )
 
 
 def parse_bind(
-    target: Identifier, name: Token, arguments: tuple[ExpressionNode, ...], end: int
+    target: Identifier, name_start: int, arguments: tuple[ExpressionNode, ...], end: int
 ) -> ExpressionNode:
     """Return the node of `cel.bind(…)`.
 
@@ -86,11 +87,11 @@ def parse_bind(
         raise ExpressionError(
             "bad_expression",
             "cel.bind() wants a name, its value and an expression",
-            name.start,
+            name_start,
             "write cel.bind(x, value, …) with x in place of the value",
         )
     _, value, body = arguments
-    depth = parent_depth(1, value, body)
+    depth = parent_depth(value, body)
     return Macro(target.start, end, depth, "bind", value, variables, (body,), target.start)
 
 

@@ -214,16 +214,16 @@ def children(node: ExpressionNode) -> tuple[ExpressionNode, ...]:  # noqa: C901,
             return ()
 
 
-def parent_depth(by: int, *nodes: ExpressionNode) -> int:
-    """Return the depth of a node that stands so many levels above others.
+def parent_depth(*nodes: ExpressionNode) -> int:
+    """Return the depth of a node that stands right above others.
 
     Raises:
         ExpressionError: it is too deep.
     """
-    depth = by + max((node.depth for node in nodes), default=0)
-    if depth > MAX_EXPRESSION_DEPTH:
+    depth = max([node.depth for node in nodes], default=0)
+    if depth >= MAX_EXPRESSION_DEPTH:
         raise too_deep_error(nodes[0].start)
-    return depth
+    return depth + 1
 
 
 def too_deep_error(offset: int) -> ExpressionError:

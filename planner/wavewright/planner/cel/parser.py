@@ -65,7 +65,7 @@ def parse_expression(expression: str) -> ExpressionNode:
             "split it over steps, or put the work into a tool",
         )
     tokens = tokenize(expression)
-    if tokens[0].kind == "end":
+    if tokens[0][0] == "end":
         raise ExpressionError("bad_expression", "the expression is empty", 0)
     return _ExpressionParser(tokens).parse()
 
@@ -90,7 +90,10 @@ _PRECEDENCE = {
 
 
 class _ExpressionParser:
-    """Recursive descent over the tokens of one expression."""
+    """Recursive descent over the tokens of one expression.
+
+    Operators and words are told by their text alone: strings and quoted names begin with their quotes.
+    """
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
@@ -99,22 +102,20 @@ class _ExpressionParser:
 
     def parse(self) -> ExpressionNode:
         node = self._expression()
-        token = self._tokens[self._at]
-        if token.kind != "end":
-            raise self._unexpected(token, "an operator or the end")
+        if self._tokens[self._at][0] != "end":
+            raise self._unexpected("an operator or the end")
         return node
 
     def _expression(self) -> ExpressionNode:
         self._nesting += 1
         if self._nesting > MAX_EXPRESSION_DEPTH:
-            raise too_deep_error(self._tokens[self._at].start)
+            raise too_deep_error(self._tokens[self._at][2])
         condition = self._binary(1)
-        if self._tokens[self._at].text == "?" and self._tokens[self._at].kind == "op":
-            self._at += 1
+        if self._takes("?"):
             yes = self._binary(1)
             self._expect(":")
             no = self._expression()
-            depth = parent_depth(1, condition, yes, no)
+            depth = parent_depth(condition, yes, no)
             condition = Conditional(condition.start, no.end, depth, condition, yes, no)
         self._nesting -= 1
         return condition
@@ -122,231 +123,202 @@ class _ExpressionParser:
     def _binary(self, floor: int) -> ExpressionNode:
         left = self._unary()
         while True:
-            token = self._tokens[self._at]
-            if token.kind not in ("op", "name"):
+            _, operator, start, _ = self._tokens[self._at]
+            binding = _PRECEDENCE.get(operator, 0)
+            if binding < floor:
                 return left
-            binding = _PRECEDENCE.get(token.text, 0)
-            if binding < floor or binding == 0:
-                return left
-            if binding <= 2:
-                left = self._logic(left, token.text, binding)
+            if binding <= _PRECEDENCE["&&"]:
+                left = self._logic(left, operator, binding)
                 continue
             self._at += 1
             right = self._binary(binding + 1)
-            left = Binary(
-                left.start, right.end, parent_depth(1, left, right), token.text, left, right, token.start
-            )
+            left = Binary(left.start, right.end, parent_depth(left, right), operator, left, right, start)
 
     def _logic(self, first: ExpressionNode, operator: str, binding: int) -> ExpressionNode:
         operands = [first]
-        while self._tokens[self._at].text == operator:
-            self._at += 1
+        while self._takes(operator):
             operands.append(self._binary(binding + 1))
-        depth = parent_depth(1, *operands)
+        depth = parent_depth(*operands)
         return LogicalOperation(first.start, operands[-1].end, depth, operator, tuple(operands))
 
     def _unary(self) -> ExpressionNode:
-        token = self._tokens[self._at]
-        if token.kind != "op" or token.text not in ("!", "-"):
-            return self._member()
-        following = self._tokens[self._at + 1]
-        if token.text == "-" and following.kind in ("int", "double"):
-            # A sign belongs to its number, or the least integer could not be written.
-            self._at += 2
-            number = self._constant(Token(following.kind, f"-{following.text}", token.start, following.end))
-            return self._members_of(number)
+        _, operator, start, _ = self._tokens[self._at]
+        if operator not in ("!", "-"):
+            return self._members_of(self._primary())
         self._at += 1
-        if following.text in ("!", "-") and following.kind == "op" and following.text != token.text:
+        kind, text, _, end = self._tokens[self._at]
+        if operator == "-" and kind in ("int", "double"):
+            # A sign belongs to its number, or the least integer could not be written.
+            self._at += 1
+            return self._members_of(_constant((kind, f"-{text}", start, end)))
+        if text in ("!", "-") and text != operator:
             raise ExpressionError(
-                "bad_expression",
-                f"'{token.text}{following.text}' cannot stand together",
-                token.start,
-                f"write {token.text}(…)",
+                "bad_expression", f"'{operator}{text}' cannot stand together", start, f"write {operator}(…)"
             )
         self._nesting += 1
         if self._nesting > MAX_EXPRESSION_DEPTH:
-            raise too_deep_error(token.start)
+            raise too_deep_error(start)
         operand = self._unary()
         self._nesting -= 1
-        return Unary(token.start, operand.end, parent_depth(1, operand), token.text, operand)
-
-    def _member(self) -> ExpressionNode:
-        return self._members_of(self._primary())
+        return Unary(start, operand.end, parent_depth(operand), operator, operand)
 
     def _members_of(self, node: ExpressionNode) -> ExpressionNode:
         while True:
-            token = self._tokens[self._at]
-            if token.kind == "op" and token.text == ".":
+            _, text, start, _ = self._tokens[self._at]
+            if text == ".":
                 self._at += 1
                 node = self._selection(node)
-            elif token.kind == "op" and token.text == "[":
+            elif text == "[":
                 self._at += 1
-                index = self._expression()
-                closing = self._expect("]")
-                node = Index(node.start, closing.end, parent_depth(1, node, index), node, index)
-            elif token.kind == "op" and token.text == "{" and isinstance(node, Identifier | Select):
+                key = self._expression()
+                node = Index(node.start, self._expect("]"), parent_depth(node, key), node, key)
+            elif text == "{" and isinstance(node, Identifier | Select):
                 raise ExpressionError(
                     "bad_expression",
                     "typed messages cannot be made here",
-                    token.start,
+                    start,
                     'write a map: {"code": item.code}',
                 )
             else:
                 return node
 
     def _selection(self, operand: ExpressionNode) -> ExpressionNode:
-        token = self._tokens[self._at]
-        if token.kind == "quoted":
-            self._at += 1
-            field = token.text[1:-1]
-            return Select(operand.start, token.end, parent_depth(1, operand), operand, field, token.start)
-        if token.kind != "name":
-            raise self._unexpected(token, "the name of a field")
-        if token.text in _LITERAL_KEYWORDS:
+        token = kind, text, start, end = self._tokens[self._at]
+        if kind == "quoted":
+            text = text[1:-1]
+        elif kind != "name":
+            raise self._unexpected("the name of a field")
+        elif text in _LITERAL_KEYWORDS:
             raise ExpressionError(
                 "bad_expression",
-                f"'{token.text}' cannot follow a dot",
-                token.start,
-                f'write ["{token.text}"] instead of .{token.text}',
+                f"'{text}' cannot follow a dot",
+                start,
+                f'write ["{text}"] instead of .{text}',
             )
         self._at += 1
-        if self._tokens[self._at].text == "(" and self._tokens[self._at].kind == "op":
+        if kind == "name" and self._takes("("):
             return self._method(operand, token)
-        return Select(operand.start, token.end, parent_depth(1, operand), operand, token.text, token.start)
+        return Select(operand.start, end, parent_depth(operand), operand, text, start)
 
     def _method(self, target: ExpressionNode, name: Token) -> ExpressionNode:
-        arguments, end = self._arguments()
+        arguments, end = self._sequence(")")
+        _, function, name_start, _ = name
         if isinstance(target, Identifier) and target.name in NAMESPACES:
-            if target.name == "cel" and name.text == "bind":
-                return parse_bind(target, name, arguments, end)
-            depth = parent_depth(1, *arguments)
-            full_name = f"{target.name}.{name.text}"
-            return FunctionCall(target.start, end, depth, full_name, None, arguments, target.start)
-        if name.text in MACROS:
+            function = f"{target.name}.{function}"
+            if function == "cel.bind":
+                return parse_bind(target, name_start, arguments, end)
+            return FunctionCall(
+                target.start, end, parent_depth(*arguments), function, None, arguments, target.start
+            )
+        if function in MACROS:
             return parse_macro(target, name, arguments, end)
-        depth = parent_depth(1, target, *arguments)
-        return FunctionCall(target.start, end, depth, name.text, target, arguments, name.start)
+        depth = parent_depth(target, *arguments)
+        return FunctionCall(target.start, end, depth, function, target, arguments, name_start)
 
-    def _arguments(self) -> tuple[tuple[ExpressionNode, ...], int]:
-        self._expect("(")
-        arguments: list[ExpressionNode] = []
-        if self._tokens[self._at].text != ")":
-            arguments.append(self._expression())
-            while self._tokens[self._at].text == "," and self._tokens[self._at].kind == "op":
-                self._at += 1
-                arguments.append(self._expression())
-        return tuple(arguments), self._expect(")").end
+    def _sequence(self, closing: str) -> tuple[tuple[ExpressionNode, ...], int]:
+        """Return the expressions up to a closing bracket, and where it ends; only a list may end with a comma."""
+        items: list[ExpressionNode] = []
+        while self._tokens[self._at][1] != closing or (items and closing == ")"):
+            items.append(self._expression())
+            if not self._takes(","):
+                break
+        return tuple(items), self._expect(closing)
 
     def _primary(self) -> ExpressionNode:
-        token = self._tokens[self._at]
-        match token.kind:
-            case "int" | "uint" | "double" | "string" | "bytes":
-                self._at += 1
-                return self._constant(token)
-            case "name":
-                self._at += 1
-                return self._name(token)
-            case "op":
-                return self._bracketed(token)
-            case _:
-                raise self._unexpected(token, "a value")
-
-    def _bracketed(self, token: Token) -> ExpressionNode:
-        match token.text:
-            case "(":
-                self._at += 1
-                inner = self._expression()
-                closing = self._expect(")")
-                return Parenthesized(token.start, closing.end, parent_depth(1, inner), inner)
-            case "[":
-                return self._list(token)
-            case "{":
-                return self._map(token)
-            case ".":
-                raise ExpressionError(
-                    "bad_expression",
-                    "an expression cannot begin with a dot",
-                    token.start,
-                    "name a root: steps, inputs",
-                )
-            case _:
-                raise self._unexpected(token, "a value")
-
-    def _list(self, opening: Token) -> ExpressionNode:
-        self._at += 1
-        items: list[ExpressionNode] = []
-        while self._tokens[self._at].text != "]":
-            items.append(self._expression())
-            if self._tokens[self._at].text != ",":
-                break
+        token = kind, text, start, _ = self._tokens[self._at]
+        if kind == "name":
             self._at += 1
-        closing = self._expect("]")
-        return ListLiteral(opening.start, closing.end, parent_depth(1, *items), tuple(items))
+            return self._name(token)
+        if kind not in ("op", "quoted", "end"):
+            self._at += 1
+            return _constant(token)
+        if text == ".":
+            raise ExpressionError(
+                "bad_expression",
+                "an expression cannot begin with a dot",
+                start,
+                "name a root: steps, inputs",
+            )
+        if self._takes("("):
+            inner = self._expression()
+            return Parenthesized(start, self._expect(")"), parent_depth(inner), inner)
+        if self._takes("["):
+            items, end = self._sequence("]")
+            return ListLiteral(start, end, parent_depth(*items), items)
+        if self._takes("{"):
+            return self._map(start)
+        raise self._unexpected("a value")
 
-    def _map(self, opening: Token) -> ExpressionNode:
-        self._at += 1
+    def _map(self, start: int) -> ExpressionNode:
         entries: list[tuple[ExpressionNode, ExpressionNode]] = []
-        while self._tokens[self._at].text != "}":
+        while self._tokens[self._at][1] != "}":
             key = self._expression()
             self._expect(":")
             entries.append((key, self._expression()))
-            if self._tokens[self._at].text != ",":
+            if not self._takes(","):
                 break
-            self._at += 1
-        closing = self._expect("}")
-        depth = parent_depth(1, *(node for entry in entries for node in entry))
-        return MapLiteral(opening.start, closing.end, depth, tuple(entries))
+        end = self._expect("}")
+        depth = parent_depth(*(node for entry in entries for node in entry))
+        return MapLiteral(start, end, depth, tuple(entries))
 
     def _name(self, token: Token) -> ExpressionNode:
-        if token.text in ("true", "false"):
-            return LiteralValue(token.start, token.end, 1, "bool", token.text == "true")
-        if token.text == "null":
-            return LiteralValue(token.start, token.end, 1, "null", None)
-        if token.text == "in" or token.text in _RESERVED:
-            raise ExpressionError(
-                "bad_expression", f"'{token.text}' is a reserved word, not a name", token.start
-            )
-        if self._tokens[self._at].text != "(" or self._tokens[self._at].kind != "op":
-            return Identifier(token.start, token.end, 1, token.text)
-        arguments, end = self._arguments()
-        if token.text == "has":
-            return parse_has(token, arguments, end)
-        return FunctionCall(
-            token.start, end, parent_depth(1, *arguments), token.text, None, arguments, token.start
-        )
+        _, name, start, end = token
+        if name in ("true", "false"):
+            return LiteralValue(start, end, 1, "bool", name == "true")
+        if name == "null":
+            return LiteralValue(start, end, 1, "null", None)
+        if name == "in" or name in _RESERVED:
+            raise ExpressionError("bad_expression", f"'{name}' is a reserved word, not a name", start)
+        if not self._takes("("):
+            return Identifier(start, end, 1, name)
+        arguments, end = self._sequence(")")
+        if name == "has":
+            return parse_has(start, arguments, end)
+        return FunctionCall(start, end, parent_depth(*arguments), name, None, arguments, start)
 
-    def _constant(self, token: Token) -> LiteralValue:
-        value: str | float | bytes
-        match token.kind:
-            case "string":
-                value = string_value(token)
-            case "bytes":
-                value = bytes_value(token)
-            case "double":
-                value = float(token.text)
-            case _:
-                value = integer_value(token)
-        return LiteralValue(token.start, token.end, 1, cast("LiteralKind", token.kind), value)
-
-    def _expect(self, text: str) -> Token:
-        token = self._tokens[self._at]
-        if token.text != text or token.kind != "op":
-            raise self._unexpected(token, f"'{text}'")
+    def _takes(self, text: str) -> bool:
+        """Go past the next token if it is this one, and return whether it is."""
+        if self._tokens[self._at][1] != text:
+            return False
         self._at += 1
-        return token
+        return True
 
-    def _unexpected(self, token: Token, wanted: str) -> ExpressionError:
-        if token.kind == "end":
+    def _expect(self, text: str) -> int:
+        """Go past the next token, which must be this one, and return where it ends."""
+        if not self._takes(text):
+            raise self._unexpected(f"'{text}'")
+        return self._tokens[self._at - 1][3]
+
+    def _unexpected(self, wanted: str) -> ExpressionError:
+        kind, text, start, _ = self._tokens[self._at]
+        if kind == "end":
             return ExpressionError(
-                "bad_expression", f"the expression ends where {wanted} should follow", token.start
+                "bad_expression", f"the expression ends where {wanted} should follow", start
             )
-        hint = None
-        if token.text == "=":
-            hint = "equality is written '=='"
-        elif token.text in ("and", "or", "not"):
-            hint = "write " + {"and": "'&&'", "or": "'||'", "not": "'!'"}[token.text]
-        elif token.text == "if":
-            hint = "write: condition ? value : other"
-        return ExpressionError(
-            "bad_expression", f"'{token.text}' stands where {wanted} should", token.start, hint
-        )
+        message = f"'{text}' stands where {wanted} should"
+        return ExpressionError("bad_expression", message, start, _HINTS_BY_TEXT.get(text))
+
+
+_HINTS_BY_TEXT = {
+    "=": "equality is written '=='",
+    "and": "write '&&'",
+    "or": "write '||'",
+    "not": "write '!'",
+    "if": "write: condition ? value : other",
+}
+"""What other languages write, and what CEL has for it."""
+
+
+def _constant(token: Token) -> LiteralValue:
+    kind, text, start, end = token
+    value: str | float | bytes
+    match kind:
+        case "string":
+            value = string_value(token)
+        case "bytes":
+            value = bytes_value(token)
+        case "double":
+            value = float(text)
+        case _:
+            value = integer_value(token)
+    return LiteralValue(start, end, 1, cast("LiteralKind", kind), value)

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias, cast
 
+from wavewright.config.suggestions import did_you_mean
 from wavewright.planner.cel.errors import (
     MAX_KEY_LENGTH_SHOWN,
     MAX_NAMES_LISTED,
     CostTracker,
     ExpressionError,
-    closest_name_hint,
     join_names,
 )
 from wavewright.planner.cel.nodes import (
@@ -191,7 +191,7 @@ def unknown_root_error(name: str, offset: int, known: Mapping[str, object]) -> E
             offset,
             "name the step: steps.…",
         )
-    hint = closest_name_hint(name, known) or f"there are: {join_names(known)}"
+    hint = did_you_mean(name, known) or f"there are: {join_names(known)}"
     if "steps" in known and isinstance(steps := known["steps"], Mapping) and name in steps:
         hint = f"did you mean 'steps.{name}'?"
     elif "inputs" in known and isinstance(inputs := known["inputs"], Mapping) and name in inputs:
@@ -229,7 +229,7 @@ def _missing_error(path: Path, place: int, value: Mapping[str, Json], key: str) 
             "unknown_input",
             f"no input is called '{key}'",
             offset,
-            lambda: closest_name_hint(key, value) or f"there are: {join_names(value)}",
+            lambda: did_you_mean(key, value) or f"there are: {join_names(value)}",
         )
     kinds = (
         f"{name[:MAX_KEY_LENGTH_SHOWN]}: {kind_name(value[name])}" for name in islice(value, MAX_NAMES_LISTED)
@@ -240,7 +240,7 @@ def _missing_error(path: Path, place: int, value: Mapping[str, Json], key: str) 
         "unknown_name_or_field",
         f"{owner_name(path, place)} has no field '{key}'; {has}",
         offset,
-        lambda: closest_name_hint(key, value),
+        lambda: did_you_mean(key, value),
     )
 
 

@@ -6,7 +6,7 @@ must be named in the text itself; names that macros give to elements hide roots 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
 from wavewright.planner.cel.embedded import Read, bare_expression
@@ -36,10 +36,10 @@ def reads_of_tree(expression: str) -> tuple[Read, ...]:
     Raises:
         ExpressionError: it is no expression, or uses `steps` without naming the step.
     """
-    mentions = list(_mentions(parse_expression(expression), frozenset()))
+    mentions = _mentions(parse_expression(expression))
     guards = {mention.name for mention in mentions if mention.is_guarded and mention.root == "steps"}
     found: list[Read] = []
-    for mention in sorted(mentions, key=lambda mention: mention.start):
+    for mention in mentions:
         if mention.root == "steps" and mention.name is None:
             raise ExpressionError(
                 "bad_expression",
@@ -58,9 +58,8 @@ def step_mentions(expression: str, step: str) -> list[RootMention]:
     Raises:
         ExpressionError: it is no expression.
     """
-    mentions = _mentions(parse_expression(expression), frozenset())
-    found = [mention for mention in mentions if mention.root == "steps" and mention.name == step]
-    return sorted(found, key=lambda mention: mention.start)
+    mentions = _mentions(parse_expression(expression))
+    return [mention for mention in mentions if mention.root == "steps" and mention.name == step]
 
 
 class RootMention(NamedTuple):
@@ -76,46 +75,58 @@ class RootMention(NamedTuple):
     """Whether the name stands as a string: `steps["prices"]`."""
 
 
-def _mentions(
-    node: ExpressionNode, local_names: frozenset[str], *, asked: bool = False
-) -> Iterator[RootMention]:
+def _mentions(tree: ExpressionNode) -> list[RootMention]:
+    """Return every mention of a root, in the order of the text."""
+    found: list[RootMention] = []
+    _collect_mentions(tree, _NOTHING, found)
+    found.sort(key=attrgetter("start"))
+    return found
+
+
+def _collect_mentions(
+    node: ExpressionNode, local_names: frozenset[str], found: list[RootMention], *, asked: bool = False
+) -> None:
     match node:
         case LiteralValue():
             return
-        case Identifier():
-            if node.name not in local_names and node.name not in TYPE_NAMES:
-                yield RootMention(node.name, None, node.start, node.end, asked)
         case Select() | Index():
-            yield from _selection_mentions(node, local_names, asked=asked)
+            _collect_selection(node, local_names, found, asked=asked)
+        case Identifier():
+            if _is_root(node, local_names):
+                found.append(RootMention(node.name, None, node.start, node.end, asked))
         case Macro():
-            yield from _mentions(node.range, local_names)
+            _collect_mentions(node.range, local_names, found)
             inner = local_names.union(node.variables)
             for argument in node.arguments:
-                yield from _mentions(argument, inner)
+                _collect_mentions(argument, inner, found)
         case Has():
-            yield from _mentions(node.selection, local_names, asked=True)
+            _collect_mentions(node.selection, local_names, found, asked=True)
         case Parenthesized():
-            yield from _mentions(node.inner, local_names, asked=asked)
+            _collect_mentions(node.inner, local_names, found, asked=asked)
         case _:
             for child in children(node):
-                yield from _mentions(child, local_names)
+                _collect_mentions(child, local_names, found)
 
 
-def _selection_mentions(
-    node: Select | Index, local_names: frozenset[str], *, asked: bool
-) -> Iterator[RootMention]:
+def _is_root(node: Identifier, local_names: frozenset[str]) -> bool:
+    return node.name not in local_names and node.name not in TYPE_NAMES
+
+
+def _collect_selection(
+    node: Select | Index, local_names: frozenset[str], found: list[RootMention], *, asked: bool
+) -> None:
     operand = without_parens(node.operand)
-    if isinstance(operand, Identifier) and operand.name not in local_names and operand.name not in TYPE_NAMES:
+    if isinstance(operand, Identifier) and _is_root(operand, local_names):
         if isinstance(node, Select):
-            yield RootMention(operand.name, node.field, node.field_start, node.end, asked)
+            found.append(RootMention(operand.name, node.field, node.field_start, node.end, asked))
             return
         key = without_parens(node.key)
         if isinstance(key, LiteralValue) and isinstance(key.value, str):
-            yield RootMention(operand.name, key.value, key.start, key.end, asked, quoted=True)
+            found.append(RootMention(operand.name, key.value, key.start, key.end, asked, quoted=True))
             return
-    yield from _mentions(node.operand, local_names, asked=asked)
+    _collect_mentions(node.operand, local_names, found, asked=asked)
     if isinstance(node, Index):
-        yield from _mentions(node.key, local_names)
+        _collect_mentions(node.key, local_names, found)
 
 
 def guarded_by_tree(condition: str) -> frozenset[str]:

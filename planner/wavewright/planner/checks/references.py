@@ -130,11 +130,11 @@ def _check_gate(subject: CheckContext, gate: Gate, pointer: str) -> Iterator[Dia
 def _check_text(
     subject: CheckContext, text: ExpressionText, reader: _ReferenceContext
 ) -> Iterator[Diagnostic]:
-    try:
-        text.uses()
-    except ExpressionError as found:
-        yield _expression_diagnostic(found, text.pointer, 0, text.text)
-        return
+    if not text.reads:
+        try:
+            text.uses()
+        except ExpressionError as unclosed:
+            yield _expression_diagnostic(unclosed, text.pointer, 0, text.text)
     for use, read in text.reads.items():
         faults = list(_check_reads(subject, use, read, reader))
         yield from faults
@@ -249,6 +249,8 @@ def _check_types(
     typed = subject.types.typed(use, reader.step, output=reader.output)
     if isinstance(typed, ExpressionError):
         yield _expression_diagnostic(typed, use.pointer, use.start, use.expression)
+        return
+    if use.role == "params":
         return
     from wavewright.planner.checks.types import incompatibility
 

@@ -105,11 +105,10 @@ class InputSchema:
     ) -> Iterator[SchemaViolation]:
         try:
             uses = embedded_uses(text, pointer, "params")
-            parts = split_references(text)
         except ExpressionError:
             return
         if not uses:
-            literal = "".join(part for part in parts if isinstance(part, str))
+            literal = "".join(part for part in split_references(text) if isinstance(part, str))
             yield from self._validator(schema).violations(literal, pointer)
             return
         from wavewright.planner.checks.types import incompatibility  # literal parameters never need it

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cached_property
 
-from wavewright.planner.cel.embedded import reads
 from wavewright.planner.cel.errors import ExpressionError, join_names
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json
@@ -194,8 +193,6 @@ class PlanTypes:
         self, use: ExpressionUse, step: Step | None, *, output: JsonSchema | None = None
     ) -> JsonSchema | None:
         """Return what an expression gives, or nothing where it is faulty."""
-        if not self._names_exist(use.expression):
-            return None
         typed = self.typed(use, step, output=output)
         return None if isinstance(typed, ExpressionError) else typed
 
@@ -224,17 +221,6 @@ class PlanTypes:
         if id(step) not in self._items:
             self._items[id(step)] = self._item(step)
         return self._items[id(step)]
-
-    def _names_exist(self, expression: str) -> bool:
-        """Return whether there are the steps and inputs that an expression reads; this costs less than typing it."""
-        try:
-            found = reads(expression)
-        except ExpressionError:
-            return False
-        inputs = self.inputs["properties"]
-        known: dict[str, Collection[str]] = {"steps": self.outputs}
-        known["inputs"] = inputs if isinstance(inputs, dict) else ()
-        return all(read.name is None or read.name in known.get(read.root, (read.name,)) for read in found)
 
     def _output(self, step: Step) -> JsonSchema:
         if step.id in self._untyped:

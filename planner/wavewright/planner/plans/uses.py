@@ -184,7 +184,7 @@ def value_reads(value: Json) -> frozenset[StepId]:
 
 def holds_expression(value: Json) -> bool:
     """Return whether any text in a value holds a `${` (an escaped one counts too)."""
-    return bool(_texts_with_references(value))
+    return "${" in value if isinstance(value, str) else bool(_texts_with_references(value))
 
 
 def _texts_with_references(value: Json) -> Sequence[str]:

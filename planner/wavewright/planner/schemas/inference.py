@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn, cast
 
-from wavewright.planner.cel.errors import ExpressionError, closest_name_hint, join_names
+from wavewright.config.suggestions import did_you_mean
+from wavewright.planner.cel.errors import ExpressionError, join_names
 from wavewright.planner.cel.functions.catalogue import LENGTH_ALIASES, check_function_exists
 from wavewright.planner.cel.nodes import (
     TYPE_NAMES,
@@ -146,13 +147,14 @@ class TypeInference:
 
     def _field(self, node: Select | Index, name: str, offset: int, scope: _Locals) -> ScopedSchema:
         if self._is_steps(node.operand, scope):
-            if name in self._steps:
-                return s.scoped_schema(self._steps[name])
+            known = self._steps
+            if name in known:
+                return s.scoped_schema(known[name])
             raise ExpressionError(
                 "unknown_step",
                 f"no step is called '{name}'",
                 offset,
-                closest_name_hint(name, self._steps) or f"there are: {join_names(self._steps) or 'no steps'}",
+                lambda: did_you_mean(name, known) or f"there are: {join_names(known) or 'no steps'}",
             )
         asked = view_schema(self._infer(node.operand, scope))
         place = s.field_schema(asked, name)
@@ -168,7 +170,9 @@ class TypeInference:
         if isinstance(bare, Identifier) and bare.name == "inputs" and "inputs" not in scope:
             others = f"there are: {join_names(known)}" if known else "there are no inputs"
             message = f"no input is called '{name}'"
-            return ExpressionError("unknown_input", message, offset, closest_name_hint(name, known) or others)
+            return ExpressionError(
+                "unknown_input", message, offset, lambda: did_you_mean(name, known) or others
+            )
         called = self._called(operand, scope)
         if asked.kind in ("object", "union") and known:
             shown = join_names(
@@ -178,7 +182,7 @@ class TypeInference:
             message = f"{called} has no field '{name}'; it has: {shown}"
             length = f"its length: {self._snippet(operand)}.size()" if name in LENGTH_ALIASES else None
             return ExpressionError(
-                "unknown_name_or_field", message, offset, closest_name_hint(name, known) or length
+                "unknown_name_or_field", message, offset, lambda: did_you_mean(name, known) or length
             )
         written = self._snippet(operand)
         lists = f"take one element, {written}[0].{name}, or all: {written}.map(x, x.{name})"

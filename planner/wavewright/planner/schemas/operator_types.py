@@ -181,12 +181,25 @@ def _has_class(what: SchemaView, wanted: Iterable[type]) -> bool:
 
 def operator_result(operator: str, left: SchemaView, right: SchemaView) -> ScopedSchema | None:
     """Return what an operator gives for operands of these types, or None where it does not take them."""
+    pairs = OPERATORS[operator]
+    matching: list[tuple[type, type]] = []
+    plain = _CLASSES.get(left.kind, object), _CLASSES.get(right.kind, object)
+    if plain in pairs:
+        matching.append(plain)
+    else:
+        lefts, rights = _classes(left), _classes(right)
+        any_left, any_right = object in lefts, object in rights
+        matching += [
+            (one, other)
+            for one, other in pairs
+            if (any_left or one in lefts) and (any_right or other in rights)
+        ]
+    if operator == "%":
+        # The remainder of a decimal exists for JSON's 3.0 only, which the type of a number does not promise.
+        matching = [pair for pair in matching if float not in pair]
     results = [
         _list_sum(left, right) if one is list else _SCHEMAS[_result_class(operator, one, other)]
-        for one, other in OPERATORS[operator]
-        # The remainder of a decimal exists for JSON's 3.0 only, which the type of a number does not promise.
-        if not (operator == "%" and float in (one, other))
-        if _has_class(left, (one,)) and _has_class(right, (other,))
+        for one, other in matching
     ]
     return _any_result(results, [left, right])
 
@@ -263,6 +276,8 @@ def _function_result(function: Function, operands: Sequence[SchemaView]) -> Scop
 
 def _any_result(results: list[ScopedSchema], operands: Sequence[SchemaView]) -> ScopedSchema | None:
     """Return the one result, or a choice of several; anything where an operand may be anything."""
+    if len(results) == 1:
+        return results[0]
     different = [result for place, result in enumerate(results) if result not in results[:place]]
     if len(different) > 1 and any(operand.kind == "open" for operand in operands):
         return OPEN

@@ -8,7 +8,6 @@ it fits everything and everything may be asked of it, so a schema can never make
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
@@ -36,8 +35,7 @@ class ScopedSchema(NamedTuple):
     root: JsonSchema
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaView:
+class SchemaView(NamedTuple):
     """What a schema says about the kind of a value."""
 
     kind: Kind
@@ -61,6 +59,7 @@ def scoped_schema(schema: JsonSchema) -> ScopedSchema:
 OPEN: Final = scoped_schema({})
 ANYTHING: Final = SchemaView("open", nullable=True, schema={}, root={})
 _JSON_TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
+_NULLABLE_KINDS: Final = frozenset({"null", "open"})
 
 
 def subschema(schema: Json, root: JsonSchema) -> ScopedSchema:
@@ -76,14 +75,11 @@ def view_schema(place: ScopedSchema, depth: int = 0) -> SchemaView:
     """Return what a schema says about the kind of a value."""
     if depth > _ALTERNATIVES_FOLLOWED:
         return ANYTHING
-    schema, root = _follow_references(place)
-    special = schema.get(CEL_TYPE)
-    if isinstance(special, str):
-        return SchemaView(cast("Kind", special), nullable=False, schema=schema, root=root)
+    schema, root = _follow_references(place) if "$ref" in place.schema else place
     named = schema.get("type")
     if isinstance(named, str):
-        kind = cast("Kind", named) if named in _JSON_TYPES else "open"
-        return SchemaView(kind, nullable=kind in ("null", "open"), schema=schema, root=root)
+        named = schema.get(CEL_TYPE, named if named in _JSON_TYPES else "open")
+        return SchemaView(cast("Kind", named), named in _NULLABLE_KINDS, schema, root)
     if isinstance(named, list):
         return _union(
             [view_schema(ScopedSchema({**schema, "type": word}, root), depth + 1) for word in named]
@@ -209,8 +205,14 @@ def self_contained_schema(place: ScopedSchema) -> JsonSchema:
 
 def _refers(value: Json) -> bool:
     if isinstance(value, dict):
-        return "$ref" in value or any(_refers(item) for item in value.values())
-    return isinstance(value, list) and any(_refers(item) for item in value)
+        if "$ref" in value:
+            return True
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            if isinstance(part, dict | list) and _refers(part):
+                return True
+    return False
 
 
 def compose_schema(places: Sequence[ScopedSchema], build: Callable[[list[Json]], JsonSchema]) -> ScopedSchema:
@@ -250,11 +252,12 @@ def _inlined(value: Json, root: JsonSchema, following: tuple[str, ...]) -> Json:
 
 def _count_parts(value: Json, left: int) -> int:
     """Return how many of so many parts are left without those of a schema; less than none ends the count."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     left -= 1
-    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for part in parts:
         if left < 0:
             break
-        left = _count_parts(part, left)
+        left = _count_parts(part, left) if isinstance(part, dict | list) else left - 1
     return left
 
 

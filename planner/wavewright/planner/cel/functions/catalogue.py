@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from wavewright.planner.cel.errors import ExpressionError, closest_name_hint
+from wavewright.config.suggestions import did_you_mean
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.functions import lists, numeric, text, times
 from wavewright.planner.cel.functions.declarations import GLOBAL_FUNCTIONS, METHODS
 from wavewright.planner.cel.nodes import FunctionCall
@@ -92,7 +93,7 @@ def check_function_exists(call: FunctionCall) -> None:
     if call.function in known:
         return
     word = "function" if call.target is None else "method"
-    hint = _FOREIGN_FUNCTIONS.get(call.function) or closest_name_hint(call.function, known)
+    hint = _FOREIGN_FUNCTIONS.get(call.function) or did_you_mean(call.function, known)
     if call.target is None and call.function in METHODS:
         hint = f"it is a method: value.{call.function}(…)"
     elif call.target is not None and call.function in GLOBAL_FUNCTIONS:
