@@ -29,12 +29,17 @@ EXTRAS: Mapping[str, Extra] = {
     ),
     "equities": Extra(("vega_datasets",), "monthly example prices, for `prices: vega_datasets`"),
     "google": Extra(("google.genai",), "models of Google"),
+    "mcp": Extra(("mcp",), "MCP servers as tools"),
     "otel": Extra(("opentelemetry.sdk", "opentelemetry.exporter"), "traces to a collector"),
     "parquet": Extra(("pyarrow",), "Parquet price files"),
     "postgres": Extra(("asyncpg",), "journal, jobs and budgets in PostgreSQL"),
+    "search": Extra(("ddgs", "tantivy"), "the search providers `ddgs` and `tantivy`"),
     "testing": Extra(
         ("hypothesis", "pytest", "starlette", "syrupy", "uvicorn"),
         "tests and snapshots of plans, outputs for --simulate, the fake model",
+    ),
+    "web": Extra(
+        ("lxml_html_clean", "markdownify", "protego", "selectolax", "trafilatura"), "pages of the web as text"
     ),
 }
 
