@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-from wavewright.planner.diagnostics.catalogue import FAMILIES, RESERVED_FAMILIES, DiagnosticEntry, catalogue
+from wavewright.planner.diagnostics.catalogue import FAMILIES, DiagnosticEntry, catalogue
 
 ROOT = Path(__file__).parent.parent
 BROKEN = ROOT / "tests" / "planner" / "broken"
@@ -22,7 +22,7 @@ _FAMILY_TEXTS = {
     "references": "What expressions read, and whether they mean anything.",
     "graph": "Who waits for whom, how much there is of it, and patches.",
     "goal rules": "What the goal template requires of every plan.",
-    "safety": "Reserved: text that somebody outside wrote, on its way to a tool that writes or sends.",
+    "safety": "Text from outside, secrets and approvals: what a plan's data could do.",
     "budget": "What the plan is expected to take of models, against what is left; see [budgets](../budgets.md).",
     "lint": "Warnings: what is allowed and probably not meant. Asked only of a plan without errors.",
 }
@@ -33,6 +33,7 @@ _CIRCUMSTANCES = {
     "file": "The plan is asked for as",
     "left": "So much is left of the budgets:",
     "obstacles": "What keeps tools from working in the project:",
+    "can_ask": "Whether a person can be asked:",
     "is_run": "The plan is about to run:",
 }
 _SHOWN_WIDTH = 110
@@ -105,7 +106,7 @@ def _values(value: object) -> list[object]:
     return (
         cast("list[object]", value)
         if isinstance(value, list)
-        else [str(value).lower() if value is True else value]
+        else [str(value).lower() if isinstance(value, bool) else value]
     )
 
 
@@ -120,8 +121,6 @@ def _index_lines() -> Iterator[str]:
         yield f"## {prefix}: {family}"
         yield ""
         yield from _sentences(_FAMILY_TEXTS[family])
-        if family in RESERVED_FAMILIES:
-            continue
         yield ""
         yield "| code | kind | what it says |"
         yield "|---|---|---|"

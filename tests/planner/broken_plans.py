@@ -3,7 +3,8 @@
 A folder holds `plan.yaml`, `plan.json`, or `plan.txt` (an answer of a model), and where the fault needs them a goal
 template (`goal.yaml`), a job (`job.yaml`), a patch (`patch.yaml`, whose base `PLAN` stands for the plan's hash), and
 `case.json` with the reader's limits, the steps that have finished, the name under which the plan is asked for,
-what is left of the budgets, or what keeps tools from working (`obstacles`) where the plan is checked or run.
+what is left of the budgets, whether a person can be asked, or what keeps tools from working (`obstacles`) where the
+plan is checked or run.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class BrokenPlan:
         goal = self._goal()
         plan = text.plan if goal is None else bind_plan(text.plan, goal, tools())
         assert text.document is not None
-        checked = check(plan, goal, tools(), allowance=self._allowance())
+        can_ask = self._case.get("can_ask", True)
+        checked = check(plan, goal, tools(), allowance=self._allowance(), can_ask=can_ask)
         found = locate_diagnostics([*checked, *self._unready(plan)], text.document)
         return (*text.diagnostics, *found), text.source
 

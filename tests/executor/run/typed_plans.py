@@ -7,7 +7,7 @@ so that the checker is not asked about what it was itself asked for.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
@@ -119,9 +119,9 @@ def sources_in(expression: str, schema: JsonSchema) -> Iterator[Source]:
 
 
 @st.composite
-def drafts(draw: st.DrawFn) -> Draft:
+def drafts(draw: st.DrawFn, names: Sequence[str] = ("alpha", "beta")) -> Draft:
     """Return plans with literals, references, mixed text, expressions, loops, conditions and optional steps."""
-    tools = {name: _tool(draw, name) for name in ("alpha", "beta")}
+    tools = {name: _tool(draw, name) for name in names}
     steps: list[JsonObject] = []
     sure: list[Source] = list(_GIVEN)
     unsure: dict[str, list[Source]] = {}

@@ -185,6 +185,7 @@ def check(
     allowance: Allowance | None = None,
     finished: Collection[StepId] = frozenset(),
     items_done: Mapping[StepId, int] | None = None,
+    can_ask: bool = True,
 ) -> list[Diagnostic]:
     """Return everything that is wrong with a bound plan, in file order.
 
@@ -196,9 +197,13 @@ def check(
         allowance: What is left of the budgets; where it is absent, only the goal's own budget is known.
         finished: Steps that have run, so that they take nothing any more.
         items_done: Of steps that run once an item and have not ended, how many items have run.
+        can_ask: Whether a person can be asked for the approvals that steps need.
     """
     subject = CheckContext(plan, goal, tools, limits or (goal.limits if goal else Limits()))
-    found = [*_error_checks(subject), *check_budget(subject, allowance, finished, items_done or {})]
+    found = [
+        *_error_checks(subject, can_ask=can_ask),
+        *check_budget(subject, allowance, finished, items_done or {}),
+    ]
     return in_file_order(found or lint(subject), plan)
 
 
@@ -224,12 +229,13 @@ def check_partial(
     return in_file_order(filter(partial.is_certain, found), plan)
 
 
-def _error_checks(subject: CheckContext) -> Iterable[Diagnostic]:
+def _error_checks(subject: CheckContext, *, can_ask: bool = True) -> Iterable[Diagnostic]:
     yield from check_document(subject)
     yield from check_tools(subject)
     yield from check_references(subject)
     yield from check_graph(subject)
     yield from _goal_rules(subject)
+    yield from _safety(subject, can_ask=can_ask)
 
 
 def _goal_rules(subject: CheckContext) -> Iterable[Diagnostic]:
@@ -238,6 +244,19 @@ def _goal_rules(subject: CheckContext) -> Iterable[Diagnostic]:
     from wavewright.planner.checks.goal_rules import check_goal_rules  # loads what only a goal needs
 
     return check_goal_rules(subject)
+
+
+def _safety(subject: CheckContext, *, can_ask: bool) -> Iterable[Diagnostic]:
+    used = {step.tool for step in subject.plan.steps}
+    if can_ask and not any(
+        tool.untrusted_output or "egress" in tool.effects
+        for name, tool in subject.tools.items()
+        if name in used
+    ):
+        return ()
+    from wavewright.planner.checks.safety import check_safety  # most plans read and send nothing outside
+
+    return check_safety(subject, can_ask=can_ask)
 
 
 def in_file_order(diagnostics: Iterable[Diagnostic], plan: Plan) -> list[Diagnostic]:

@@ -119,6 +119,10 @@ def lint(subject: CheckContext) -> Iterator[Diagnostic]:
     yield from _batchable_calls(calls)
     yield from _unreachable_steps(subject)
     yield from _template_references(subject)
+    if any(step.when for step in subject.plan.steps):
+        from wavewright.planner.checks.safety import untrusted_conditions  # few plans have conditions
+
+        yield from untrusted_conditions(subject)
 
 
 def _unread_outputs(subject: CheckContext) -> Iterator[Diagnostic]:

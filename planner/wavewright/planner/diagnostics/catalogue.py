@@ -31,9 +31,6 @@ FAMILIES: dict[str, Family] = {
 }
 """Families by the first two characters of a code."""
 
-RESERVED_FAMILIES: frozenset[Family] = frozenset({"safety"})
-"""Families whose codes are spoken for and that nothing reports yet: tainted text."""
-
 
 class DiagnosticEntry(NamedTuple):
     """One code."""

@@ -117,6 +117,8 @@ class Step(DocumentModel):
     """How many items must succeed for the step to be *ok*; all of them where it is absent."""
     budget: Budget | None = None
     """Upper bounds of what the step may spend."""
+    needs_approval: bool = False
+    """Whether a person must allow the step, besides what its tool says."""
 
     def model_post_init(self, _context: object, /) -> None:
         """Share the names of the fields, and the set of those that are given, with all other steps.

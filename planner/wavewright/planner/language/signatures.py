@@ -53,6 +53,10 @@ class ToolSignature(DocumentModel):
     """Whether the output holds text that somebody outside wrote."""
     needs_approval: bool = False
     """Whether a person must allow each call."""
+    accepts_untrusted: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """Parameters that may hold text from outside: the tool treats it as data, whatever it says."""
+    allowed_hosts: dict[str, Annotated[tuple[str, ...], Field(strict=False)]] = {}
+    """Parameter → hosts that an address in it may name, with their subdomains; a call with another is refused."""
 
     @property
     def writes(self) -> bool:

@@ -62,7 +62,7 @@ def agent_tool(
         expected_tokens=limits.requests * _TOKENS_PER_REQUEST,
         timeout=limits.seconds + _TIMEOUT_MARGIN_SECONDS,
         max_items=100,
-        untrusted_output=True,
+        untrusted_output=any(tool.signature.untrusted_output for tool in open_ones.values()) or not is_closed,
     )
     turns = AgentConcurrency(Limits() if goal is None else goal.limits)
     return Tool(signature, partial(_run_agent, services, open_ones, limits, said, turns))

@@ -66,7 +66,6 @@ def make_worker(worker: Worker, services: Services) -> Tool:
         max_items=spec.max_items,
         freshness_field=spec.freshness_field,
         cache_for=spec.cache_for,
-        untrusted_output=True,
         needs_approval=spec.needs_approval,
     )
     return Tool(signature, partial(_run_worker, worker, spec, services))
