@@ -1,0 +1,374 @@
+"""Family E6: what a plan's data could do: text from outside, secrets on their way out, approvals that nobody can give.
+
+*Untrusted text* comes from tools with untrusted output. It does harm in a parameter that writes, that chooses an
+address, a recipient, a path or a command, or that tells an agent what to do. A *secret* is an input that its schema
+declares as one (`format: password` or `writeOnly`), or a text that looks like a key; it does harm in any parameter of
+a tool that sends data out.
+
+Both are followed from where they come in through expressions, `for_each` and the outputs of the steps between. A value
+that can hold no free text (a number, a choice, a short pattern) carries nothing on, nor does order without data
+(`depends_on`). What a step's approval covers is no fault: the person who approves is shown the values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from wavewright.planner.cel.embedded import Read, iterate_strings
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic, pointer_tokens
+from wavewright.planner.language.plan import Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.uses import ExpressionUse
+from wavewright.planner.schemas.views import (
+    SchemaView,
+    ScopedSchema,
+    allowed_values,
+    element_schema,
+    field_schema,
+    field_schemas,
+    scoped_schema,
+    subschema,
+    view_schema,
+)
+from wavewright.planner.types import JsonSchema, StepId
+
+AGENT: Final = "agent"
+"""Name of the tool whose `task` a model follows as instructions."""
+
+_ADDRESS_WORDS: Final = frozenset(
+    {"url", "urls", "uri", "href", "link", "host", "hosts", "hostname", "domain", "endpoint", "server"}
+)
+_ADDRESS_FORMATS: Final = frozenset(
+    {"uri", "uri-reference", "iri", "iri-reference", "hostname", "idn-hostname"}
+)
+_RECIPIENT_WORDS: Final = frozenset(
+    {"to", "cc", "bcc", "recipient", "recipients", "email", "emails", "queue"}
+)
+_PATH_WORDS: Final = frozenset(
+    {
+        "path",
+        "paths",
+        "file",
+        "files",
+        "filename",
+        "filepath",
+        "folder",
+        "directory",
+        "dir",
+        "repo",
+        "repository",
+    }
+)
+_COMMAND_WORDS: Final = frozenset({"command", "commands", "cmd", "shell", "script", "argv", "sql"})
+_TEXTLESS_KINDS: Final = frozenset(
+    {"null", "boolean", "integer", "number", "uint", "timestamp", "duration", "type"}
+)
+_MAX_DEPTH: Final = 16
+_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_NARROW_PATTERN: Final = re.compile(
+    r"\^(?:(?:[A-Za-z0-9_:/@,#=-]|\\[.\-/+]|\\d|\[(?:[A-Za-z0-9_.:-]|\\[.\-d])+\])(?:\{\d{1,2}(?:,\d{1,2})?\}|\?)?)+\$"
+)
+"""Patterns of which every part has a bounded length and admits no white space: codes, dates, versions."""
+
+
+def check_safety(subject: CheckContext, *, can_ask: bool = True) -> Iterator[Diagnostic]:
+    """Yield what a plan's data could do, and the approvals that nobody can give where nobody can be asked."""
+    if _reads_from_outside(subject):
+        yield from _untrusted_parameters(subject)
+    if any("egress" in signature.effects for signature in _signatures(subject)):
+        yield from _sent_secrets(subject)
+    if not can_ask:
+        yield from _impossible_approvals(subject)
+
+
+def untrusted_conditions(subject: CheckContext) -> Iterator[Diagnostic]:
+    """Yield the conditions in which text from outside decides whether something is written or sent."""
+    if not (any(step.when for step in subject.plan.steps) and _reads_from_outside(subject)):
+        return
+    flow = _outside_flow(subject)
+    for found in flow.arrivals():
+        if found.use.role == "when" and found.signature.effects - {"read"}:
+            source = flow.way(found.origin)[0]
+            yield make_diagnostic(
+                "W809",
+                found.use.pointer,
+                f"text from outside, the output of step {source!r}, decides whether step {found.step.id!r} calls "
+                f"{found.step.tool!r}",
+                "decide on a number or on an input, or have a person approve the step: `needs_approval: true`",
+            )
+
+
+def asks_approval(step: Step, signature: ToolSignature) -> bool:
+    """Whether a person must allow each call of a step."""
+    return step.needs_approval or signature.needs_approval
+
+
+def holds_free_text(place: ScopedSchema, depth: int = 0) -> bool:
+    """Whether a value of a schema can hold text that is not one of a few, or of a short fixed form."""
+    return depth > _MAX_DEPTH or _view_holds_text(view_schema(place), depth)
+
+
+def _view_holds_text(view: SchemaView, depth: int) -> bool:
+    if view.kind in _TEXTLESS_KINDS or allowed_values(view) is not None:
+        return False
+    if view.branches:
+        return any(_view_holds_text(branch, depth + 1) for branch in view.branches)
+    if view.kind == "string":
+        pattern = view.schema.get("pattern")
+        return not (isinstance(pattern, str) and _NARROW_PATTERN.fullmatch(pattern))
+    if view.kind == "array":
+        elements = element_schema(view)
+        return elements is None or holds_free_text(elements, depth + 1)
+    if view.kind == "object":
+        if view.schema.get("additionalProperties") is not False or "patternProperties" in view.schema:
+            return True
+        fields = field_schemas(view).values()
+        return any(holds_free_text(subschema(part, view.root), depth + 1) for part in fields)
+    return True
+
+
+def _signatures(subject: CheckContext) -> Iterator[ToolSignature]:
+    for step in subject.plan.steps:
+        if (signature := subject.signature(step)) is not None:
+            yield signature
+
+
+def _reads_from_outside(subject: CheckContext) -> bool:
+    return any(signature.untrusted_output for signature in _signatures(subject))
+
+
+# -- what is followed through a plan
+
+
+class _Arrival(NamedTuple):
+    """A place where a step reads what is followed."""
+
+    step: Step
+    signature: ToolSignature
+    use: ExpressionUse
+    origin: str
+    """The step whose output it reads, or the input (`inputs.NAME`)."""
+    names: Sequence[str]
+    """Of a parameter: its name, and the keys that lead to the part which reads it."""
+    place: ScopedSchema
+    """Of a parameter: the schema of that part."""
+
+
+class _Flow:
+    """Where what comes in with some outputs or inputs goes in one plan."""
+
+    def __init__(
+        self, subject: CheckContext, *, sources: Collection[StepId] = (), inputs: Collection[str] = ()
+    ) -> None:
+        self._subject = subject
+        self._before: dict[str, str | None] = dict.fromkeys(
+            [*sources, *(f"inputs.{name}" for name in inputs)]
+        )
+        """Steps and inputs that hold it, each with what it was read from; nothing for a source."""
+        self._items: dict[StepId, str] = {}
+        """Steps whose `item` holds it, with what it was read from."""
+        self._numbers = {step.id: number for number, step in reversed([*enumerate(subject.plan.steps)])}
+
+    def arrivals(self) -> Iterator[_Arrival]:
+        """Yield each condition and parameter that reads it, in the order of the graph."""
+        for step_id in self._subject.graph.order():
+            step = self._subject.steps[step_id]
+            signature = self._subject.signature(step)
+            if signature is None:
+                continue
+            for use, origin in self._reading_uses(step):
+                if use.role == "for_each":
+                    self._items.setdefault(step_id, origin)
+                    continue
+                names = pointer_tokens(use.pointer)[3:]
+                place = _parameter_schema(signature.input_schema, names)
+                if use.role == "params":
+                    if not holds_free_text(place):
+                        continue
+                    self._before.setdefault(step_id, origin)
+                yield _Arrival(step, signature, use, origin, names, place)
+
+    def way(self, origin: str) -> list[str]:
+        """Return the steps from the source to what holds it."""
+        way = [origin]
+        while (before := self._before[way[0]]) is not None:
+            way.insert(0, before)
+        return way
+
+    def _reading_uses(self, step: Step) -> Iterator[tuple[ExpressionUse, str]]:
+        """Yield where a step reads it; the list of a `for_each` comes first, for its items hold what that reads."""
+        texts = self._subject.texts[self._numbers[step.id]]
+        for text in sorted(texts, key=lambda text: text.role != "for_each"):
+            for use, found in text.reads.items():
+                if isinstance(found, ExpressionError):
+                    continue
+                origin = next((one for read in found if (one := self._origin(step, read))), None)
+                if origin is not None and self._gives_text(use, step):
+                    yield use, origin
+
+    def _origin(self, step: Step, read: Read) -> str | None:
+        if read.root == "item":
+            return self._items.get(step.id)
+        if read.name is None:
+            return None
+        if read.root == "inputs":
+            name = f"inputs.{read.name}"
+            return name if name in self._before else None
+        held = (read.name, self._subject.superseded_by.get(StepId(read.name)))
+        return next((one for one in held if read.root == "steps" and one in self._before), None)
+
+    def _gives_text(self, use: ExpressionUse, step: Step) -> bool:
+        """Whether what an expression gives can hold free text; a condition always gives true or false."""
+        if use.role == "when":
+            return True
+        given = self._subject.types.result(use, step)
+        return given is not None and holds_free_text(scoped_schema(given))
+
+
+def _parameter_schema(schema: JsonSchema, names: Sequence[str]) -> ScopedSchema:
+    """Return the schema of a part of the parameters; an open one where nothing is said of it."""
+    place = scoped_schema(schema)
+    for name in names:
+        view = view_schema(place)
+        is_item = name.isdecimal() and view.kind == "array"
+        found = element_schema(view, int(name)) if is_item else field_schema(view, name)
+        place = found or scoped_schema({})
+    return place
+
+
+# -- text from outside
+
+
+class _Harm(NamedTuple):
+    """What untrusted text could do in a parameter."""
+
+    what: str
+    """Names the parameter by what it decides."""
+    fix: str
+
+
+def _outside_flow(subject: CheckContext) -> _Flow:
+    sources = {
+        step_id
+        for step_id, step in subject.steps.items()
+        if (signature := subject.signature(step)) is not None and signature.untrusted_output
+    }
+    return _Flow(subject, sources=sources)
+
+
+def _untrusted_parameters(subject: CheckContext) -> Iterator[Diagnostic]:
+    flow, reported = _outside_flow(subject), set[tuple[StepId, str]]()
+    for found in flow.arrivals():
+        step, signature = found.step, found.signature
+        if found.use.role != "params" or asks_approval(step, signature):
+            continue
+        harm = _harm(signature, found.names, found.place)
+        if harm is None or (step.id, found.names[0]) in reported:
+            continue
+        reported.add((step.id, found.names[0]))
+        way = flow.way(found.origin)
+        shown = " → ".join([*map(repr, way), f"{found.names[0]!r} of {step.id!r}"])
+        yield make_diagnostic(
+            "E601",
+            found.use.pointer,
+            f"text from outside reaches {harm.what} of {step.tool!r}: {subject.steps[StepId(way[0])].tool!r} → {shown}",
+            f"have a person approve the values (`needs_approval: true` on step {step.id!r}), or {harm.fix}",
+        )
+
+
+def _harm(signature: ToolSignature, names: Sequence[str], place: ScopedSchema) -> _Harm | None:
+    """Return what untrusted text could do in a parameter; nothing where the tool takes it, or where it is data."""
+    name = names[0]
+    if name in signature.accepts_untrusted:
+        return None
+    words = {word.lower() for part in names for word in _WORDS.findall(part)}
+    acts = bool(signature.effects - {"read"})
+    accepting = f"declare that {signature.name!r} takes it as data: `accepts_untrusted: [{name}]`"
+    if acts and (words & _ADDRESS_WORDS or view_schema(place).schema.get("format") in _ADDRESS_FORMATS):
+        if name in signature.allowed_hosts:
+            return None
+        hosts = (
+            f"declare which hosts {signature.name!r} may reach: `allowed_hosts: {{{name}: [example.org]}}`"
+        )
+        return _Harm(f"the address {name!r}", hosts)
+    if acts and words & _RECIPIENT_WORDS:
+        return _Harm(f"the recipient {name!r}", accepting)
+    if words & _PATH_WORDS:
+        return _Harm(f"the path {name!r}", accepting)
+    if words & _COMMAND_WORDS:
+        return _Harm(f"the command {name!r}", accepting)
+    if signature.name == AGENT and name == "task":
+        return _Harm("the instructions 'task'", "pass it as `context`, which the model reads as data")
+    return _Harm(f"{name!r}, which is written,", accepting) if signature.writes else None
+
+
+# -- secrets
+
+
+def _sent_secrets(subject: CheckContext) -> Iterator[Diagnostic]:
+    secret_inputs = _secret_inputs(subject)
+    flow = _Flow(subject, inputs=secret_inputs)
+    for found in flow.arrivals() if secret_inputs else ():
+        if found.use.role == "params" and "egress" in found.signature.effects:
+            yield _sent_secret(found.step, found.use.pointer, f"`{flow.way(found.origin)[0]}`")
+    for number, step in enumerate(subject.plan.steps):
+        signature = subject.signature(step)
+        if signature is not None and "egress" in signature.effects:
+            for pointer, text in iterate_strings(step.params, f"/steps/{number}/params"):
+                if _looks_secret(text):
+                    yield _sent_secret(step, pointer, "a text that looks like a key")
+
+
+def _secret_inputs(subject: CheckContext) -> frozenset[str]:
+    """Return the inputs that are declared as secrets, or whose values look like one."""
+    declared = subject.goal.inputs_schema.get("properties") if subject.goal is not None else None
+    schemas = declared if isinstance(declared, dict) else {}
+    named = {
+        name
+        for name, schema in schemas.items()
+        if isinstance(schema, dict)
+        and (schema.get("format") == "password" or schema.get("writeOnly") is True)
+    }
+    looking = {
+        name
+        for name, value in subject.plan.inputs.items()
+        if any(_looks_secret(text) for _, text in iterate_strings(value, ""))
+    }
+    return frozenset(named | looking)
+
+
+def _looks_secret(text: str) -> bool:
+    from wavewright.config.redaction import (
+        Redactor,
+    )  # its patterns are compiled for plans that send data only
+
+    return Redactor().redact(text) != text
+
+
+def _sent_secret(step: Step, pointer: str, what: str) -> Diagnostic:
+    return make_diagnostic(
+        "E603",
+        pointer,
+        f"a secret, {what}, reaches {step.tool!r}, which sends it out",
+        "let the tool read its key from the environment; a plan and its journal hold no secrets",
+    )
+
+
+# -- approvals
+
+
+def _impossible_approvals(subject: CheckContext) -> Iterator[Diagnostic]:
+    for number, step in enumerate(subject.plan.steps):
+        signature = subject.signature(step)
+        if signature is not None and asks_approval(step, signature):
+            yield make_diagnostic(
+                "E602",
+                f"/steps/{number}",
+                f"step {step.id!r} calls {step.tool!r}, which needs approval, and nobody can be asked here",
+                "run it where somebody can answer (`--approve ask`, or a daemon with a queue for decisions), or allow "
+                "it beforehand with `--approve always`",
+            )

@@ -1,0 +1,237 @@
+"""Family E6: which way untrusted text and secrets take, and what breaks it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.safety import holds_free_text
+from wavewright.planner.diagnostics.diagnostic import Diagnostic
+from wavewright.planner.language.goals import AvailableTool, Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.schemas.views import scoped_schema
+from wavewright.planner.types import Json, JsonObject, JsonSchema
+
+TEXT: JsonSchema = {"type": "string"}
+PAGE: JsonSchema = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["text", "status", "kind", "code", "links"],
+    "properties": {
+        "text": TEXT,
+        "status": {"type": "integer"},
+        "kind": {"enum": ["news", "wiki"]},
+        "code": {"type": "string", "pattern": "^[A-Z]{1,5}$"},
+        "links": {"type": "array", "items": TEXT},
+    },
+}
+
+
+def tool(name: str, params: dict[str, JsonSchema], **fields: Any) -> ToolSignature:
+    schema: JsonObject = {"type": "object", "properties": dict(params), "additionalProperties": False}
+    return ToolSignature(name=name, input_schema=schema, **fields)
+
+
+TOOLS = {
+    one.name: one
+    for one in (
+        tool("fetch", {"url": TEXT}, effects={"egress", "read"}, output_schema=PAGE, untrusted_output=True),
+        tool("summarize", {"text": {}}, effects={"egress", "read"}, output_schema=TEXT),
+        tool("count", {"text": TEXT}, output_schema={"type": "integer"}),
+        tool("open_file", {"path": TEXT, "note": TEXT}, output_schema=TEXT),
+        tool("post", {"title": TEXT, "body": TEXT, "page": {"type": "integer"}}, effects={"write"}),
+        tool("guarded", {"title": TEXT, "body": TEXT}, effects={"write"}, accepts_untrusted={"body"}),
+        tool("approved", {"body": TEXT}, effects={"write"}, needs_approval=True),
+        tool(
+            "fetch_inside", {"url": TEXT}, effects={"egress", "read"}, allowed_hosts={"url": ["example.org"]}
+        ),
+        tool("mail", {"to": TEXT, "text": TEXT}, effects={"egress"}),
+        tool("agent", {"task": TEXT, "context": {}}, effects={"egress", "read"}),
+    )
+}
+FETCH: JsonObject = {"id": "page", "tool": "fetch", "params": {"url": "https://example.org/"}}
+
+
+def found(*steps: JsonObject, inputs: JsonObject | None = None, goal: Goal | None = None) -> list[Diagnostic]:
+    plan = Plan.model_validate(
+        {"inputs": inputs or {}, "steps": [FETCH, *steps], "result": "${steps.page.status}"}
+    )
+    return [one for one in check(plan, goal, TOOLS) if one.code[:2] == "E6" or one.code == "W809"]
+
+
+def step(name: str, tool: str, **fields: Json) -> JsonObject:
+    params = fields.pop("params", {})
+    return {"id": name, "tool": tool, "params": params, **fields}
+
+
+def codes(*steps: JsonObject) -> list[str]:
+    return [one.code for one in found(*steps)]
+
+
+SINKS = {
+    "a written text": step("send", "post", params={"body": "${steps.page.text}"}),
+    "a part of a written text": step("send", "post", params={"body": "It says: ${steps.page.text}"}),
+    "an expression over it": step("send", "post", params={"body": "${steps.page.text.upperAscii() + '!'}"}),
+    "an address": step("send", "fetch", params={"url": "${steps.page.links[0]}"}),
+    "a part of an address": step("send", "fetch", params={"url": "https://x.org/?q=${steps.page.text}"}),
+    "a recipient": step("send", "mail", params={"to": "${steps.page.text}", "text": "hello"}),
+    "a path of a tool that only reads": step("send", "open_file", params={"path": "${steps.page.text}"}),
+    "the task of an agent": step("send", "agent", params={"task": "${steps.page.text}"}),
+    "items of a list": step("send", "fetch", params={"url": "${item}"}, for_each="${steps.page.links}"),
+    "items of a list of steps": step(
+        "send", "post", params={"body": "${item.text}"}, for_each="${[steps.page]}"
+    ),
+}
+
+
+@pytest.mark.parametrize("sink", SINKS.values(), ids=SINKS)
+def test_text_from_outside_is_refused_as(sink: JsonObject) -> None:
+    [fault] = found(sink)
+
+    assert fault.code == "E601"
+    assert fault.pointer.startswith("/steps/1/params/")
+    assert "'fetch' → 'page' → " in fault.message
+    assert "needs_approval: true" in (fault.hint or "")
+
+
+CLEAN = {
+    "a number": step("send", "post", params={"body": "${steps.page.status}"}),
+    "a number inside text": step("send", "post", params={"body": "status ${steps.page.status}"}),
+    "one of a few words": step("send", "post", params={"body": "${steps.page.kind}"}),
+    "a code of a fixed form": step("send", "post", params={"body": "${steps.page.code}"}),
+    "how long it is": step("send", "post", params={"body": "${steps.page.text.size()}"}),
+    "a comparison": step("send", "post", params={"body": "${steps.page.text == 'yes'}"}),
+    "a number, by the parameter": step("send", "post", params={"page": "${steps.page.status}"}),
+    "a text that the tool takes as data": step("send", "guarded", params={"body": "${steps.page.text}"}),
+    "what a person approves, by the tool": step("send", "approved", params={"body": "${steps.page.text}"}),
+    "what a person approves, by the step": step(
+        "send", "post", params={"body": "${steps.page.text}"}, needs_approval=True
+    ),
+    "an address within allowed hosts": step("send", "fetch_inside", params={"url": "${steps.page.links[0]}"}),
+    "the text of a letter": step(
+        "send", "mail", params={"to": "a@example.org", "text": "${steps.page.text}"}
+    ),
+    "the context of an agent": step(
+        "send", "agent", params={"task": "Sum up", "context": "${steps.page.text}"}
+    ),
+    "order without data": step("send", "post", params={"body": "done"}, depends_on=["page"]),
+    "an index": step("send", "post", params={"body": "${index}"}, for_each="${steps.page.links}"),
+}
+
+
+@pytest.mark.parametrize("use", CLEAN.values(), ids=CLEAN)
+def test_no_fault_is(use: JsonObject) -> None:
+    assert found(use) == []
+
+
+def test_the_whole_way_is_named() -> None:
+    [fault] = found(
+        step("short", "summarize", params={"text": "${steps.page}"}),
+        step("shorter", "summarize", params={"text": ["${steps.short}"]}),
+        step("send", "post", params={"title": "News", "body": "${steps.shorter}"}),
+    )
+
+    assert "'fetch' → 'page' → 'short' → 'shorter' → 'body' of 'send'" in fault.message
+    assert fault.pointer == "/steps/3/params/body"
+
+
+def test_a_tool_that_gives_no_text_ends_the_way() -> None:
+    assert (
+        codes(
+            step("words", "count", params={"text": "${steps.page.text}"}),
+            step("send", "post", params={"body": "${steps.words} words"}),
+        )
+        == []
+    )
+
+
+def test_a_parameter_is_reported_once_and_each_of_them() -> None:
+    twice = "${steps.page.text} ${steps.page.links[0]}"
+
+    faults = found(step("send", "post", params={"title": "${steps.page.text}", "body": twice}))
+
+    assert [one.pointer for one in faults] == ["/steps/1/params/title", "/steps/1/params/body"]
+
+
+def test_readers_of_a_superseded_step_read_what_stands_for_it() -> None:
+    local = step("first", "open_file", params={"path": "a.txt"})
+    instead = step("second", "fetch", params={"url": "https://x.org"}, supersedes="first")
+
+    [fault] = found(local, instead, step("send", "post", params={"body": "${steps.first}"}))
+
+    assert "'second' → 'body' of 'send'" in fault.message
+
+
+def test_a_condition_on_text_from_outside_warns_where_something_would_be_written() -> None:
+    condition = "steps.page.text.contains('go')"
+
+    [warning] = found(step("send", "post", params={"body": "fixed"}, when=condition))
+
+    assert (warning.code, warning.severity, warning.pointer) == ("W809", "warning", "/steps/1/when")
+    assert found(step("look", "count", params={"text": "fixed"}, when=condition)) == []
+
+
+def test_a_step_that_needs_approval_is_a_fault_where_nobody_can_be_asked() -> None:
+    plan = Plan.model_validate({"steps": [step("send", "approved", params={"body": "x"})]})
+
+    assert [one.code for one in check(plan, None, TOOLS, can_ask=False)] == ["E602"]
+    assert check(plan, None, TOOLS) == []
+
+
+KEY = "api_key=9f8e7d6c5b4a39281706f5e4d3c2b1a0"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "text"),
+    [
+        pytest.param({"key": KEY}, "${inputs.key}", id="an input that looks like a key"),
+        pytest.param({"password": "hunter2hunter2"}, "pw ${inputs.password}", id="an input declared as one"),
+        pytest.param({}, f"use {KEY}", id="a literal"),
+    ],
+)
+def test_a_secret_in_what_is_sent_is_refused(inputs: JsonObject, text: str) -> None:
+    declared: JsonSchema = {
+        "type": "object",
+        "properties": {"password": {"type": "string", "format": "password"}},
+    }
+    allowed = tuple(AvailableTool(name=name) for name in TOOLS)
+    goal = Goal(name="g", job="j", text="x", inputs=inputs, inputs_schema=declared, tools=allowed)
+
+    faults = found(step("send", "mail", params={"to": "a@x.org", "text": text}), inputs=inputs, goal=goal)
+
+    assert [one.code for one in faults] == ["E603"]
+    assert "hunter2" not in str(faults)
+    assert KEY not in str(faults)
+    assert found(step("send", "open_file", params={"note": text}), inputs=inputs, goal=goal) == []
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"^[A-Z]{3}$", r"^\d{4}-\d{2}-\d{2}$", r"^v\d{1,3}\.\d{1,3}$", r"^[a-z_]{1,32}$"],
+)
+def test_a_short_pattern_holds_no_free_text(pattern: str) -> None:
+    re.compile(pattern)
+
+    assert not holds_free_text(scoped_schema({"type": "string", "pattern": pattern}))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "[A-Z]{3}",
+        "^.{3}$",
+        r"^\w+$",
+        "^[^a]{2}$",
+        "^[a-z ]{1,99}$",
+        "^(a|b)*$",
+        "^[A-Z]+$",
+        r"^\S{2}$",
+        "^[a-z]{3}|x$",
+    ],
+)
+def test_any_other_pattern_may(pattern: str) -> None:
+    assert holds_free_text(scoped_schema({"type": "string", "pattern": pattern}))
