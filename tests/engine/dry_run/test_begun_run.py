@@ -172,7 +172,8 @@ def test_text_from_outside_is_told_of_steps_that_still_act(
 ) -> None:
     write_quotes_project(quotes_project, job=FRESH_JOB)
     settings = quotes_project / "wavewright.yaml"
-    settings.write_text(settings.read_text().replace("field: as_of", "field: as_of, untrusted_output: true"))
+    told = settings.read_text().replace("field: as_of", "field: as_of, untrusted_output: true")
+    settings.write_text(told.replace("write_down: {", "write_down: {accepts_untrusted: [quotes], "))
     assert wavewright("run", "quotes.job.yaml").code == 0
     more: JsonObject = {
         "op": "add",

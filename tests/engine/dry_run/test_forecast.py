@@ -31,7 +31,7 @@ SETTINGS = """\
 tools:
   - path: tools/board.py
     functions:
-      post: {effects: [write, egress], expected_seconds: 2, version: "1"}
+      post: {effects: [write, egress], expected_seconds: 2, version: "1", accepts_untrusted: [text]}
       read_page: {untrusted_output: true, expected_seconds: 1, version: "1"}
 journal: journal.sqlite
 """
@@ -205,7 +205,7 @@ def test_everything_that_leaves_the_run_is_named_with_what_it_carries(
     assert leaves["notes"]["inputs"] == ["words"]
     assert leaves["said"]["to"] == "outside"
     assert (leaves["said"]["inputs"], leaves["said"]["steps"]) == (["board"], ["notes"])
-    assert [leaves[step]["carries_untrusted"] for step in ("notes", "said", "shown")] == [False, True, True]
+    assert [leaves[step]["carries_untrusted"] for step in ("notes", "said", "shown")] == [False, False, True]
 
 
 def test_text_from_outside_is_followed_along_what_is_read_and_not_along_what_is_only_waited_for(
@@ -215,7 +215,7 @@ def test_text_from_outside_is_followed_along_what_is_read_and_not_along_what_is_
 
     flows = {str(flow["step"]): flow for flow in cast("list[JsonObject]", told["untrusted"])}
     assert flows["page"]["reaches"] == ["shown"]
-    assert flows["notes"]["reaches"] == ["said"]  # `shown` waits for `said` and reads nothing of it
+    assert flows.keys() == {"page"}  # a model that reads nothing from outside brings nothing in
     assert flows["page"]["acting"] == ["shown"]
 
 

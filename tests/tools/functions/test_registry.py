@@ -14,6 +14,7 @@ from pydantic import BaseModel, JsonValue
 
 from tests.tools.calling import MARCH_2010, call, request
 from wavewright.planner.language.plan import Retry
+from wavewright.planner.schemas.validation import validator_of
 from wavewright.tools import Registry, ToolDefinitionError, ToolError, make_tool
 
 
@@ -415,6 +416,46 @@ def test_options_reach_the_signature() -> None:
     assert signature.cache_for == 3600
     assert signature.retry.attempts == 3
     assert signature.untrusted_output
+
+
+@pytest.mark.parametrize(
+    ("url", "is_allowed"),
+    [
+        ("https://example.org", True),
+        ("http://www.example.org:8080/a?b=c#d", True),
+        ("example.org/a", True),
+        ("https://example.org.evil.net/", False),
+        ("https://evil.net/?example.org", False),
+        ("https://user@evil.net/@example.org", False),
+        ("https://example.org@evil.net/", False),
+        ("https://evil.net\\@example.org/", False),
+        ("https://evilexample.org/", False),
+        ("https://example.org/a b", False),
+    ],
+)
+def test_an_address_names_one_of_the_allowed_hosts(url: str, *, is_allowed: bool) -> None:
+    def fetch(url: str) -> str:
+        """Fetch a page."""
+        return url
+
+    tool = make_tool(fetch, effects={"egress"}, allowed_hosts={"url": ["example.org"]})
+
+    assert validator_of(tool.signature.input_schema).accepts({"url": url}) == is_allowed
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"accepts_untrusted": ["ulr"]}, {"allowed_hosts": {"ulr": ["a.b"]}}, {"allowed_hosts": {"url": ["*"]}}],
+)
+def test_what_a_tool_says_of_a_parameter_must_fit_it(options: dict[str, Any]) -> None:
+    def fetch(url: str) -> str:
+        """Fetch a page."""
+        return url
+
+    with pytest.raises(ToolDefinitionError, match="tool 'fetch'") as refused:
+        make_tool(fetch, **options)
+
+    assert refused.value.hint
 
 
 def test_a_tool_that_writes_is_not_idempotent_unless_it_says_so() -> None:

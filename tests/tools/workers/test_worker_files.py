@@ -67,7 +67,7 @@ def test_a_file_is_a_tool_whose_signature_needs_no_model(home: Path) -> None:
     assert signature.description == "Say what a letter is about."
     assert signature.effects == {"read", "egress"}
     assert signature.only_reads
-    assert signature.untrusted_output
+    assert not signature.untrusted_output
     assert signature.expected_tokens == 5000
     assert signature.cache_for is None
 

@@ -35,7 +35,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Cap, Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignature, asks_approval
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, Schedule, StepId
@@ -258,7 +258,7 @@ class _Forecaster:
         return tuple(
             f"step {step.id!r} calls {step.tool!r}, which needs approval"
             for step in self._plan.steps
-            if self._tools[step.tool].needs_approval
+            if asks_approval(step, self._tools[step.tool])
         )
 
     def _step(self, step: Step) -> StepForecast:
@@ -284,7 +284,7 @@ class _Forecaster:
             call=call,
             tokens=ZERO_RANGE,
             usd=ZERO_RANGE,
-            needs_approval=tool.needs_approval,
+            needs_approval=asks_approval(step, tool),
             reuse=self._inputs.reuse.get(step.id),
             rerun_status=rerun.statuses.get(step.id) if rerun is not None else None,
         )

@@ -25,6 +25,7 @@ from wavewright.engine.pipeline.services import STOPPED_REASON, end_interrupted,
 from wavewright.executor.events.types import Noted, RunFinished
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.signatures import asks_approval
 from wavewright.planner.plans.diff import diff_plans
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.reviewer.review.by_code import run_instant
@@ -100,7 +101,7 @@ def _steps_needing_approval(context: RunContext, candidate: CandidatePlan) -> di
         for step in candidate.plan.steps
         if step.id not in known
         and step.tool in context.tools
-        and context.tools[step.tool].signature.needs_approval
+        and asks_approval(step, context.tools[step.tool].signature)
     }
     for step_id in candidate.side_effects:
         step = candidate.plan.step(step_id)

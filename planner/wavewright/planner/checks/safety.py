@@ -21,7 +21,7 @@ from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic, pointer_tokens
 from wavewright.planner.language.plan import Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignature, asks_approval
 from wavewright.planner.plans.uses import ExpressionUse
 from wavewright.planner.schemas.views import (
     SchemaView,
@@ -100,11 +100,6 @@ def untrusted_conditions(subject: CheckContext) -> Iterator[Diagnostic]:
                 f"{found.step.tool!r}",
                 "decide on a number or on an input, or have a person approve the step: `needs_approval: true`",
             )
-
-
-def asks_approval(step: Step, signature: ToolSignature) -> bool:
-    """Whether a person must allow each call of a step."""
-    return step.needs_approval or signature.needs_approval
 
 
 def holds_free_text(place: ScopedSchema, depth: int = 0) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from wavewright.config.value_types import Seconds
-from wavewright.planner.language.plan import DocumentModel, Retry
+from wavewright.planner.language.plan import DocumentModel, Retry, Step
 from wavewright.planner.types import ID_PATTERN, Effect, JsonSchema
 
 
@@ -67,6 +67,11 @@ class ToolSignature(DocumentModel):
     def only_reads(self) -> bool:
         """Whether two equal calls are one: what is asked of somebody outside (`read` and `egress`) is asked once."""
         return not self.effects or ("read" in self.effects and not self.writes)
+
+
+def asks_approval(step: Step, signature: ToolSignature) -> bool:
+    """Whether a person must allow each call of a step."""
+    return step.needs_approval or signature.needs_approval
 
 
 Tools = dict[str, ToolSignature]

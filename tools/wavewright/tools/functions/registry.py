@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from types import CodeType
@@ -26,13 +27,16 @@ from anyio import CapacityLimiter
 from anyio.lowlevel import RunVar
 from pydantic import ValidationError
 
+from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.plan import Retry
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema, RunId
 from wavewright.tools.functions.contracts import Contract, ToolDefinitionError, UserFunction, read_contract
+from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError, ToolFunction
 
 THREADS_PER_RUN: Final = 40
+_HOST: Final = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 
 _LIMITERS: Final = RunVar[WeakValueDictionary[RunId, CapacityLimiter]]("threads of runs")
 
@@ -108,6 +112,8 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
     cache_for: float | str | None = None,
     untrusted_output: bool = False,
     needs_approval: bool = False,
+    accepts_untrusted: Iterable[str] = (),
+    allowed_hosts: Mapping[str, Iterable[str]] | None = None,
     settings: Json = None,
 ) -> Tool:
     """Return a function as a tool.
@@ -126,12 +132,13 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
         )
     contract = read_contract(function, shown)
     declared = frozenset(effects)
+    hosts = {parameter: tuple(allowed) for parameter, allowed in (allowed_hosts or {}).items()}
     if freshness_field is not None:
         check_freshness_field(shown, freshness_field, contract.output_schema)
     fields: dict[str, object] = {
         "name": shown,
         "description": contract.description if description is None else description,
-        "input_schema": contract.input_schema,
+        "input_schema": with_allowed_hosts(shown, contract.input_schema, hosts),
         "output_schema": contract.output_schema,
         "effects": declared,
         "idempotent": "write" not in declared if idempotent is None else idempotent,
@@ -146,8 +153,45 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
         "cache_for": cache_for,
         "untrusted_output": untrusted_output,
         "needs_approval": needs_approval,
+        "accepts_untrusted": known_parameters(shown, contract.input_schema, accepts_untrusted),
+        "allowed_hosts": hosts,
     }
     return Tool(_signature(shown, fields), _bind_function(function, contract), code_hash(function))
+
+
+def known_parameters(tool: str, schema: JsonSchema, names: Iterable[str]) -> frozenset[str]:
+    """Return names of a tool's parameters.
+
+    Raises:
+        ToolDefinitionError: the tool has no parameter of such a name.
+    """
+    wanted, known = frozenset(names), properties(schema)
+    for name in sorted(wanted - known.keys()):
+        raise ToolDefinitionError(
+            f"tool {tool!r} has no parameter {name!r}", hint=suggest_name(name, known, what="its parameters")
+        )
+    return wanted
+
+
+def with_allowed_hosts(tool: str, schema: JsonSchema, hosts: Mapping[str, Iterable[str]]) -> JsonSchema:
+    """Return an input schema whose addresses name one of these hosts, or a subdomain of one, and no user or password.
+
+    Raises:
+        ToolDefinitionError: the tool has no such parameter, or a host is none.
+    """
+    known_parameters(tool, schema, hosts)
+    limited = dict(properties(schema))
+    for name, allowed in hosts.items():
+        names = [*allowed]
+        if not names or not all(_HOST.fullmatch(host) for host in names):
+            raise ToolDefinitionError(
+                f"tool {tool!r}: allowed_hosts of {name!r} are {names!r}",
+                hint="write names such as example.org",
+            )
+        hosts_pattern = "|".join(re.escape(host) for host in names)
+        pattern = rf"^(https?://)?([A-Za-z0-9-]+\.)*({hosts_pattern})(:[0-9]{{1,5}})?([/?#][^\s\\]*)?$"
+        limited[name] = {"allOf": [limited[name], {"type": "string", "pattern": pattern}]}
+    return {**schema, "properties": limited} if hosts else schema
 
 
 def contract_version(contract: Contract, effects: frozenset[Effect], settings: Json = None) -> str:

@@ -23,7 +23,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerati
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import core_schema
 
-from wavewright.planner.types import Json, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema
 
 _COPIED = ("__doc__", "__module__", "__qualname__", "__pydantic_config__", "__required_keys__")
 
@@ -95,6 +95,12 @@ class _SchemaGenerator(GenerateJsonSchema):
         if self.mode == "serialization" and field["type"] != "typed-dict-field":
             return not field.get("serialization_exclude", False)
         return super().field_is_required(field, total)
+
+
+def properties(schema: JsonSchema) -> JsonObject:
+    """Return the schemas of an object's fields, by name."""
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}
 
 
 def schema_of(adapter: TypeAdapter[object], *, mode: JsonSchemaMode) -> JsonSchema:

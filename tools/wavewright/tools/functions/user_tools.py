@@ -52,6 +52,8 @@ class ToolOptions(DocumentModel):
     cache_for: Seconds | None = None
     untrusted_output: bool | None = None
     needs_approval: bool | None = None
+    accepts_untrusted: Annotated[frozenset[str], Field(strict=False)] | None = None
+    allowed_hosts: dict[str, Annotated[tuple[str, ...], Field(strict=False)]] | None = None
 
 
 def _as_mapping(value: object) -> object:

@@ -18,7 +18,7 @@ from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.reading.json_extraction import find_json
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.tools.workers.specs import properties
+from wavewright.tools.functions.schemas import properties
 
 _LIMITS = ReadLimits(max_bytes=16 * 2**20, max_depth=32)
 _DELIMITERS = ("|", "\t", ";", ",")

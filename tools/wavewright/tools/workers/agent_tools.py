@@ -21,10 +21,10 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.ports.model_port import NULL_REPLAY_CACHE, LoopTool, LoopToolError, ReplayCache
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepKey
+from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import AgentToolCall, Tool, ToolCall, ToolError
 from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.long_inputs import prompt_size, shorten
-from wavewright.tools.workers.specs import properties
 
 _HANDLE = re.compile(r"@(call_[0-9]+)((?:/[^/]*)*)")
 _HANDLE_PATTERN = r"^@call_[0-9]+(/.*)?$"

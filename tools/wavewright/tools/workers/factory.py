@@ -24,9 +24,10 @@ from wavewright.prompts import Prompts
 from wavewright.prompts.templates import SUFFIX
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.registry import check_freshness_field
+from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.workers.services import Services
-from wavewright.tools.workers.specs import Worker, WorkerSpec, properties
+from wavewright.tools.workers.specs import Worker, WorkerSpec
 
 _DECLARATION_HINT = "mend its declaration; `wavewright schema worker` says what it may hold"
 _SHIPPED_PREFIX = "shipped/"

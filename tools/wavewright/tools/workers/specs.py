@@ -28,6 +28,7 @@ from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.schemas.validation import InvalidSchemaError, SchemaViolation, validator_of
 from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema
 from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import Tool
 
 LongerInputs: TypeAlias = Literal["shorten", "summarize", "parts", "refuse"]
@@ -237,12 +238,6 @@ class Worker:
         if spec.text_field is not None and self.finish is None and others:
             return f"'text_field' asks for {spec.text_field!r} alone, and 'output_schema' requires {others[0]!r} too"
         return None
-
-
-def properties(schema: JsonSchema) -> JsonObject:
-    """Return the schemas of an object's fields, by name."""
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
 
 
 def without_method(schema: JsonSchema) -> JsonSchema:

@@ -23,6 +23,7 @@ from wavewright.executor.events.state import RunState, fold
 from wavewright.planner.diagnostics.diagnostic import PlanError, locate_diagnostics
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, PlanPatch
+from wavewright.planner.language.signatures import asks_approval
 from wavewright.planner.plans.patches import PatchCheck, check_patch
 from wavewright.planner.reading.reader import read_model
 from wavewright.reviewer.recovery.replanning import finished_steps
@@ -157,7 +158,7 @@ def _approvals(
         tool = tools.get(step.tool)
         if tool is None:
             continue
-        if step.id not in known and tool.needs_approval:
+        if step.id not in known and asks_approval(step, tool):
             asked.append(f"step {step.id!r} calls {step.tool!r}, which needs approval")
         elif step.id in checked.needs_approval:
             effects = ", ".join(sorted(tool.effects - {"read"}))
