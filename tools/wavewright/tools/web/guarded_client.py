@@ -1,0 +1,240 @@
+"""The one client for whatever tools fetch from the web.
+
+Each hop of a redirect is checked: the form of its URL, and the IP addresses that its host resolves to at that moment.
+The connection goes to an address that was checked, so a name that changes its mind in between leads nowhere else. No
+proxy or certificate setting of the environment is used, and no connection is kept for another request. A body is read
+up to a cap, after decompression; all of it, redirects included, ends at one deadline.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from functools import cache
+from typing import Final, TypeAlias
+from urllib.parse import urljoin
+
+import anyio
+import httpx
+
+from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.web.addresses import IpAddress, WebAddress, read_address, require_public
+
+MAX_REDIRECTS: Final = 10
+PAGE_TYPES: Final = frozenset({"text/html", "application/xhtml+xml", "text/plain", "text/markdown"})
+
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_TRANSIENT_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_CREDENTIALS: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
+
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Gives the IP addresses of a host, as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebAnswer:
+    """What a server has answered, read whole."""
+
+    url: str
+    """Of the last hop."""
+    status: int
+    headers: Mapping[str, str]
+    """By lower-case name."""
+    content: bytes
+
+    @property
+    def content_type(self) -> str:
+        """The media type, without parameters; empty where the server names none."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def resolve_host(host: str, port: int) -> Sequence[str]:
+    """Return the IP addresses of a host, each once.
+
+    Raises:
+        OSError: there is no such host.
+    """
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [*dict.fromkeys(str(entry[4][0]) for entry in found)]
+
+
+class GuardedClient:
+    """Fetches pages of the public web."""
+
+    def __init__(
+        self,
+        *,
+        allowed: Collection[str] = (),
+        user_agent: str = "wavewright",
+        max_bytes: int = 4 * 2**20,
+        seconds: float = 30.0,
+        resolve: Resolver = resolve_host,
+        transport: Callable[[], httpx.AsyncBaseTransport] | None = None,
+    ) -> None:
+        """Keep what holds for every fetch.
+
+        Args:
+            allowed: Hosts with ports (`127.0.0.1:8080`) that are fetched although they are not public.
+            user_agent: What servers are told.
+            max_bytes: Of one body, after decompression.
+            seconds: Of one fetch, its redirects included.
+            resolve: Gives the addresses of a host.
+            transport: Makes what sends one request.
+        """
+        self.user_agent = user_agent
+        self._allowed = frozenset(allowed)
+        self._max_bytes = max_bytes
+        self._seconds = seconds
+        self._resolve = resolve
+        self._new_transport = transport or _new_transport
+
+    async def get(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        accept: Collection[str] | None = PAGE_TYPES,
+    ) -> WebAnswer:
+        """Return what a server answers; a status other than 2xx and 304 raises.
+
+        Args:
+            url: Absolute.
+            headers: Sent beside the client's own; credentials go to the first origin only.
+            accept: Media types that are read; any where it is None.
+
+        Raises:
+            AddressRefused: the URL or one that it redirects to is not fetched.
+            ToolError: there is no answer in time, or one that is too large, of another type, or a failure.
+        """
+        try:
+            with anyio.fail_after(self._seconds):
+                return await self._follow(url, dict(headers or {}), accept)
+        except TimeoutError as error:
+            raise ToolError(f"{url} gave no answer within {self._seconds:g} s", transient=True) from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise ToolError(
+                f"{url} cannot be read ({type(error).__name__})",
+                transient=isinstance(error, httpx.TransportError),
+            ) from error
+
+    async def _follow(self, url: str, headers: dict[str, str], accept: Collection[str] | None) -> WebAnswer:
+        address = read_address(url, self._allowed)
+        for _ in range(MAX_REDIRECTS + 1):
+            answer = await self._send(address, headers, accept)
+            location = answer.headers.get("location")
+            if answer.status not in _REDIRECTS or location is None:
+                return answer
+            following = read_address(urljoin(address.url, location), self._allowed)
+            if following.origin != address.origin:
+                headers = {name: text for name, text in headers.items() if name.lower() not in _CREDENTIALS}
+            address = following
+        raise ToolError(f"{url} redirects more than {MAX_REDIRECTS} times")
+
+    async def _send(
+        self, address: WebAddress, headers: Mapping[str, str], accept: Collection[str] | None
+    ) -> WebAnswer:
+        failure: httpx.TransportError | None = None
+        for ip in await self._checked_ips(address):
+            request = self._request(address, ip, headers)
+            async with self._new_transport() as transport:
+                try:
+                    response = await transport.handle_async_request(request)
+                except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                    failure = error
+                    continue
+                response.request = request
+                return await self._read(address, response, accept)
+        assert failure is not None
+        raise failure
+
+    async def _checked_ips(self, address: WebAddress) -> list[IpAddress]:
+        """Return the addresses of a host, all of them checked.
+
+        Raises:
+            AddressRefused: one of them is not public, or there is none.
+        """
+        found: Sequence[str] = [] if address.ip is None else [address.ip.compressed]
+        if not found:
+            try:
+                found = await self._resolve(address.host, address.port)
+            except OSError:
+                found = []
+        if not found:
+            raise ToolError(f"there is no host {address.host!r}", transient=True)
+        ips = [ipaddress.ip_address(text.partition("%")[0]) for text in found]
+        if address.place not in self._allowed:
+            for ip in ips:
+                require_public(address, ip)
+        return ips
+
+    def _request(self, address: WebAddress, ip: IpAddress, headers: Mapping[str, str]) -> httpx.Request:
+        """Return a request to a checked address in the name of its host."""
+        place = f"[{ip}]" if ip.version == 6 else str(ip)
+        return httpx.Request(
+            "GET",
+            f"{address.scheme}://{place}:{address.port}{address.target}",
+            headers={
+                "Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5",
+                "Accept-Encoding": "gzip, deflate",
+                "User-Agent": self.user_agent,
+                **headers,
+                "Host": address.origin.partition("://")[2],
+            },
+            extensions={
+                "sni_hostname": address.host,
+                "timeout": dict.fromkeys(("connect", "read", "write", "pool"), self._seconds),
+            },
+        )
+
+    async def _read(
+        self, address: WebAddress, response: httpx.Response, accept: Collection[str] | None
+    ) -> WebAnswer:
+        headers = {name.lower(): text for name, text in response.headers.items()}
+        empty = WebAnswer(address.url, response.status_code, headers, b"")
+        if response.status_code in _REDIRECTS or response.status_code == 304:
+            return empty
+        if not response.is_success:
+            wait = retry_after_seconds(headers.get("retry-after"))
+            raise ToolError(
+                f"{address.url} answered {response.status_code} {response.reason_phrase}".rstrip(),
+                transient=response.status_code in _TRANSIENT_STATUSES,
+                retry_after=wait,
+            )
+        if accept is not None and empty.content_type not in accept:
+            raise ToolError(f"{address.url} is {empty.content_type or 'of no type'}, and not a page")
+        content = bytearray()
+        async for piece in response.aiter_bytes(65_536):
+            content += piece
+            if len(content) > self._max_bytes:
+                raise ToolError(f"{address.url} is larger than {self._max_bytes:,} bytes")
+        return WebAnswer(address.url, response.status_code, headers, bytes(content))
+
+
+def retry_after_seconds(text: str | None) -> float | None:
+    """Return the seconds that a `Retry-After` header asks for, from seconds or from a date."""
+    if text is None:
+        return None
+    if text.strip().isdecimal():
+        return float(text)
+    try:
+        until = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=dt.UTC)
+    return max(0.0, (until - dt.datetime.now(dt.UTC)).total_seconds())
+
+
+def _new_transport() -> httpx.AsyncHTTPTransport:
+    return httpx.AsyncHTTPTransport(verify=_ssl_context(), trust_env=False)
+
+
+@cache
+def _ssl_context() -> ssl.SSLContext:
+    """Return what verifies certificates; reading the authorities takes longer than many a request."""
+    return httpx.create_ssl_context(trust_env=False)
