@@ -60,8 +60,9 @@ def is_right(case: dict[str, Any]) -> bool:
     reached = [request.url.host for request in web.requests]
     dropped = {name.lower() for name in web.requests[-1].headers} if web.requests else set[str]()
     if case["verdict"] == "pin":
-        return reached == case["must_connect"]
-    return fetched == (case["verdict"] == "allow") and not dropped & set(case.get("must_drop", ()))
+        return bool(reached == case["must_connect"])
+    is_as_expected: bool = fetched == (case["verdict"] == "allow")
+    return is_as_expected and not dropped & set(case.get("must_drop", ()))
 
 
 @pytest.mark.skipif(not CASES.exists(), reason="the cases are not at hand")
