@@ -22,7 +22,7 @@ _FAMILY_TEXTS = {
     "references": "What expressions read, and whether they mean anything.",
     "graph": "Who waits for whom, how much there is of it, and patches.",
     "goal rules": "What the goal template requires of every plan.",
-    "safety": "Text from outside, secrets and approvals: what a plan's data could do.",
+    "safety": "Untrusted text, secrets and approvals: what a plan's data could do.",
     "budget": "What the plan is expected to take of models, against what is left; see [budgets](../budgets.md).",
     "lint": "Warnings: what is allowed and probably not meant. Asked only of a plan without errors.",
 }

@@ -50,7 +50,7 @@ PRICES = "models: {prices: {scripted: {input: 2, output: 6}}}\n"
 
 @pytest.fixture
 def board(tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with a worker, a tool that sends and one that brings text from outside."""
+    """A project with a worker, a tool that sends and one that brings untrusted text."""
     files = {
         "prompts/workers/note.md.j2": "Write a line.\n{{ inputs.word }}\n",
         "config/workers/note.yaml": WORKER,

@@ -1,4 +1,4 @@
-"""What the checker promises of text from outside: in a plan that it accepts, none reaches what is written.
+"""What the checker promises of untrusted text: in a plan that it accepts, none reaches what is written.
 
 A hostile page puts a mark into every text that it gives, and a model that obeys passes on what it has read. Whatever
 their answers, the mark is in no call of the tool that writes.

@@ -1,4 +1,4 @@
-"""Family E6: what a plan's data could do: text from outside, secrets on their way out, approvals that nobody can give.
+"""Family E6: what a plan's data could do: untrusted text, secrets on their way out, approvals that nobody can give.
 
 *Untrusted text* comes from tools with untrusted output. It does harm in a parameter that writes, that chooses an
 address, a recipient, a path or a command, or that tells an agent what to do. A *secret* is an input that its schema
@@ -86,7 +86,7 @@ def check_safety(subject: CheckContext, *, can_ask: bool = True) -> Iterator[Dia
 
 
 def untrusted_conditions(subject: CheckContext) -> Iterator[Diagnostic]:
-    """Yield the conditions in which text from outside decides whether something is written or sent."""
+    """Yield the conditions in which untrusted text decides whether something is written or sent."""
     if not (any(step.when for step in subject.plan.steps) and _reads_from_outside(subject)):
         return
     flow = _outside_flow(subject)
@@ -96,7 +96,7 @@ def untrusted_conditions(subject: CheckContext) -> Iterator[Diagnostic]:
             yield make_diagnostic(
                 "W809",
                 found.use.pointer,
-                f"text from outside, the output of step {source!r}, decides whether step {found.step.id!r} calls "
+                f"untrusted text, the output of step {source!r}, decides whether step {found.step.id!r} calls "
                 f"{found.step.tool!r}",
                 "decide on a number or on an input, or have a person approve the step: `needs_approval: true`",
             )
@@ -235,7 +235,7 @@ def _parameter_schema(schema: JsonSchema, names: Sequence[str]) -> ScopedSchema:
     return place
 
 
-# -- text from outside
+# -- untrusted text
 
 
 class _Harm(NamedTuple):
@@ -270,7 +270,7 @@ def _untrusted_parameters(subject: CheckContext) -> Iterator[Diagnostic]:
         yield make_diagnostic(
             "E601",
             found.use.pointer,
-            f"text from outside reaches {harm.what} of {step.tool!r}: {subject.steps[StepId(way[0])].tool!r} → {shown}",
+            f"untrusted text reaches {harm.what} of {step.tool!r}: {subject.steps[StepId(way[0])].tool!r} → {shown}",
             f"have a person approve the values (`needs_approval: true` on step {step.id!r}), or {harm.fix}",
         )
 

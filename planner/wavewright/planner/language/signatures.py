@@ -54,7 +54,7 @@ class ToolSignature(DocumentModel):
     needs_approval: bool = False
     """Whether a person must allow each call."""
     accepts_untrusted: Annotated[frozenset[str], Field(strict=False)] = frozenset()
-    """Parameters that may hold text from outside: the tool treats it as data, whatever it says."""
+    """Parameters that may hold untrusted text: the tool treats it as data, whatever it says."""
     allowed_hosts: dict[str, Annotated[tuple[str, ...], Field(strict=False)]] = {}
     """Parameter → hosts that an address in it may name, with their subdomains; a call with another is refused."""
 
