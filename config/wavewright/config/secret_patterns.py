@@ -14,6 +14,7 @@ import base64
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 REDACTED = "[redacted]"
 
@@ -26,15 +27,20 @@ _HAS_NO_WORDS = r"(?=[A-Za-z._~+/=-]{0,200}(?:[0-9]|[a-z._~+/=-][A-Z]|[A-Z]{2}[a
 _END_OF_TEXT = r"\Z"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _SecretPattern:
     clues: tuple[str, ...]
     """One of them is in every text that the pattern matches, with its letters in lower case: a search for it costs
     a hundredth of the pattern's."""
-    pattern: re.Pattern[str]
+    expression: str
     """What its group `kept` matches stays; the rest is the secret."""
     accepts: Callable[[str], bool] | None = None
     """Whether what was matched is a secret, where the pattern alone cannot tell."""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The expression, compiled when a text first has a clue: most programs never see one."""
+        return re.compile(self.expression)
 
     def replace(self, text: str) -> str:
         """Return the text without the secrets of this shape."""
@@ -48,7 +54,7 @@ class _SecretPattern:
 
 
 def _secret_pattern(clues: str, pattern: str, accepts: Callable[[str], bool] | None = None) -> _SecretPattern:
-    return _SecretPattern(tuple(clues.split(" ")), re.compile(pattern), accepts)
+    return _SecretPattern(tuple(clues.split(" ")), pattern, accepts)
 
 
 def _is_login(text: str) -> bool:
@@ -97,10 +103,8 @@ _SECRET_PATTERNS = (
     ),
     _SecretPattern(
         tuple(f";{space}{name}" for name in _COOKIE_ATTRIBUTES for space in ("", " ", "  ")),
-        re.compile(
-            r"(?P<kept>(?<![A-Za-z0-9_])[A-Za-z0-9_.-]{1,64}+=)[^\s;,=\[\]\"']{4,4096}+"
-            rf"(?=; {{0,2}}(?i:{'|'.join(_COOKIE_ATTRIBUTES)})\b)"
-        ),
+        r"(?P<kept>(?<![A-Za-z0-9_])[A-Za-z0-9_.-]{1,64}+=)[^\s;,=\[\]\"']{4,4096}+"
+        rf"(?=; {{0,2}}(?i:{'|'.join(_COOKIE_ATTRIBUTES)})\b)",
     ),
     _secret_pattern(
         "session= sessionid= session_id= sid= sessid=",
