@@ -13,7 +13,7 @@ from wavewright.engine.messages.models import GoalRequest, JobRequest
 from wavewright.executor.store.job_records import DecisionId, DecisionMade, JobId
 from wavewright.executor.stores import open_stores
 from wavewright.planner.types import JsonObject
-from wavewright.tools.functions.registry import THREADS_PER_RUN
+from wavewright.tools.functions.threads import THREADS_PER_RUN
 
 pytestmark = pytest.mark.anyio
 

@@ -1,9 +1,4 @@
-"""Threads for tools that are plain functions.
-
-Each run has threads of its own, so that one with hundreds of calls that wait keeps no other run of the same process
-from its own.
-
-The registry: typed Python functions as tools that steps can call.
+"""The registry: typed Python functions as tools that steps can call.
 
 A *tool* is a signature and the code behind it. The schemas come from the function's signature and docstring; a
 plain function runs in a thread, an async one is awaited, and what either returns reaches the plan as JSON. A
@@ -17,40 +12,20 @@ import inspect
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from types import CodeType
 from typing import Any, Final, cast
-from weakref import WeakValueDictionary
 
-import anyio.to_thread
-from anyio import CapacityLimiter
-from anyio.lowlevel import RunVar
 from pydantic import ValidationError
 
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.plan import Retry
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema, RunId
+from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema
 from wavewright.tools.functions.contracts import Contract, ToolDefinitionError, UserFunction, read_contract
 from wavewright.tools.functions.schemas import properties
-from wavewright.tools.functions.tool import Tool, ToolCall, ToolError, ToolFunction
+from wavewright.tools.functions.tool import Tool, ToolCall, ToolFunction
 
-THREADS_PER_RUN: Final = 40
 _HOST: Final = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
-
-_LIMITERS: Final = RunVar[WeakValueDictionary[RunId, CapacityLimiter]]("threads of runs")
-
-
-def thread_limiter(run: RunId) -> CapacityLimiter:
-    """Return what limits the threads of a run; it is known for as long as some call holds it."""
-    known = _LIMITERS.get(None)
-    if known is None:
-        known = WeakValueDictionary[RunId, CapacityLimiter]()
-        _LIMITERS.set(known)
-    limiter = known.get(run)
-    if limiter is None:
-        limiter = known[run] = CapacityLimiter(THREADS_PER_RUN)
-    return limiter
 
 
 class Registry(Mapping[str, Tool]):
@@ -256,29 +231,14 @@ def _bind_function(function: UserFunction, contract: Contract) -> ToolFunction:
         if runs_here:
             result = await function(**arguments)
         else:
-            result = await anyio.to_thread.run_sync(
-                partial(_run_in_thread, function, arguments),
-                abandon_on_cancel=True,
-                limiter=thread_limiter(request.run),
-            )
+            from wavewright.tools.functions.threads import call_in_thread
+
+            result = await call_in_thread(function, arguments, request.run)
             if inspect.isawaitable(result):  # a plain function that hands back a coroutine
                 result = await result
         return contract.to_json(result)
 
     return call
-
-
-def _run_in_thread(function: UserFunction, arguments: Mapping[str, object]) -> object:
-    """Call a plain function in a worker thread.
-
-    Raises:
-        ToolError: in place of what the event loop would take for its own: the closing of a coroutine, or Ctrl-C.
-    """
-    try:
-        return function(**arguments)
-    except (GeneratorExit, KeyboardInterrupt) as error:
-        text = str(error)
-        raise ToolError(f"{type(error).__name__}: {text}" if text else type(error).__name__) from error
 
 
 def _reserved_arguments(request: ToolCall, reserved: frozenset[str]) -> dict[str, object]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from wavewright.config.errors import WavewrightError
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.ports.fallback_ladder import RungRecord
-from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+
+if TYPE_CHECKING:
+    from wavewright.planner.ports.fallback_ladder import RungRecord
+    from wavewright.planner.ports.model_port import ModelUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class AgentToolCall:
     """Why it failed or was refused."""
 
 
-Emission: TypeAlias = ModelUse | RungRecord | TextChunk | AgentToolCall
+Emission: TypeAlias = "ModelUse | RungRecord | TextChunk | AgentToolCall"
 """What a tool lets be known while it works; each becomes an event of the run."""
 
 
