@@ -61,6 +61,15 @@ def test_checking_a_plan_imports_no_event_loop_and_no_model(
     assert loaded & {"mcp", "httpx", "rich.live", "re2"} == set()
 
 
+def test_checking_a_job_imports_nothing_that_only_a_run_needs(project: Path) -> None:
+    assert project.is_dir()
+    loaded = modules_after("check", "plans/words.job.yaml")
+
+    assert "wavewright.planner.checks.checker" in loaded
+    assert loaded & {"anyio", "asyncio", "immutables", "jinja2", "rich", "sqlite3", "ssl", "tomllib"} == set()
+    assert not [name for name in loaded if name.startswith(("wavewright.executor", "wavewright.reviewer"))]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

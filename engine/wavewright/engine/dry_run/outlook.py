@@ -1,6 +1,4 @@
-"""What keeps the tools of a plan from working in this project: broken prompts of workers, and no model to ask.
-
-What a plan may still spend, found by reading alone: for whoever looks at a plan and runs nothing.
+"""What a plan may still spend, found by reading alone: for whoever looks at a plan and runs nothing.
 
 The *unspent* is the allowance that a run of the plan would begin with. No journal is made where there is none, nobody
 is asked, nothing is put aside; so `check`, `dry-run` and `run` hold a plan to the same budgets.
@@ -30,8 +28,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.dry_run.estimates import ForecastInputs, ModelPrice
 from wavewright.engine.dry_run.history import History
 from wavewright.engine.dry_run.kept_results import BegunRunForecast, FindStored, find_reuse
-from wavewright.engine.project.tools import project_workers
-from wavewright.planner.checks.feasibility import WHOLE_RUN, Obstacle
+from wavewright.engine.project.obstacles import find_obstacles
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
@@ -39,84 +36,13 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.ports.budgets import BudgetScope
 from wavewright.planner.types import RunId
 from wavewright.tools.models import model_configured
-from wavewright.tools.workers.services import AGENT, MODEL_HINT
+from wavewright.tools.workers.services import AGENT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from wavewright.planner.language.plan import Budget
     from wavewright.planner.ports.budgets import Allowance
-    from wavewright.tools.workers.specs import Worker
-
-
-_WORKER_PROMPTS = ("workers/instructions", "workers/repair")
-_AGENT_PROMPTS = ("workers/agent_instructions", "workers/agent")
-
-
-def find_obstacles(
-    plan: Plan, tools: Mapping[str, ToolSignature], settings: Settings
-) -> Mapping[str, Obstacle]:
-    """Return what keeps tools that the plan calls from working, by their names; asks no model.
-
-    Where a configured model cannot be asked, which keeps every run from beginning, that stands under `WHOLE_RUN`.
-
-    Raises:
-        ToolDefinitionError: a worker's file is faulty.
-    """
-    called = {step.tool for step in plan.steps}
-    # A worker sends data out and brings text that nobody vouches for: packs are not made to look for any other tool.
-    suspects = {
-        name
-        for name in called
-        if name in tools and tools[name].untrusted_output and "egress" in tools[name].effects
-    }
-    found_workers = project_workers(settings, suspects).items() if suspects else ()
-    workers = {name: worker for name, worker in found_workers if name in called}
-    has_model = settings.model is not None
-    found = _whole_run_obstacles(settings) if has_model else {}
-    asking = {name for name, worker in workers.items() if has_model or worker.draft is None}
-    if AGENT in called and AGENT not in workers:
-        asking.add(AGENT)
-    if not asking:
-        return found
-    if not has_model:
-        found |= dict.fromkeys(asking, _NO_MODEL_OBSTACLE)
-    return found | _bad_prompts(asking, workers, settings)
-
-
-_NO_MODEL_OBSTACLE = Obstacle("no_model", "it needs a model, and none is configured", MODEL_HINT)
-
-
-def _whole_run_obstacles(settings: Settings) -> dict[str, Obstacle]:
-    from wavewright.tools.models import ModelConfigError, check_models
-
-    try:
-        check_models(settings, os.environ)
-    except ModelConfigError as error:
-        return {WHOLE_RUN: Obstacle("no_model", f"the configured model cannot be asked: {error}", error.hint)}
-    return {}
-
-
-def _bad_prompts(
-    asking: Collection[str], workers: Mapping[str, Worker], settings: Settings
-) -> dict[str, Obstacle]:
-    """Return the workers whose prompts cannot be rendered, whatever they are given."""
-    from wavewright.engine.project.prompt_checks import find_prompt_defect
-    from wavewright.prompts import Prompts
-
-    own = Prompts(settings.prompts)
-    found: dict[str, Obstacle] = {}
-    for name in sorted(asking):
-        used = (workers[name].spec.prompt, *_WORKER_PROMPTS) if name in workers else _AGENT_PROMPTS
-        tried = tuple(worker for worker in workers.values() if worker.spec.name == name)
-        for prompt in used:
-            fault = find_prompt_defect(prompt, own, tried) if own.file_of(prompt) is not None else None
-            if fault is not None:
-                message = f"its prompt cannot be rendered: {fault.place}: {fault.message}"
-                found[name] = Obstacle("bad_prompt", message, fault.hint)
-                break
-    return found
-
 
 _NEW_RUN: Final = RunId("dry-run")
 """Stands for a run that has spent nothing."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wavewright.config.documents import Source
-from wavewright.engine.dry_run.outlook import find_obstacles
 from wavewright.engine.jobs.errors import no_plan_error
 from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin
 from wavewright.engine.pipeline.context import (
@@ -30,6 +29,7 @@ from wavewright.engine.pipeline.services import (
     remaining_allowance,
     run_model_phase,
 )
+from wavewright.engine.project.obstacles import find_obstacles
 from wavewright.engine.project.tools import signatures_to_check
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import PlanAccepted, RunFinished

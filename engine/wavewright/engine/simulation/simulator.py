@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from wavewright.config.settings import Settings
-from wavewright.engine.dry_run.outlook import find_obstacles
 from wavewright.engine.jobs.errors import no_plan_error
 from wavewright.engine.jobs.resolving import ResolvedJob
+from wavewright.engine.project.obstacles import find_obstacles
 from wavewright.engine.project.tools import tools_of_goal
 from wavewright.engine.simulation.branches import Branch, branches_of, branches_taken
 from wavewright.engine.simulation.failures import FailureKey, failures_of, shrink

@@ -7,7 +7,6 @@ on it. All of them stand in `catalogue.toml`; no other code is reported, and eac
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -57,6 +56,8 @@ class DiagnosticEntry(NamedTuple):
 @cache
 def catalogue() -> Mapping[str, DiagnosticEntry]:
     """Return every diagnostic by its code, in order; the file is read at the first call."""
+    import tomllib
+
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     return {code: DiagnosticEntry(code, **fields) for code, fields in tomllib.loads(text).items()}
 

@@ -8,8 +8,10 @@ with a cycle has a graph as well, which names the cycle and orders the steps out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
 
@@ -18,7 +20,7 @@ from wavewright.planner.plans.uses import gate_reads, step_reads
 from wavewright.planner.types import StepId
 
 if TYPE_CHECKING:
-    from wavewright.planner.plans.digraph import Edge, ThinDiGraph
+    from wavewright.planner.plans.digraph import ThinDiGraph
 
 
 def superseded_by(plan: Plan) -> dict[StepId, StepId]:
@@ -53,21 +55,23 @@ class CriticalPath(NamedTuple):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class PlanGraph:
-    """Which step depends on which. Steps keep the plan's order wherever the order is free."""
+    """Which step depends on which. Steps keep the plan's order wherever the order is free.
+
+    networkx orders the steps of a run (`waves`) and finds cycles, reach and critical paths. It is imported when one
+    of these is first asked for: checking a plan that lists each step after what it depends on needs none of them.
+    """
 
     steps: Mapping[StepId, Step]
     reads: dict[StepId, StepIds]
     """What each step's expressions read, whether there is such a step or not."""
-    digraph: ThinDiGraph
-    """An edge from each step to every step that depends on it; without attributes."""
-    waves: tuple[StepIds, ...]
-    """Topological generations; without the steps of a cycle and those that depend on one."""
+    dependencies: Mapping[StepId, StepIds]
+    """The steps of this plan that each step depends on; what it reads comes first."""
+    dependants: Mapping[StepId, StepIds]
+    """The steps that depend on each step."""
     terminal: StepIds
     """Steps that no other step reads, depends on or supersedes."""
-    cycles: tuple[StepIds, ...]
-    """One cycle of each strongly connected component: every step depends on the next, and the last on the first."""
 
     @classmethod
     def of(cls, plan: Plan, *, reads: dict[StepId, StepIds] | None = None) -> PlanGraph:
@@ -86,50 +90,67 @@ class PlanGraph:
 
     @classmethod
     def _build(cls, plan: Plan, reads: dict[StepId, StepIds] | None) -> PlanGraph:
-        from wavewright.planner.plans.digraph import ThinDiGraph, generations, shortest_cycles
-
         steps: dict[StepId, Step] = {}
         for step in plan.steps:
             steps.setdefault(step.id, step)
         if reads is None:
             reads = {step_id: step_reads(step) for step_id, step in steps.items()}
         reads = {step_id: _interned(read, steps) for step_id, read in reads.items()}
-        graph = ThinDiGraph()
-        graph.add_nodes_from(steps)
-        graph.add_edges_from(_step_edges(steps, reads))
-        superseded = {step.supersedes for step in steps.values()}
-        terminal = tuple(step for step in steps if not graph.succ[step] and step not in superseded)
-        graph.add_edges_from(_gate_edges(plan, steps))
-        waves = generations(graph)
-        ordered = sum(map(len, waves)) == len(steps)
+        dependencies = {
+            step_id: _known_others((*reads[step_id], *step.depends_on), step_id, steps)
+            for step_id, step in steps.items()
+        }
+        resting = {step.supersedes for step in steps.values()}.union(*dependencies.values())
+        for gate in plan.gates:
+            # A gate runs as soon as its step has its output, so the step waits for what the gate reads.
+            if gate.on is not None and gate.on in steps:
+                awaited = (*dependencies[gate.on], *sorted(gate_reads(gate)))
+                dependencies[gate.on] = _known_others(awaited, gate.on, steps)
+        dependants: dict[StepId, list[StepId]] = {step_id: [] for step_id in steps}
+        for step_id, awaited in dependencies.items():
+            for before in awaited:
+                dependants[before].append(step_id)
         return cls(
             steps=steps,
             reads=reads,
-            digraph=graph,
-            waves=waves,
-            terminal=terminal,
-            cycles=() if ordered else shortest_cycles(graph),
+            dependencies=dependencies,
+            dependants={step_id: tuple(waiting) for step_id, waiting in dependants.items()},
+            terminal=tuple(step_id for step_id in steps if step_id not in resting),
         )
 
-    @property
-    def dependencies(self) -> Mapping[StepId, Mapping[StepId, object]]:
-        """The steps of this plan that each step depends on; what it reads comes first."""
-        return self.digraph.pred
+    @cached_property
+    def digraph(self) -> ThinDiGraph:
+        """An edge from each step to every step that depends on it; without attributes."""
+        from wavewright.planner.plans.digraph import thin_digraph
 
-    @property
-    def dependants(self) -> Mapping[StepId, Mapping[StepId, object]]:
-        """The steps that depend on each step."""
-        return self.digraph.succ
+        return thin_digraph(self.dependencies)
+
+    @cached_property
+    def waves(self) -> tuple[StepIds, ...]:
+        """Topological generations; without the steps of a cycle and those that depend on one."""
+        from wavewright.planner.plans.digraph import generations, thin_digraph
+
+        # Not `self.digraph`, which would take 0.5 kB a step for as long as the run lasts.
+        return generations(thin_digraph(self.dependencies))
+
+    @cached_property
+    def cycles(self) -> tuple[StepIds, ...]:
+        """One cycle of each strongly connected component: every step depends on the next, and the last on the first."""
+        if len(self.wave_of()) == len(self.steps):
+            return ()
+        from wavewright.planner.plans.digraph import shortest_cycles
+
+        return shortest_cycles(self.digraph)
 
     @property
     def width(self) -> int:
         """How many steps the widest wave has."""
-        return max(map(len, self.waves), default=0)
+        return max(Counter(self.wave_of().values()).values(), default=0)
 
     @property
     def depth(self) -> int:
         """How many waves there are."""
-        return len(self.waves)
+        return max(self.wave_of().values(), default=-1) + 1
 
     @property
     def edges(self) -> tuple[tuple[StepId, StepId], ...]:
@@ -142,12 +163,19 @@ class PlanGraph:
         )
 
     def order(self) -> tuple[StepId, ...]:
-        """Return the steps in a topological order."""
-        return tuple(step_id for wave in self.waves for step_id in wave)
+        """Return the steps in a topological order, wave after wave."""
+        wave = self.wave_of()
+        return tuple(sorted(wave, key=wave.__getitem__))
 
     def wave_of(self) -> dict[StepId, int]:
         """Return the number, from 0, of each step's wave."""
-        return {step_id: number for number, wave in enumerate(self.waves) for step_id in wave}
+        found: dict[StepId, int] = {}
+        for step_id, awaited in self.dependencies.items():
+            try:
+                found[step_id] = 1 + max([found[before] for before in awaited], default=-1)
+            except KeyError:  # it stands before a step that it depends on
+                return {step_id: number for number, wave in enumerate(self.waves) for step_id in wave}
+        return found
 
     def ancestors(self, step_id: StepId) -> set[StepId]:
         """Return everything that a step depends on, directly or not."""
@@ -198,17 +226,6 @@ def _interned(read: StepIds, steps: Mapping[StepId, Step]) -> StepIds:
     return tuple([steps[name].id if name in steps else name for name in read]) if read else ()
 
 
-def _step_edges(steps: Mapping[StepId, Step], reads: Mapping[StepId, StepIds]) -> Iterator[Edge]:
-    for step_id, step in steps.items():
-        for name in (*reads[step_id], *step.depends_on):
-            if name in steps and name != step_id:
-                yield name, step_id
-
-
-def _gate_edges(plan: Plan, steps: Mapping[StepId, Step]) -> Iterator[Edge]:
-    """Yield what a gated step waits for because its gates read it: they run as soon as the step has its output."""
-    for gate in plan.gates:
-        if gate.on is not None and gate.on in steps:
-            for name in sorted(gate_reads(gate)):
-                if name in steps and name != gate.on:
-                    yield name, gate.on
+def _known_others(names: Iterable[StepId], step_id: StepId, steps: Mapping[StepId, Step]) -> StepIds:
+    """Return the names, each once, of steps of the plan other than this one."""
+    return tuple(dict.fromkeys([name for name in names if name in steps and name != step_id]))

@@ -326,7 +326,7 @@ def _obstacles(
     """Return what keeps the plan's tools from working; nothing is known of tools that are given as signatures."""
     if options.tools is not None:
         return {}
-    from wavewright.engine.dry_run.outlook import find_obstacles
+    from wavewright.engine.project.obstacles import find_obstacles
 
     return find_obstacles(plan, tools, _settings(options))
 
