@@ -74,9 +74,6 @@ from .recovery.replanning import (
     ReplanResult as ReplanResult,
 )
 from .recovery.replanning import (
-    finished_steps as finished_steps,
-)
-from .recovery.replanning import (
     replan as replan,
 )
 from .report import (

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from wavewright.engine.pipeline.context import PlannedContext, Ports
 from wavewright.engine.pipeline.pipeline import PhaseResult, halt, proceed
@@ -26,10 +27,12 @@ from wavewright.executor.run.reuse import ReuseSource
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import StepId
-from wavewright.reviewer.gates.judge import GateJudge
 from wavewright.reviewer.gates.verifier import make_verifier
 from wavewright.reviewer.review.by_code import run_instant
 from wavewright.tools.functions.tool import Tool
+
+if TYPE_CHECKING:
+    from wavewright.reviewer.gates.judge import GateJudge
 
 
 def steps_to_repeat(donor: RunState, start: StepId | None) -> tuple[StepId, ...]:

@@ -43,7 +43,6 @@ from wavewright.planner.planning.planner import AnsweredQuestion, PlanningResult
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.types import JsonObject, StepId
-from wavewright.reviewer.recovery.replanning import finished_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +266,7 @@ async def _check_resumed(ports: Ports, context: RunContext, plan: Plan) -> list[
         context.goal,
         context.signatures,
         allowance=await _plan_allowance(ports, context, plan),
-        finished=finished_steps(context.state),
+        finished=context.state.finished_steps(),
         items_done=_items_done(context.state),
     )
 

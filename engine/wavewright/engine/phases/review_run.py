@@ -36,15 +36,14 @@ from wavewright.planner.types import JsonObject
 from wavewright.reviewer.package.artifacts import RedactedRun
 from wavewright.reviewer.package.builder import build_package
 from wavewright.reviewer.records import Package, ReviewResult
-from wavewright.reviewer.recovery.recipes import with_feedback_input
-from wavewright.reviewer.recovery.replanning import ReplanResult, replan
-from wavewright.reviewer.recovery.view import FeedbackView
 from wavewright.reviewer.review.by_code import review_by_code
-from wavewright.reviewer.review.by_model import review_by_model
 from wavewright.reviewer.review.caps import CODE_REVIEW_CEILING
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
+
+    from wavewright.reviewer.recovery.replanning import ReplanResult
+    from wavewright.reviewer.recovery.view import FeedbackView
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +87,8 @@ class ReviewRun:
     def _by_model(
         self, context: PlannedContext, by_code: ReviewResult, models: ModelClient
     ) -> Callable[[ModelEventRecorder], Awaitable[ReviewResult]]:
+        from wavewright.reviewer.review.by_model import review_by_model
+
         services = self.ports.services
 
         async def work(recorder: ModelEventRecorder) -> ReviewResult:
@@ -145,6 +146,8 @@ async def _replan(
     seen: frozenset[str] = frozenset(),
     feedback: FeedbackView | None = None,
 ) -> ModelPhaseResult[PlannedContext, ReplanResult]:
+    from wavewright.reviewer.recovery.replanning import replan
+
     services = ports.services
 
     async def work(recorder: ModelEventRecorder) -> ReplanResult:
@@ -227,6 +230,8 @@ class TakeFeedback:
         if not taken or taken[-1].body.get("iteration") != feedback.iteration:
             body = feedback_note(feedback, context.state)
             context = await record_note(self.ports, context, FEEDBACK_TOPIC, body)
+            from wavewright.reviewer.recovery.recipes import with_feedback_input
+
             # Rejections before this one are in the goal already.
             goal = with_feedback_input(context.goal, feedback.iteration, feedback.texts_for_steps)
             context = replace(context, goal=goal)
@@ -235,6 +240,8 @@ class TakeFeedback:
         return await self._patch(context, feedback)
 
     async def _patch(self, context: PlannedContext, feedback: Feedback) -> PhaseResult[PlannedContext]:
+        from wavewright.reviewer.recovery.view import FeedbackView
+
         view = FeedbackView(feedback.iteration, len(feedback.texts_for_steps))
         asked = await _replan(self.ports, context, _last_review(context), feedback=view)
         context = asked.context

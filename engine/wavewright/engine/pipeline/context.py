@@ -36,7 +36,6 @@ from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import Json, JsonObject, RunId, Schedule, StepId
 from wavewright.prompts import PromptError
 from wavewright.reviewer.records import Package, ReviewResult
-from wavewright.reviewer.recovery.recipes import with_feedback_input
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.packs import PackError
@@ -103,6 +102,8 @@ def feedback_note(feedback: Feedback, state: RunState) -> JsonObject:
 
 def goal_with_feedback(goal: Goal, state: RunState) -> Goal:
     """Return the goal of a run with the feedback that it has taken."""
+    from wavewright.reviewer.recovery.recipes import with_feedback_input
+
     for noted in feedback_notes(state):
         package, texts = noted.body.get("iteration"), noted.body.get("texts")
         if isinstance(package, int) and isinstance(texts, list):

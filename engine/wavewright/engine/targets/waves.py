@@ -14,17 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from immutables import Map
 
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
-from wavewright.executor.store.job_records import JobRow, JobState
-from wavewright.executor.store.job_store import JobStore
-from wavewright.executor.store.journal import Journal
 from wavewright.planner.language.goals import JobTarget, JobTargets
 from wavewright.planner.types import Json, JsonObject, RunId
+
+if TYPE_CHECKING:
+    from wavewright.executor.store.job_records import JobRow, JobState
+    from wavewright.executor.store.job_store import JobStore
+    from wavewright.executor.store.journal import Journal
 
 TARGETS_WANTED: Final = "targets"
 """Topic of the note that a run is one of several targets, and of which."""

@@ -179,6 +179,11 @@ class RunState:
             self.steps.values(), key=lambda record: (place.get(record.step, len(place)), record.step)
         )
 
+    def finished_steps(self) -> frozenset[StepId]:
+        """Return the steps that ran to an end; a patch may not touch them."""
+        ran = SUCCESSES | {"failed"}
+        return frozenset(step for step, ended in self.steps.items() if ended.status in ran)
+
 
 def blocking_gate(gates: tuple[GateRecord, ...]) -> GateRecord | None:
     """Return the first red gate that keeps an output from its readers."""

@@ -17,7 +17,7 @@ from typing import Final
 import anyio
 
 from wavewright.config.documents import Source
-from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.executor.events.state import RunState
 from wavewright.planner.checks.checker import check
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.diagnostics.rendering import render_text
@@ -129,7 +129,7 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
     if why_not is not None:
         return ReplanResult(None, None, (why_not,), (), ())
     job_runner = _PatchChecker(
-        plan, goal, view, tools, finished_steps(state), frozenset(seen) if feedback is None else frozenset()
+        plan, goal, view, tools, state.finished_steps(), frozenset(seen) if feedback is None else frozenset()
     )
     refused: list[Diagnostic] = []
 
@@ -180,12 +180,6 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
     if result.value is None:
         return ReplanResult(None, None, reasons, tuple(refused), result.records)
     return ReplanResult(result.value.patch, result.value.checked, reasons, (), result.records)
-
-
-def finished_steps(state: RunState) -> frozenset[StepId]:
-    """Return the steps that ran to an end; a patch may not touch them."""
-    ran = SUCCESSES | {"failed"}
-    return frozenset(step for step, ended in state.steps.items() if ended.status in ran)
 
 
 def recovery_call(

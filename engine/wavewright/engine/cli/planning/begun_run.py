@@ -26,7 +26,6 @@ from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import asks_approval
 from wavewright.planner.plans.patches import PatchCheck, check_patch
 from wavewright.planner.reading.reader import read_model
-from wavewright.reviewer.recovery.replanning import finished_steps
 
 if TYPE_CHECKING:
     from wavewright.config.documents import Document
@@ -136,7 +135,7 @@ def _patched(
     checked = check_patch(
         plan,
         patch,
-        finished=finished_steps(state),
+        finished=state.finished_steps(),
         goal=goal,
         tools=tools,
         round_number=state.round + 1,
