@@ -84,7 +84,8 @@ class Budget(DocumentModel):
     """Cost in US dollars."""
 
 
-class Step(DocumentModel):
+# Plans, jobs, goal templates and goals hold steps: built here, it is built once for all of them.
+class Step(DocumentModel, defer_build=False):
     """One call of one tool, or one call an item where `for_each` is given."""
 
     why: str | None = None
