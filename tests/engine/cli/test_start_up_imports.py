@@ -66,8 +66,12 @@ def test_checking_a_job_imports_nothing_that_only_a_run_needs(project: Path) -> 
     loaded = modules_after("check", "plans/words.job.yaml")
 
     assert "wavewright.planner.checks.checker" in loaded
-    assert loaded & {"anyio", "asyncio", "immutables", "jinja2", "rich", "sqlite3", "ssl", "tomllib"} == set()
+    assert (
+        loaded & {"anyio", "asyncio", "immutables", "jinja2", "rich", "networkx", "sqlite3", "ssl", "tomllib"}
+        == set()
+    )
     assert not [name for name in loaded if name.startswith(("wavewright.executor", "wavewright.reviewer"))]
+    assert "wavewright.planner.ports.model_port" not in loaded
 
 
 @pytest.mark.parametrize(

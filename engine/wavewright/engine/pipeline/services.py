@@ -29,7 +29,8 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.ports.budgets import Allowance, BudgetScope, InspectableBudgetStore
 from wavewright.planner.ports.fallback_ladder import RungRecord
-from wavewright.planner.ports.model_port import NULL_REPLAY_CACHE, ModelError, ModelUse, ReplayCache
+from wavewright.planner.ports.model_port import ModelError, ModelUse
+from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.tools.models import model_configured
 from wavewright.tools.models.circuit_breaker import ALWAYS_CLOSED, CircuitBreaker

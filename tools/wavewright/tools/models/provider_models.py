@@ -21,7 +21,6 @@ from wavewright.config.redaction import Redactor
 from wavewright.config.settings import Settings
 from wavewright.planner.ports.budgets import BudgetStore
 from wavewright.planner.ports.model_port import (
-    NULL_REPLAY_CACHE,
     LoopLimits,
     LoopTool,
     ModelAnswer,
@@ -31,11 +30,11 @@ from wavewright.planner.ports.model_port import (
     ModelUse,
     OnText,
     OnUse,
-    ReplayCache,
     Role,
     Turn,
     model_question,
 )
+from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.tools.models.cassette.errors import CassetteMiss
 from wavewright.tools.models.circuit_breaker import ALWAYS_CLOSED, CircuitBreaker
 from wavewright.tools.models.endpoints import Endpoint, choose_model, find_endpoint, thinking_level

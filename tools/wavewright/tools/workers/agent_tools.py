@@ -18,7 +18,8 @@ import anyio
 from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.language.hashing import step_key
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.ports.model_port import NULL_REPLAY_CACHE, LoopTool, LoopToolError, ReplayCache
+from wavewright.planner.ports.model_port import LoopTool, LoopToolError
+from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepKey
 from wavewright.tools.functions.schemas import properties

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
 from wavewright.planner.language.goals import Goal, ThinkingLevel
-from wavewright.planner.ports.budgets import CallHistory
-from wavewright.planner.ports.fallback_ladder import Ladder, RungRecord
-from wavewright.planner.ports.model_port import NULL_REPLAY_CACHE, ModelClient, ModelError, ReplayCache
+from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.prompts import Prompts
 from wavewright.tools.functions.tool import ToolError
+
+if TYPE_CHECKING:
+    from wavewright.planner.ports.budgets import CallHistory
+    from wavewright.planner.ports.fallback_ladder import Ladder, RungRecord
+    from wavewright.planner.ports.model_port import ModelClient, ModelError
 
 AGENT = "agent"
 """Name of the tool whose way a model finds by itself."""
@@ -85,11 +89,11 @@ def make_services(
 
 
 @dataclass(frozen=True, slots=True)
-class _LazyLadders(Mapping[str, Ladder]):
+class _LazyLadders(Mapping[str, "Ladder"]):
     """Ladders that are read when one is first asked for: whoever only lists tools does not wait for that."""
 
     settings: Settings
-    _loaded: dict[str, Ladder] = field(default_factory=dict[str, Ladder])
+    _loaded: dict[str, Ladder] = field(default_factory=dict[str, "Ladder"])
 
     def __getitem__(self, name: str) -> Ladder:
         return self._all()[name]
