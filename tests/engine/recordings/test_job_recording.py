@@ -17,12 +17,12 @@ from tests.engine.model_runs.test_equities_with_model import (
     job_without_recipes,
 )
 from tests.engine.recordings.conftest import ProjectMaker, Taping, events_of
+from tests.engine.recordings.normalized_journal import normalized_journal
 from tests.engine.stale_quotes_project import JOB, take_calls, write_quotes_project
 from tests.tools.equities.price_service import Answer as Served
 from tests.tools.equities.price_service import serving
 from wavewright.config.redaction import Redactor
 from wavewright.engine.fake_model.server import API_KEY, FakeModelServer
-from wavewright.engine.recordings.normalized_journal import normalized_journal
 from wavewright.engine.recordings.recording_file import RecordingError, recording_of_run, write_recording
 from wavewright.planner.types import StepId
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.recordings.conftest import ProjectMaker
-from wavewright.engine.recordings.normalized_journal import normalized_journal
+from tests.engine.recordings.normalized_journal import normalized_journal
 from wavewright.executor.events.types import Event, ItemFinished, OutputStreamed, StepFinished
 from wavewright.planner.types import StepId, StepKey
 

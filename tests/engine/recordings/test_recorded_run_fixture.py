@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.engine.model_runs.model_run_project import PLAN, TEMPLATE, UNPLANNED, review
+from tests.engine.recordings.normalized_journal import normalized_journal
 from tests.engine.stale_quotes_project import take_calls, write_quotes_project
 from tests.engine.testing.project_suite import Suite
 from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for
-from wavewright.engine.recordings.normalized_journal import normalized_journal
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.engine.testing.recorded_runs import RecordedRuns
 

@@ -16,11 +16,11 @@ from tests.engine.equities_project import served_prices
 from tests.engine.model_runs.model_run_project import PLAN, TEMPLATE, UNPLANNED, review
 from tests.engine.model_runs.test_equities_with_model import ask_for_help, job_without_recipes
 from tests.engine.recordings.conftest import events_of
+from tests.engine.recordings.normalized_journal import normalized_journal
 from tests.engine.stale_quotes_project import take_calls, write_quotes_project
 from tests.tools.equities.price_service import Answer as Served
 from tests.tools.equities.price_service import serving
 from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer
-from wavewright.engine.recordings.normalized_journal import normalized_journal
 from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
 from wavewright.planner.ports.budgets import BudgetScope, Spend
 from wavewright.planner.types import JsonObject

@@ -12,10 +12,7 @@ the command, finds the one text or the other.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +20,7 @@ from typing import NamedTuple
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.sources import ListNode, Node, ObjectNode, Span
+from wavewright.reviewer.atomic_files import write_atomically
 
 
 class Edit(NamedTuple):
@@ -198,7 +196,7 @@ def replace_text(path: Path, *, before: str, after: str) -> None:
 
     Raises:
         FileChanged: the file does not hold the text that was read from it.
-        OSError: the file, or its folder, cannot be written.
+        FileNotWrittenError: the file cannot be written.
     """
     target = path.resolve(strict=True)
     content = target.read_bytes()
@@ -209,15 +207,6 @@ def replace_text(path: Path, *, before: str, after: str) -> None:
             place=str(path),
         )
     mark = _UTF8_BOM if content.startswith(_UTF8_BOM) else b""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    outbox_writes = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(mark + after.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        shutil.copymode(target, outbox_writes)
-        outbox_writes.replace(target)
-    except BaseException:
-        outbox_writes.unlink(missing_ok=True)
-        raise
+    mode = target.stat().st_mode
+    write_atomically(target, mark + after.encode())
+    target.chmod(mode)

@@ -236,20 +236,19 @@ class _Simulation:
         self, name: StepId, scenario: Scenario, shows: Callable[[Scenario], Awaitable[bool]]
     ) -> Scenario:
         """Return the scenario with the smallest output of a step that still causes the failure."""
-        step, outputs = self._plan.step(name), scenario.outputs[name]
-        if name in self._outputs.fixtures:
-            return scenario
-        for output in outputs if len(outputs) > 1 else ():
-            if await shows(scenario.with_outputs(name, (output,))):
-                outputs = (output,)
+        step = self._plan.step(name)
+        outputs = () if name in self._outputs.fixtures else scenario.outputs[name]
+        for output in outputs:
+            alone = scenario.with_outputs(name, (output,))
+            if await shows(alone):
                 break
-        if len(outputs) > 1:
+        else:
             return scenario
 
         async def still_fails(smaller: Json) -> bool:
-            return self._outputs.fits(step, smaller) and await shows(scenario.with_outputs(name, (smaller,)))
+            return self._outputs.fits(step, smaller) and await shows(alone.with_outputs(name, (smaller,)))
 
-        return scenario.with_outputs(name, (await shrink(outputs[0], still_fails),))
+        return alone.with_outputs(name, (await shrink(output, still_fails),))
 
     # -- the report
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -37,33 +37,29 @@ def is_in_wavewright_project(folder: Path) -> bool:
 
 
 @contextmanager
-def model_requests_off(*, unless: bool = False) -> Generator[None]:
-    """Let no model be asked for a while, `unless` the test may."""
-    if unless:
-        yield
-        return
+def model_requests(*, allowed: bool) -> Generator[None]:
+    """Allow or forbid requests to models for a while, of wavewright and of the library that sends them."""
     before = os.environ.get(MODEL_REQUESTS_VARIABLE)
-    os.environ[MODEL_REQUESTS_VARIABLE] = "off"
-    try:
-        with _pydantic_ai_off():
-            yield
-    finally:
-        if before is None:
-            del os.environ[MODEL_REQUESTS_VARIABLE]
-        else:
-            os.environ[MODEL_REQUESTS_VARIABLE] = before
-
-
-@contextmanager
-def _pydantic_ai_off() -> Generator[None]:
-    """Turn the switch of the library that asks models, where it is loaded: it is never loaded for that."""
-    library = sys.modules.get("pydantic_ai.models")
-    if library is None:
-        yield
-        return
-    before: object = vars(library)["ALLOW_MODEL_REQUESTS"]
-    vars(library)["ALLOW_MODEL_REQUESTS"] = False
+    # The library is never loaded for this.
+    switches = vars(sys.modules["pydantic_ai.models"]) if "pydantic_ai.models" in sys.modules else {}
+    switched_before: object = switches.get("ALLOW_MODEL_REQUESTS")
+    _set_variable(None if allowed else "off")
+    if switches:
+        switches["ALLOW_MODEL_REQUESTS"] = allowed
     try:
         yield
     finally:
-        vars(library)["ALLOW_MODEL_REQUESTS"] = before
+        _set_variable(before)
+        if switches:
+            switches["ALLOW_MODEL_REQUESTS"] = switched_before
+
+
+def model_requests_off(*, unless: bool) -> AbstractContextManager[None]:
+    """Forbid requests to models for a while, or leave them as they are."""
+    return nullcontext() if unless else model_requests(allowed=False)
+
+
+def _set_variable(value: str | None) -> None:
+    os.environ.pop(MODEL_REQUESTS_VARIABLE, None)
+    if value is not None:
+        os.environ[MODEL_REQUESTS_VARIABLE] = value

@@ -85,7 +85,7 @@ class PlanRunner:
         with self.project.as_working_folder():
             settings = self._settings(cassette, without_model=without_model)
             self._refuse_unknown_stubs(file, plan, stubs or {})
-            request = self._request(file, plan, as_of)
+            request = self.project.run_request(file, plan, as_of)
             calls = CallRecorder(stubs or {}, real)
             people = ScriptedUser(approves=approve, answers=answers)
             try:
@@ -150,21 +150,6 @@ class PlanRunner:
             # A step that recovery adds is called after the one that it replaces: `prices_2`.
             if name not in known and _RECOVERY_SUFFIX.sub("", name) not in known:
                 raise unknown_name(name, known, what="step or tool", of=f"job {order.goal.job!r}")
-
-    def _request(
-        self,
-        file: str | os.PathLike[str],
-        plan: str | os.PathLike[str] | None,
-        as_of: dt.datetime | str | None,
-    ) -> RunRequest:
-        from wavewright.engine.cli.common.arguments import parse_instant
-        from wavewright.engine.pipeline.context import RunRequest
-
-        return RunRequest(
-            job_file=self.project.file(file),
-            plan_file=None if plan is None else self.project.file(plan),
-            as_of=parse_instant(as_of, "as_of") if isinstance(as_of, str) else as_of,
-        )
 
 
 def _is_answer_unrecorded(error: CassetteError | ModelError, settings: Settings) -> bool:

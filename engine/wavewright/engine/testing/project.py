@@ -34,7 +34,10 @@ from wavewright.tools.models.cassette.errors import CassetteError
 from wavewright.tools.packs import PackError
 
 if TYPE_CHECKING:
+    import datetime as dt
+
     from wavewright.config.settings import Settings
+    from wavewright.engine.pipeline.context import RunRequest
 
 
 USER_ERRORS = (
@@ -121,6 +124,23 @@ class ProjectUnderTest:
                 inside = found.is_relative_to(self.root)
                 return found.relative_to(self.root) if inside else found
         raise assertion_failure(f"there is no file {str(given)!r} in the project {self.root}")
+
+    def run_request(
+        self,
+        file: str | os.PathLike[str],
+        plan: str | os.PathLike[str] | None,
+        as_of: dt.datetime | str | None,
+    ) -> RunRequest:
+        """Return the request to run a job, a plan or a goal template."""
+        from wavewright.engine.cli.common.arguments import parse_instant
+        from wavewright.engine.pipeline.context import RunRequest
+
+        __tracebackhide__ = True
+        return RunRequest(
+            job_file=self.file(file),
+            plan_file=None if plan is None else self.file(plan),
+            as_of=parse_instant(as_of, "as_of") if isinstance(as_of, str) else as_of,
+        )
 
     @contextlib.contextmanager
     def as_working_folder(self) -> Generator[None]:

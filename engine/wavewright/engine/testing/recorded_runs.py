@@ -10,10 +10,8 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-import sys
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +19,7 @@ import pytest
 
 from wavewright.engine.testing.claims import assertion_failure
 from wavewright.engine.testing.doubles import Call, ScriptedUser
-from wavewright.engine.testing.model_guard import MODEL_REQUESTS_VARIABLE
+from wavewright.engine.testing.model_guard import model_requests
 from wavewright.engine.testing.plan_runner import run_to_end
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.engine.testing.run_view import RunView
@@ -88,12 +86,14 @@ class RecordedRuns:
             answers: For the planner's questions, in their order.
             as_of: What `now()` gives; the instant of the recording where absent.
         """
+        from wavewright.engine.recordings.recording_file import write_recording
+
         __tracebackhide__ = True
         self.runs += 1
         number = f"-{self.runs}" if self.runs > 1 else ""
         kept = self.folder / f"{name or self.test + number}.json"
         with self.project.as_working_folder():
-            request = self._request(file, plan, as_of)
+            request = self.project.run_request(file, plan, as_of)
             recording = (
                 self._record(request, ScriptedUser(approves=approve, answers=answers))
                 if self.is_recording
@@ -103,7 +103,7 @@ class RecordedRuns:
             people = ScriptedUser(approves=approve, answers=answers)
             ran = self._replay(request, recording, kept, people)
             if self.is_recording:
-                _write_recording(kept, recording)
+                write_recording(kept, recording)
         made = _calls_made(ran)
         return RunView(ran.context, ran.events, made, tuple(people.approvals), self.folder, ran.halted)
 
@@ -117,7 +117,8 @@ class RecordedRuns:
         async def record() -> tuple[JobRecording, Recording]:
             return await record_job(request, settings, approver=people, asker=people)
 
-        with _model_requests_on():
+        # Who records says so on the command line.
+        with model_requests(allowed=True):
             _, recording = run_to_end(record)
         return recording
 
@@ -159,27 +160,6 @@ class RecordedRuns:
         hint = _NOT_RECORDED_HINT if self.is_recording else f"{error.hint}: `pytest {RECORD_OPTION}`"
         return assertion_failure(f"error: {error.message}\n  = help: {hint}")
 
-    def _request(
-        self,
-        file: str | os.PathLike[str],
-        plan: str | os.PathLike[str] | None,
-        as_of: dt.datetime | str | None,
-    ) -> RunRequest:
-        from wavewright.engine.cli.common.arguments import parse_instant
-        from wavewright.engine.pipeline.context import RunRequest
-
-        request = RunRequest(
-            job_file=self.project.file(file),
-            as_of=parse_instant(as_of, "as_of") if isinstance(as_of, str) else as_of,
-        )
-        return request if plan is None else replace(request, plan_file=self.project.file(plan))
-
-
-def _write_recording(file: Path, recording: Recording) -> None:
-    from wavewright.engine.recordings.recording_file import write_recording
-
-    write_recording(file, recording)
-
 
 def _calls_made(ran: JobRecording) -> tuple[Call, ...]:
     """Return the calls of a run as a test looks at them: by step and item, whichever ended first."""
@@ -197,20 +177,3 @@ def _calls_made(ran: JobRecording) -> tuple[Call, ...]:
         )
         for call in sorted(calls, key=lambda call: (call.step, call.index or 0))
     )
-
-
-@contextmanager
-def _model_requests_on() -> Generator[None]:
-    """Let models be asked for a while: whoever records says so on the command line."""
-    before = os.environ.pop(MODEL_REQUESTS_VARIABLE, None)
-    library = sys.modules.get("pydantic_ai.models")
-    switch = None if library is None else vars(library)["ALLOW_MODEL_REQUESTS"]
-    try:
-        if library is not None:
-            vars(library)["ALLOW_MODEL_REQUESTS"] = True
-        yield
-    finally:
-        if before is not None:
-            os.environ[MODEL_REQUESTS_VARIABLE] = before
-        if library is not None:
-            vars(library)["ALLOW_MODEL_REQUESTS"] = switch

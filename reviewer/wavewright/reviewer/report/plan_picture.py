@@ -189,8 +189,8 @@ def _barycentres(layers: list[list[_Slot]], layer: list[_Slot], *, down: bool) -
     if not layer:
         return {}
     other = layer[0].layer + (-1 if down else 1)
-    outbox_writes = layers[other] if 0 <= other < len(layers) else []
-    place = {slot: number / max(1, len(outbox_writes) - 1) for number, slot in enumerate(outbox_writes)}
+    neighbours = layers[other] if 0 <= other < len(layers) else []
+    place = {slot: number / max(1, len(neighbours) - 1) for number, slot in enumerate(neighbours)}
     own = {slot: number / max(1, len(layer) - 1) for number, slot in enumerate(layer)}
     return {
         slot: _mean([place[neighbour] for neighbour in (slot.before if down else slot.after)], own[slot])

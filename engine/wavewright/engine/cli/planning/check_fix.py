@@ -66,7 +66,7 @@ def fix_document(options: CheckOptions, *, writes: bool) -> tuple[CheckedDocumen
     Raises:
         CommandError: the file cannot be fixed: it is no file of JSON or YAML.
         FileChanged: the file has changed since it was read.
-        OSError: the file cannot be written.
+        FileNotWrittenError: the file cannot be written.
     """
     _refuse_unwritable(options)
     checked = check_plan(options)
