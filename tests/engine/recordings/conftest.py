@@ -31,7 +31,7 @@ class Yes:
 
 
 @dataclass(frozen=True)
-class Taping:
+class JobRecorder:
     """Records and replays the job of a folder."""
 
     folder: Path
@@ -75,15 +75,15 @@ def events_of(folder: Path, run: str) -> list[Event]:
         return journal.load(RunId(run))
 
 
-ProjectMaker = Callable[..., Taping]
+ProjectMaker = Callable[..., JobRecorder]
 
 
 @pytest.fixture
 def quotes_project(wavewright: object, tmp_path: Path) -> ProjectMaker:
     """Write the desk project into the working directory."""
 
-    def make(**texts: str) -> Taping:
+    def make(**texts: str) -> JobRecorder:
         write_quotes_project(tmp_path, **texts)
-        return Taping(tmp_path)
+        return JobRecorder(tmp_path)
 
     return make

@@ -66,8 +66,8 @@ def test_a_gate_that_only_one_side_asked_is_told(same: tuple[ReplayResult, list[
     fewer = replace(replayed.before, state=fold(without))
 
     assert compare(replace(replayed, after=fewer)).gates == (
-        "gate fresh__quotes_2 on quotes_2[0] is not asked",
-        "gate fresh__quotes_2 on quotes_2[1] is not asked",
+        "gate fresh__quotes_2 on quotes_2[0] is not evaluated",
+        "gate fresh__quotes_2 on quotes_2[1] is not evaluated",
     )
     assert compare(replace(replayed, before=fewer)).gates == (
         "gate fresh__quotes_2 on quotes_2[0] (new): pass",

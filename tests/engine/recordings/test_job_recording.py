@@ -16,7 +16,7 @@ from tests.engine.model_runs.test_equities_with_model import (
     ask_for_help,
     job_without_recipes,
 )
-from tests.engine.recordings.conftest import ProjectMaker, Taping, events_of
+from tests.engine.recordings.conftest import JobRecorder, ProjectMaker, events_of
 from tests.engine.recordings.normalized_journal import normalized_journal
 from tests.engine.stale_quotes_project import JOB, take_calls, write_quotes_project
 from tests.tools.equities.price_service import Answer as Served
@@ -30,11 +30,11 @@ from wavewright.planner.types import StepId
 def test_the_journal_of_a_replay_is_that_of_the_recorded_run_byte_for_byte(
     quotes_project: ProjectMaker,
 ) -> None:
-    taping = quotes_project()
-    recorded, _ = taping.record()
-    made = take_calls(taping.folder)
+    recorder = quotes_project()
+    recorded, _ = recorder.record()
+    made = take_calls(recorder.folder)
 
-    replayed = taping.replay()
+    replayed = recorder.replay()
 
     assert made.total() == 6
     assert recorded.package.status == "achieved"
@@ -44,15 +44,15 @@ def test_the_journal_of_a_replay_is_that_of_the_recorded_run_byte_for_byte(
 
 
 def test_a_replay_calls_no_tool_and_writes_nothing(quotes_project: ProjectMaker) -> None:
-    taping = quotes_project()
-    taping.record()
-    take_calls(taping.folder)
-    before = sorted(taping.folder.rglob("*"))
+    recorder = quotes_project()
+    recorder.record()
+    take_calls(recorder.folder)
+    before = sorted(recorder.folder.rglob("*"))
 
-    taping.replay()
+    recorder.replay()
 
-    assert take_calls(taping.folder).total() == 0
-    assert sorted(taping.folder.rglob("*")) == before
+    assert take_calls(recorder.folder).total() == 0
+    assert sorted(recorder.folder.rglob("*")) == before
 
 
 LEAK = "sk-proj-0123456789abcdefghijklmnopqrstuv"
@@ -120,23 +120,23 @@ result: ${steps.again}
 """
 
 
-def flaky(folder: Path) -> Taping:
+def flaky(folder: Path) -> JobRecorder:
     for name, text in {
         "flaky.py": FLAKY,
         "wavewright.yaml": FLAKY_SETTINGS,
         "flaky.plan.yaml": FLAKY_PLAN,
     }.items():
         (folder / name).write_text(text)
-    return Taping(folder, "flaky.plan.yaml")
+    return JobRecorder(folder, "flaky.plan.yaml")
 
 
 def test_failures_happen_again_with_their_kind_and_without_another_attempt(
     wavewright: CommandLine, tmp_path: Path
 ) -> None:
-    taping = flaky(tmp_path)
-    recorded, _ = taping.record()
+    recorder = flaky(tmp_path)
+    recorded, _ = recorder.record()
 
-    replayed = taping.replay()
+    replayed = recorder.replay()
 
     errors = {step: ended.error for step, ended in replayed.context.state.steps.items() if ended.error}
     assert {step: error.kind for step, error in errors.items()} == {
@@ -157,16 +157,16 @@ def test_failures_happen_again_with_their_kind_and_without_another_attempt(
 def test_what_another_run_gave_to_the_recorded_one_is_given_again(
     wavewright: CommandLine, tmp_path: Path
 ) -> None:
-    taping = flaky(tmp_path)
+    recorder = flaky(tmp_path)
     (tmp_path / "flaky.py").write_text(FLAKY.replace(LEAK, "no secret"))
     # The instant is pinned: outputs of other runs are found by the stretch of time that they belong to.
     for _ in range(2):
         wavewright("run", "flaky.plan.yaml", "--as-of", "2010-03-01")
     [row, _] = json.loads(wavewright("runs", "--format", "json").out)
     recorded = events_of(tmp_path, row["run"])
-    write_recording(taping.file, recording_of_run(recorded, redactor=Redactor()))
+    write_recording(recorder.file, recording_of_run(recorded, redactor=Redactor()))
 
-    replayed = taping.replay(as_of=dt.datetime(2010, 3, 1, tzinfo=dt.UTC))
+    replayed = recorder.replay(as_of=dt.datetime(2010, 3, 1, tzinfo=dt.UTC))
 
     assert "made the same call" in normalized_journal(recorded)
     assert normalized_journal(replayed.events) == normalized_journal(recorded)
@@ -177,22 +177,22 @@ def test_models_answer_again_without_the_model_the_key_and_the_network(
 ) -> None:
     (tmp_path / "wavewright.yaml").write_text(SETTINGS)
     ask_for_help(monkeypatch, model_server, "chat")
-    taping = Taping(tmp_path, "few.job.json")
+    recorder = JobRecorder(tmp_path, "few.job.json")
     with serving(Served(served_prices("2009-10")), Served(served_prices("2010-03"))) as prices:
         (tmp_path / "few.job.json").write_text(json.dumps(job_without_recipes(prices.url)))
-        recorded, recording = taping.record()
+        recorded, recording = recorder.record()
         asked = len(model_server.requests), len(prices.asked)
         for name in model_server.environment("chat"):
             monkeypatch.delenv(name)
 
-        replayed = taping.replay()
+        replayed = recorder.replay()
 
         assert (len(model_server.requests), len(prices.asked)) == asked
     assert recorded.package.status == "achieved"
     assert [call.tool for call in recording.calls] == ["fetch_stock_data"] * 2 + ["analyze_summary"]
     assert recorded.package.model_uses.total.calls == asked[0] == 5
     assert normalized_journal(replayed.events) == normalized_journal(recorded.events)
-    written = taping.file.read_text()
+    written = recorder.file.read_text()
     assert API_KEY not in written
     assert PRICE_KEY not in written
 
@@ -202,26 +202,26 @@ def test_a_question_to_a_model_that_was_not_recorded_is_told_with_the_difference
 ) -> None:
     (tmp_path / "wavewright.yaml").write_text(SETTINGS)
     ask_for_help(monkeypatch, model_server, "chat")
-    taping = Taping(tmp_path, "few.job.json")
+    recorder = JobRecorder(tmp_path, "few.job.json")
     with serving(Served(served_prices("2009-10")), Served(served_prices("2010-03"))) as prices:
         (tmp_path / "few.job.json").write_text(json.dumps(job_without_recipes(prices.url)))
-        taping.record()
+        recorder.record()
     (tmp_path / "wavewright.yaml").write_text(SETTINGS.replace("{prices", "{max_output_tokens: 999, prices"))
 
     with pytest.raises(RecordingError) as caught:
-        taping.replay()
+        recorder.replay()
 
-    assert f"the recording {taping.file} has no answer to this request" in caught.value.message
+    assert f"the recording {recorder.file} has no answer to this request" in caught.value.message
     assert '+  "max_tokens": 999' in caught.value.message
     assert "record the run anew" in str(caught.value.hint)
 
 
 def test_a_call_that_was_never_recorded_is_told_with_the_nearest_one(quotes_project: ProjectMaker) -> None:
-    taping = quotes_project()
-    taping.record()
-    write_quotes_project(taping.folder, job=JOB.replace("SKS", "SKY"))
+    recorder = quotes_project()
+    recorder.record()
+    write_quotes_project(recorder.folder, job=JOB.replace("SKS", "SKY"))
 
-    replayed = taping.replay()
+    replayed = recorder.replay()
 
     assert replayed.package.status != "achieved"
     assert str(replayed.misses[0]) == (

@@ -145,7 +145,13 @@ def test_secrets_are_taken_out_of_all_that_a_call_says() -> None:
                     "job": "j",
                     "now": 1.0,
                     "calls": [
-                        {"step": "a", "tool": "t", "params": {}, "status": "ok", "told": [{"kind": "noted"}]}
+                        {
+                            "step": "a",
+                            "tool": "t",
+                            "params": {},
+                            "status": "ok",
+                            "emitted": [{"kind": "noted"}],
+                        }
                     ],
                 }
             ),

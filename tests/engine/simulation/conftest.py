@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import CommandLine
-from tests.engine.simulation.effects_project import SimulatedProject, make_workshop
+from tests.engine.simulation.effects_project import SimulatedProject, write_simulated_project
 
 
 @pytest.fixture
 def simulation(tmp_path: Path, wavewright: CommandLine) -> SimulatedProject:
     """A project whose tools raise when they are called."""
-    return make_workshop(tmp_path, wavewright)
+    return write_simulated_project(tmp_path, wavewright)

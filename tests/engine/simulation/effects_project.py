@@ -133,7 +133,7 @@ class SimulatedProject:
         return report
 
 
-def make_workshop(folder: Path, wavewright: CommandLine) -> SimulatedProject:
+def write_simulated_project(folder: Path, wavewright: CommandLine) -> SimulatedProject:
     """Write the project."""
     (folder / "tools.py").write_text(TOOLS)
     (folder / "wavewright.yaml").write_text(SETTINGS)

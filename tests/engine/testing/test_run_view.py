@@ -180,7 +180,7 @@ def test_a_gate_that_was_never_asked_does_not_hold(run_plan: PlanRunner) -> None
     run = run_plan(JOB, stubs={"list_notes": OSError("gone")})
 
     assert not run.gate("has_text__notes")
-    assert "never asked" in repr(run.gate("has_text__notes"))
+    assert "never evaluated" in repr(run.gate("has_text__notes"))
 
 
 def test_an_output_that_readers_do_not_see_fails_the_test_with_the_reason(run_plan: PlanRunner) -> None:

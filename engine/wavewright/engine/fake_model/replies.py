@@ -253,7 +253,7 @@ def no_json(text: str = "<html><body>502 Bad Gateway</body></html>") -> RawBody:
 
 
 def echo(request: FakeModelRequest) -> Reply:
-    """Say everything that was asked, word for word."""
+    """Answer with the whole text of the request."""
     return Reply(text=request.text)
 
 

@@ -1,4 +1,4 @@
-"""What a model server is asked, whatever the wire: one form for OpenAI's two APIs and Anthropic's.
+"""A request to a model server, in one form for OpenAI's two APIs and Anthropic's.
 
 Rules are written against this form. Fields that a provider's form lacks are empty; of a key only its presence and
 length are kept.
@@ -87,7 +87,7 @@ class FakeModelRequest:
 
     @property
     def text(self) -> str:
-        """Everything that the model is told, tools left out."""
+        """Everything that the request says to the model, tools left out."""
         return "\n".join([self.instructions, *(message.text for message in self.messages)])
 
     @property

@@ -210,7 +210,7 @@ class FakeModelServer:
             self._rules.append(Rule(title, _condition(when), deque(with_), left))
 
     def reset(self) -> None:
-        """Forget rules and ledger, and let go of whoever is kept waiting."""
+        """Forget rules and ledger, and end the answers that are still being sent."""
         if self._thread is not None:
             self._thread.release()
         with self._ledger.changed:
@@ -221,7 +221,7 @@ class FakeModelServer:
 
     @property
     def ledger(self) -> Sequence[Exchange]:
-        """Everything that was asked so far, in order."""
+        """Every request and its answer so far, in order."""
         with self._ledger.changed:
             return tuple(self._ledger.exchanges)
 

@@ -1,1 +1,1 @@
-"""Mend a plan's text where that is safe, and leave the rest of the text as its author wrote it."""
+"""Fix a plan's text where that is safe, and leave the rest of the text as its author wrote it."""

@@ -1,13 +1,7 @@
-"""Change a few stretches of a document and not a character more.
+"""Edits of a document's text that change nothing else, and their atomic write.
 
-An *edit* puts a text in the place of a stretch. Edits are worked out from the places of the document's nodes, for
-JSON and for both notations of YAML; where a stretch cannot be told apart from what stands around it, there is no
-edit, and the caller is told so.
-
-Put a mended text in the place of a file, whole or not at all.
-
-The new text is written beside the file and moved over it, so that whoever reads the file meanwhile, and whatever ends
-the command, finds the one text or the other.
+An *edit* replaces a span of the text. Edits are computed from the spans of the document's nodes, for JSON and for both
+notations of YAML; where a span cannot be separated from what surrounds it, `NotEditable` is raised.
 """
 
 from __future__ import annotations
@@ -24,7 +18,7 @@ from wavewright.reviewer.atomic_files import write_atomically
 
 
 class Edit(NamedTuple):
-    """A text for a stretch of the document."""
+    """A text that replaces a span of the document."""
 
     start: int
     end: int
@@ -32,7 +26,7 @@ class Edit(NamedTuple):
 
 
 class NotEditable(WavewrightError):
-    """The text around a node cannot be told apart from it; the words say why."""
+    """A node's text cannot be changed alone; the message says why."""
 
 
 class WordRename(NamedTuple):
@@ -184,15 +178,15 @@ _UTF8_BOM = b"\xef\xbb\xbf"
 
 
 class FileChanged(WavewrightError):
-    """The file is no longer what was read."""
+    """The file has changed since it was read."""
 
     exit_code = exit_codes.MISUSE
 
 
 def replace_text(path: Path, *, before: str, after: str) -> None:
-    """Write a text in the place of another one.
+    """Replace the text of a file, whole or not at all.
 
-    A link stays a link; the file keeps its rights and its byte order mark.
+    A link stays a link; the file keeps its permissions and its byte order mark.
 
     Raises:
         FileChanged: the file does not hold the text that was read from it.

@@ -1,12 +1,10 @@
-"""Whether a mended plan does what the plan did before it was mended.
+"""Fixes of a plan's warnings, and the check that a fixed plan does the same as before.
+
+A *fix* answers one warning. It names the nodes of the document to remove and the words to rename. It is applied to the
+document's value, which gives the intended plan, and to its text, which must then be read as that value.
 
 Two plans *do the same* where every step that both have makes the same call, waits for the same steps, directly or
-not, and is held up by the failure of the same ones. `depends_on` is no part of that: what follows from it is.
-
-What can be mended in a plan, as changes of the document's value.
-
-A *mend* answers one warning. It says which nodes of the document go and which words change; the same list is carried
-out on the value, which gives what is meant, and on the text, which must then be read as just that.
+not, and is blocked by the failure of the same ones.
 """
 
 from __future__ import annotations
@@ -213,7 +211,7 @@ def _mentions(text: ExpressionText, old: StepId, new: StepId) -> Iterator[WordRe
 
 
 def fixed_value(value: Json, base: str, fixes: Iterable[Fix]) -> Json:
-    """Return what a document's value is after the mends of the plan that stands in it at a pointer."""
+    """Return what a document's value is after the fixes of the plan at a pointer in it."""
     changed = deepcopy(value)
     renamed, dropped = _changes_by_pointer(fixes)
     for pointer, renamings in renamed.items():
@@ -238,7 +236,7 @@ def fixed_value(value: Json, base: str, fixes: Iterable[Fix]) -> Json:
 
 
 def edits_for(document: Document, base: str, fixes: Iterable[Fix]) -> list[Edit]:
-    """Return the edits of a document's text that the mends of its plan come to.
+    """Return the edits of a document's text that apply the fixes of its plan.
 
     Raises:
         NotEditable: a change cannot be made without touching what stands beside it.

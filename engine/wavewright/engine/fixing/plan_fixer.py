@@ -1,8 +1,8 @@
-"""Mend what is safe to mend in a plan, and prove that nothing else has changed.
+"""Fix what is safe to fix in a plan, and verify that nothing else has changed.
 
-A *fix* goes in rounds: the warnings of one kind are mended together, the text is read again, and what was read must
-be the value that was meant, sound, and doing the same as before. A mend that fails any of that is left to the
-author, with the reason. Nothing here writes a file.
+The warnings of one kind are fixed together, in rounds. After each, the text is read again: it must hold the intended
+value, and the plan must be valid and do the same as before. A fix that fails any of that is left to the author, with
+the reason. Nothing here writes a file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json
 
 FIXED_CODES = ("W803", "W802")
-"""Warnings that are answered here, in the order of the rounds."""
+"""Warnings that can be fixed, in the order of the rounds."""
 
 _MAX_ROUNDS = 100
 
@@ -39,7 +39,7 @@ PlanChecker = Callable[[Plan], CheckedPlan]
 
 @dataclass(frozen=True, slots=True)
 class UnfixedWarning:
-    """A warning that could be mended elsewhere, and why it is not mended here."""
+    """A warning of a kind that can be fixed, and why this one is not."""
 
     warning: Diagnostic
     why: str
@@ -47,10 +47,10 @@ class UnfixedWarning:
 
 @dataclass(frozen=True, slots=True)
 class FixedDocument:
-    """A document after its plan was mended."""
+    """A document after its plan was fixed."""
 
     origin: PlanOrigin
-    """The mended document, with the place of the plan in it."""
+    """The fixed document, with the place of the plan in it."""
     plan: Plan
     checked: CheckedPlan
     fixes: tuple[Fix, ...]
@@ -60,7 +60,7 @@ class FixedDocument:
 def fix_plan(
     plan: Plan, origin: PlanOrigin, tools: Mapping[str, ToolSignature], judge: PlanChecker
 ) -> FixedDocument:
-    """Return a plan's document with all that is safe to mend mended; a plan with errors stays as it is."""
+    """Return a plan's document with every safe fix; a plan with errors stays as it is."""
     fixed = FixedDocument(origin, plan, judge(plan), (), ())
     for _ in range(_MAX_ROUNDS):
         following = _fix_round(fixed, tools, judge)
@@ -71,7 +71,7 @@ def fix_plan(
 
 
 def _fix_round(fixed: FixedDocument, tools: Mapping[str, ToolSignature], judge: PlanChecker) -> FixedDocument:
-    """Mend the warnings of the first kind of which any can be mended, or say why none can."""
+    """Fix the warnings of the first kind of which any can be fixed, or say why none can."""
     left: list[UnfixedWarning] = []
     for code in FIXED_CODES:
         fixes: list[Fix] = []
@@ -81,21 +81,21 @@ def _fix_round(fixed: FixedDocument, tools: Mapping[str, ToolSignature], judge: 
                     fixes.append(fix_for(found, fixed.plan, fixed.checked.bound, tools))
                 except NotEditable as reason:
                     left.append(UnfixedWarning(found, str(reason)))
-        # All together, or else the first that can be mended alone.
+        # All together, or else the first that can be fixed alone.
         alone = [[fix] for fix in fixes]
         for some in alone if len(alone) < 2 else [fixes, *alone]:
             try:
                 return _apply_fixes(fixed, some, judge)
             except NotEditable as reason:
-                left += [UnfixedWarning(mend.warning, str(reason)) for mend in some if len(some) == 1]
+                left += [UnfixedWarning(fix.warning, str(reason)) for fix in some if len(some) == 1]
     return replace(fixed, unfixed=tuple(left))
 
 
 def _apply_fixes(fixed: FixedDocument, fixes: Sequence[Fix], judge: PlanChecker) -> FixedDocument:
-    """Return the document after the mends.
+    """Return the document after the fixes.
 
     Raises:
-        NotEditable: the text would not say just what is meant, or the plan would do something else.
+        NotEditable: the text would not hold the intended value, or the plan would do something else.
     """
     origin = _fixed_origin(fixed.origin, fixes)
     plan = _plan_at(origin)
@@ -105,7 +105,7 @@ def _apply_fixes(fixed: FixedDocument, fixes: Sequence[Fix], judge: PlanChecker)
     judged = judge(plan)
     fault = next((found for found in judged.diagnostics if found.severity == "error"), None)
     if fault is not None:
-        msg = f"without it the plan is not sound: {fault.message}"
+        msg = f"without it the plan is not valid: {fault.message}"
         raise NotEditable(msg)
     return replace(fixed, origin=origin, plan=plan, checked=judged, fixes=(*fixed.fixes, *fixes))
 

@@ -1,7 +1,7 @@
 """What is different in a replay, sentence by sentence.
 
 A *comparison* holds the recorded run against the replay: the plan, how steps ended, what gates found, confidences and
-caps, the verdict, and what models cost. Whatever is the same is not told.
+caps, the verdict, and what models cost. What is the same is left out.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _gates(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
             yield f"gate {name} {earlier.verdict} → {record.verdict}"
         if earlier.severity != record.severity:
             yield f"gate {name} now {'blocks' if record.severity == 'block' else 'only warns'}"
-    yield from (f"gate {_gate_name(old[place])} is not asked" for place in old if place not in new)
+    yield from (f"gate {_gate_name(old[place])} is not evaluated" for place in old if place not in new)
 
 
 def _records(side: ComparedRun) -> dict[tuple[str, str, int | None], GateRecord]:

@@ -1,4 +1,4 @@
-"""Run a job once for real and keep a recording; run it ever after from that, offline.
+"""Run a job once for real and keep a recording; run it from that afterwards, offline.
 
 Both ways are the real pipeline: planning, checking, executing, reviewing, recovering, packaging. In a replay only what
 comes from outside is different: tools answer from the recording, models from its cassette, `now()` is the recorded
@@ -80,7 +80,7 @@ async def record_job(
             settings,
             cassette=cassette,
             cassette_mode="record",
-            journal=Path(folder, "purse.sqlite"),
+            journal=Path(folder, "budgets.sqlite"),
             journal_url=None,
         )
         ran = await _run(request, taped, MemoryJournal(), approver=approver, asker=asker)
@@ -130,7 +130,7 @@ async def replay_job(
             model_is_forced=recording.model_is_forced,
             cassette=cassette,
             cassette_mode="replay",
-            journal=Path(folder, "purse.sqlite"),
+            journal=Path(folder, "budgets.sqlite"),
         )
         try:
             ran = await _run(
@@ -152,9 +152,9 @@ async def replay_job(
 
 def missing_calls_error(file: Path, misses: Sequence[CallMiss]) -> RecordingError:
     """Return the error of a recording that lacks calls, to be raised."""
-    told = "\n".join(f"  {line}" for miss in misses for line in str(miss).split("\n"))
+    missing = "\n".join(f"  {line}" for miss in misses for line in str(miss).split("\n"))
     return RecordingError(
-        f"the recording {file} lacks calls of this run\n{told}", f"record the run anew into {file}"
+        f"the recording {file} lacks calls of this run\n{missing}", f"record the run anew into {file}"
     )
 
 
@@ -187,7 +187,7 @@ async def _run(
 
 
 def _read_cassette_answers(cassette: Path) -> JsonObject | None:
-    """Return what models answered; none where none was asked."""
+    """Return what models answered; none where no model was called."""
     if not cassette.exists():
         return None
     answers: JsonObject = json.loads(cassette.read_bytes())

@@ -1,8 +1,8 @@
-"""The calls of a run with all that they were given and gave, made of its journal.
+"""The calls of a run with their parameters and outputs, read from its journal.
 
 A *recorded call* is one call of a tool: with which parameters it was made, and what it came to. The journal keeps
-outputs and errors; the parameters are made anew from the plan that was in force and the outputs that were there, as
-the executor made them. What a tool let be known while it worked (models that it asked, rungs, text) goes with it.
+outputs and errors; the parameters are rendered again from the plan in force and the outputs that were there, as
+the executor rendered them. What a tool emitted while it worked (calls of models, rungs, text) goes with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CallStatus: TypeAlias = Literal["ok", "empty", "failed", "reused", "cancelled"]
 """How a call ended; `reused` served by another run's, `cancelled` cut off, so that nobody knows what it gives."""
 
 EmittedEvent: TypeAlias = ModelCalled | RungTaken | OutputStreamed | LoopToolCalled
-"""What a tool lets be known while it works."""
+"""What a tool emits while it works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class RecordedCall:
             config=_object(redactor.redact_json(self.config)),
             output=redactor.redact_json(self.output),
             error=error,
-            emitted=tuple(_redact_emitted(told, redactor) for told in self.emitted),
+            emitted=tuple(_redact_emitted(event, redactor) for event in self.emitted),
         )
 
 
@@ -136,7 +136,7 @@ class _CallReader:
             self._outputs.pop(ending.step, None)
 
     def _call(self, ending: StepFinished | ItemFinished, index: int | None) -> Iterator[RecordedCall]:
-        told = tuple(self._emitted.pop((ending.step, index), ()))
+        emitted = tuple(self._emitted.pop((ending.step, index), ()))
         status = self._status(ending)
         if status is None or self._plan is None or self._goal is None:
             return
@@ -156,7 +156,7 @@ class _CallReader:
             key=ending.key,
             output=ending.output,
             error=ending.error,
-            emitted=told,
+            emitted=emitted,
         )
 
     def _status(self, ending: StepFinished | ItemFinished) -> CallStatus | None:
@@ -198,7 +198,7 @@ class _RenderedPlan:
     def _renderer(
         self, step: Step, outputs: Mapping[StepId, Json]
     ) -> tuple[Renderer, JsonObject, list[Json]]:
-        """Return what renders the step's parameters, what it sees and its items: of a fan, looked up once."""
+        """Return what renders the step's parameters, what it sees and its items; of a fan-out, computed once."""
         if step.for_each is not None and step.id in self._spread:
             return self._spread[step.id]
         seen: JsonObject = {name: outputs[name] for name in self._dependencies[step.id] if name in outputs}
@@ -210,8 +210,8 @@ class _RenderedPlan:
         return found
 
 
-def _redact_emitted(told: EmittedEvent, redactor: Redactor) -> EmittedEvent:
-    clean = from_json(redactor.redact_json(to_json(told)))
+def _redact_emitted(event: EmittedEvent, redactor: Redactor) -> EmittedEvent:
+    clean = from_json(redactor.redact_json(to_json(event)))
     assert isinstance(clean, ModelCalled | RungTaken | OutputStreamed | LoopToolCalled)
     return clean
 

@@ -1,7 +1,7 @@
 """What the models of a run answered, read back from its journal.
 
 The journal keeps no prompts. What came of an answer it does keep: an opinion, a patch, a judge's verdict. From these
-an answer is put together that says the same, with what it cost. So a run is replayed without asking anybody, and
+an equal answer is built, with what it cost. So a run is replayed without calling a model, and
 without a cassette.
 
 The models of a replay: what they answered before, and for some roles whoever is asked now.
@@ -53,7 +53,7 @@ _KINDS: frozenset[str] = frozenset(get_args(ModelErrorKind))
 _QUOTED = re.compile("“(.*?)”", re.DOTALL)
 _NOT_ASKED_PREFIX = "the judge could not be asked: "
 _UNUSABLE = "no verdict that counts: the model gave no answer: "
-"""How a judge that gave nothing to use is told of in a gate's record."""
+"""Prefix of a gate's record where the judge gave no usable answer."""
 _UNFIT = ("no review in the answer of ", "gave no patch that can be applied")
 
 
@@ -215,7 +215,7 @@ def _verdict(record: GateRecord, uses: tuple[ModelUse, ...]) -> RecordedModelAns
 
 
 def ignore_model_use(_use: ModelUse) -> None:
-    """Watch nothing."""
+    """Do nothing with it."""
 
 
 @dataclass(slots=True)
@@ -226,7 +226,7 @@ class ReplayedModels:
     real: ModelClient | None = None
     live_roles: frozenset[Role] = frozenset()
     on_use: OnUse = ignore_model_use
-    """Told of each question that is asked now."""
+    """Called with each use of a model in the replay."""
     live_uses: list[ModelUse] = field(default_factory=list[ModelUse])
     """What was asked now, and what that cost."""
     misses: Sequence[CallMiss] = ()
@@ -244,7 +244,7 @@ class ReplayedModels:
         """
         if call.role == "recovery" and self.misses:
             # Not paid for: what a patch could bring would be another miss.
-            raise ModelError("unreachable", "calls were never recorded, and no patch mends that")
+            raise ModelError("unreachable", "calls were never recorded, and no patch fixes that")
         recorded = None if call.role in self.live_roles else self._recorded(call)
         if recorded is not None:
             return _replay_answer(recorded, call, on_use)

@@ -1,14 +1,9 @@
-"""Say which recorded call is most like one that was never recorded, and where they differ.
+"""Tools that answer from a recording, and are never called.
 
-A *miss* is a call that a replay wanted and that no recording has. It is told with the nearest recorded call of the
-same tool, so that a changed parameter never has to be searched for.
-
-Tools that answer from a recording, and are never called.
-
-A tool keeps its signature and gives what it gave when the run was recorded, failures included. Equal calls are told
-apart by the step that makes them, then by their order. A call that was never recorded is a *miss*: it fails its step,
-and is told with the nearest call that was. Only where that is asked for is a miss made for real, and then only by a
-tool that does nothing but read.
+A tool keeps its signature and returns what it returned when the run was recorded, failures included. Equal calls are
+matched by the step that makes them, then by their order. A call that was never recorded is a *miss*: it fails its step
+and is reported with the nearest recorded call of the same tool and what differs. With `calls_live`, a miss is called
+for real where its tool only reads.
 """
 
 from __future__ import annotations
@@ -32,9 +27,9 @@ from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.tool import Emission, TextChunk, Tool, ToolCall
 
 _MAX_SCANNED = 200
-"""Calls that are looked at, those of the same step first."""
+"""Calls that are compared at all, those of the same step first."""
 _CANDIDATES = 4
-"""Calls that are compared in full, after a quick look at all."""
+"""Calls that are compared in full, after a quick estimate of all."""
 _MAX_COMPARED_CHARS = 1_000
 """Characters of a call that are compared."""
 _MAX_DIFFERENCES = 6
@@ -103,8 +98,8 @@ def describe_call_miss(
 ) -> CallMiss:
     """Return the miss of a call, with the recorded call of that tool that is most like it.
 
-    Where many calls are missed, looking through all that was recorded for each would take longer than the run did:
-    what is not `is_thorough` looks at the call of the same step and item alone.
+    Where many calls are missed, comparing each with all that was recorded would take longer than the run did:
+    without `is_thorough` only the call of the same step and item is compared.
     """
     of_tool = [call for call in recorded if call.tool == wanted.tool]
     of_tool.sort(key=lambda call: (call.step != wanted.step, call.index != wanted.index))
@@ -164,13 +159,13 @@ def _differences(old: Json, new: Json, *above: str) -> Iterator[str]:
 
 
 def short_json(value: Json) -> str:
-    """Return a value at a length that a sentence can bear."""
+    """Return a value as JSON, cut to fit in a sentence."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
 
 
 _MAX_DETAILED_MISSES = 20
-"""Misses whose nearest call is looked for everywhere."""
+"""Misses that are compared with every recorded call of their tool."""
 _STATUSES_WITHOUT_ANSWER = frozenset({"cancelled"})
 
 
@@ -191,13 +186,13 @@ class UnrecordedCall:
 
 @dataclass(slots=True)
 class RecordedTools:
-    """Puts recorded answers in the place of tools; `through` is what a run takes its tools through."""
+    """Puts recorded answers in the place of tools; `wrap` is the run's `wrap_tools`."""
 
     calls: Sequence[RecordedCall]
     calls_live: bool = False
     """Whether a call that was never recorded is made for real, where its tool only reads."""
     redactor: Redactor | None = None
-    """What the recording was written through: a secret in a parameter is looked for as it stands there."""
+    """The redactor of the recording: parameters are compared without their secrets."""
     misses: list[CallMiss] = field(default_factory=list[CallMiss])
     unrecorded_calls: list[UnrecordedCall] = field(default_factory=list[UnrecordedCall])
     _by_question: dict[bytes, list[RecordedCall]] = field(default_factory=dict[bytes, list[RecordedCall]])
@@ -218,8 +213,8 @@ class RecordedTools:
         recorded = self._next_answer(wanted)
         if recorded is None:
             return await self._unrecorded(tool, request, wanted)
-        for told in recorded.emitted:
-            request.emit(_replayed_emission(told))
+        for event in recorded.emitted:
+            request.emit(_replayed_emission(event))
         if recorded.error is not None:
             raise RecordedFailure(recorded.error)
         return recorded.output
@@ -261,7 +256,7 @@ _MISSING_CALL_HINT = "record the run anew, or replay with --live where the tool 
 
 
 class ReusingJournal(MemoryJournal):
-    """A journal in memory that knows what other runs gave to the recorded one."""
+    """A journal in memory with the outputs that the recorded run reused from other runs."""
 
     def __init__(self, calls: Sequence[RecordedCall], run: RunId) -> None:
         super().__init__()
@@ -291,9 +286,9 @@ def _call_key(tool: str, params: JsonObject, config: JsonObject) -> bytes:
     return canonical_json([tool, params, config])
 
 
-def _replayed_emission(told: EmittedEvent) -> Emission:
-    """Return what a tool told, to be told again of whatever step calls it now."""
-    match told:
+def _replayed_emission(event: EmittedEvent) -> Emission:
+    """Return what a tool emitted, to be emitted by the step that calls it now."""
+    match event:
         case ModelCalled(use=use):
             return replace(use, step=None, index=None)
         case RungTaken(rung=rung):

@@ -1,7 +1,7 @@
-"""The file of a recording: JSON that people read and compare.
+"""The file of a recording: JSON to read and compare.
 
 A *recording* holds what one run got from outside: the calls of its tools, and what its models answered. It is written
-in a fixed order and without secrets, what tools gave as they gave it, and read back strictly: a file that was
+in a fixed order and without secrets, outputs unchanged, and read back strictly: a file that was
 damaged, or that another version wrote, is refused with its place.
 """
 
@@ -104,7 +104,7 @@ class _CallModel(_RecordingModel):
     status: CallStatus
     output: JsonValue = None
     error: _ErrorModel | None = None
-    told: Annotated[tuple[dict[str, JsonValue], ...], Field(strict=False)] = ()
+    emitted: Annotated[tuple[dict[str, JsonValue], ...], Field(strict=False)] = ()
 
 
 class _RecordingFileModel(_RecordingModel):
@@ -202,15 +202,15 @@ def _call_json(call: RecordedCall) -> JsonObject:
         "status": call.status,
         "output": call.output,
         "error": None if call.error is None else _error_json(call.error),
-        "told": [to_json(told) for told in call.emitted] or None,
+        "emitted": [to_json(event) for event in call.emitted] or None,
         "key": call.key,
     }
     return {name: value for name, value in content.items() if value is not None}
 
 
 def _error_json(error: StepError) -> JsonObject:
-    told: JsonObject = {"kind": error.kind, "message": error.message}
-    return told if error.hint is None else {**told, "hint": error.hint}
+    content: JsonObject = {"kind": error.kind, "message": error.message}
+    return content if error.hint is None else {**content, "hint": error.hint}
 
 
 def _call_of(read: _CallModel) -> RecordedCall:
@@ -227,12 +227,12 @@ def _call_of(read: _CallModel) -> RecordedCall:
         key=None if read.key is None else StepKey(read.key),
         output=read.output,
         error=error,
-        emitted=tuple(_emitted_of(told) for told in read.told),
+        emitted=tuple(_emitted_of(event) for event in read.emitted),
     )
 
 
 def _emitted_of(value: JsonObject) -> EmittedEvent:
     event = from_json(value)
     if not isinstance(event, _EMITTED_EVENTS):
-        raise CodecError(f"a tool tells nothing of the kind {value.get('kind')!r}")
+        raise CodecError(f"a tool emits no event of the kind {value.get('kind')!r}")
     return event

@@ -1,13 +1,8 @@
-"""The people of a replay: they say what they said when the run was recorded.
-
-What nobody was asked then is approved, since a replay calls nothing that has an effect; a question that a planner did
-not ask then has no answer.
-
-Replay a run of the journal under another planner, other prompts or another reviewer.
+"""Replay a run of the journal under another planner, other prompts or another reviewer.
 
 A *replay* gives the recorded outputs of the run's tools to the real pipeline once more. It begins after the plan was
-accepted, or before, where somebody else is to plan; it is no run of the journal, writes nothing and leaves the
-recorded run as it is. Only models that are asked anew cost anything, and that counts in the purse.
+accepted, or before, where another model is to plan; it is no run of the journal, writes nothing and leaves the
+recorded run as it is. Only models that are called anew cost anything, and that counts in the budgets.
 """
 
 from __future__ import annotations
@@ -63,27 +58,30 @@ from wavewright.tools.workers.services import make_services
 
 @dataclass(slots=True)
 class RecordedRespondents:
-    """Approves and answers as it was approved and answered."""
+    """Approves and answers as in the recorded run.
+
+    What was not asked then is approved, since a replay has no effects; a question that was not asked has no answer.
+    """
 
     _refused: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
     _answers: dict[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> RecordedRespondents:
-        """Return the people of a run."""
-        people = cls()
+        """Return the respondents of a run."""
+        respondents = cls()
         for event in events:
             if not isinstance(event, Noted):
                 continue
             needs = event.body.get("needs")
             if event.topic == "approval" and not event.body.get("approved") and isinstance(needs, list):
-                people._refused.add(tuple(str(need) for need in needs))
+                respondents._refused.add(tuple(str(need) for need in needs))
             elif event.topic == "answer":
-                people._answers[str(event.body.get("question"))] = str(event.body.get("answer"))
-        return people
+                respondents._answers[str(event.body.get("question"))] = str(event.body.get("answer"))
+        return respondents
 
     async def approve(self, request: ApprovalRequest) -> bool:
-        """Return whether it was approved; whatever was not asked is."""
+        """Return whether it was approved; whatever was not asked is approved."""
         return request.needs not in self._refused
 
     async def ask(self, question: UserQuestion) -> str | None:
@@ -126,7 +124,7 @@ class ReplayResult:
     tools: dict[str, Tool]
     misses: tuple[CallMiss, ...] = ()
     unanswered: tuple[str, ...] = ()
-    """Questions to models that the record has no answer to, and that nobody could be asked."""
+    """Questions to models that have no recorded answer, and that no model could be asked."""
     live_calls: tuple[UnrecordedCall, ...] = ()
     live_uses: tuple[ModelUse, ...] = ()
     """What models were asked anew."""
@@ -140,14 +138,14 @@ class ReplayResult:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything that the replay wanted to know was on record, or could be asked."""
+        """Whether every call and question of the replay was recorded, or could be made."""
         return not self.misses and not self.unanswered
 
     @property
     def silent_models(self) -> tuple[ModelUse, ...]:
         """The last question to each role that decides something and got no answer at all to what it was asked anew.
 
-        A model that refuses or is cut off has been heard; one that cannot be reached or paid has not.
+        A refusal or a cut-off answer counts as an answer; an unreachable model or a used-up budget does not.
         """
         heard = {use.role for use in self.live_uses if use.outcome not in _FAILED_OUTCOMES}
         last = {
@@ -171,15 +169,15 @@ async def replay_run(
         events: What the journal holds of it.
         settings: The project's.
         request: What is to be different.
-        on_use: Told of each question to a model that is asked anew.
+        on_use: Called with each use of a model that is called anew.
 
     Raises:
-        ReplayRefused: the run cannot be replayed, or a wish makes no sense for it.
+        ReplayRejected: the run cannot be replayed, or an option does not apply to it.
         PlanError: the recorded plan is not valid with the tools as they are now.
         ModelConfigError, PromptError: a model cannot be asked at all; a template is faulty.
     """
     before = _recorded_run(run, events)
-    wished = replay_settings(request, settings)
+    changed_settings = replay_settings(request, settings)
     answers = RecordedAnswers.of(events)
     had_models = answers.has_review or "planner" in answers.models
     plans_anew = _makes_new_plan(request, events, had_models=had_models)
@@ -192,14 +190,16 @@ async def replay_run(
     await journal.close_run(replay)
     models = ReplayedModels(answers, live_roles=live_roles(request), misses=tools.misses, on_use=on_use)
     has_model = settings.model is not None
-    async with _services(wished, request, models, had_models=had_models, has_model=has_model) as opened:
+    async with _services(
+        changed_settings, request, models, had_models=had_models, has_model=has_model
+    ) as opened:
         ports = Ports(
             journal=journal,
-            settings=wished,
+            settings=changed_settings,
             services=opened.services,
             budget_store=opened.budget_store,
-            approver=(people := RecordedRespondents.of(events)),
-            asker=people,
+            approver=(respondents := RecordedRespondents.of(events)),
+            asker=respondents,
             wrap_tools=tools.wrap,
             publish=withhold_package,
         )
@@ -236,7 +236,7 @@ def _recorded_run(run: RunId, events: Sequence[Event]) -> ComparedRun:
     """Return the run as it was.
 
     Raises:
-        ReplayRefused: it had no plan, or has not ended.
+        ReplayRejected: it had no plan, or has not ended.
     """
     state = fold(events)
     if state.started is None or state.accepted is None:
@@ -258,10 +258,10 @@ def _recorded_run(run: RunId, events: Sequence[Event]) -> ComparedRun:
 
 
 def _makes_new_plan(request: ReplayOptions, events: Sequence[Event], *, had_models: bool) -> bool:
-    """Return whether somebody is to make the plan once more.
+    """Return whether the replay makes a new plan.
 
     Raises:
-        ReplayRefused: other prompts are wanted for a run that asked no model.
+        ReplayRejected: other prompts are wanted for a run that asked no model.
     """
     if request.planner is not None:
         return True
@@ -301,7 +301,7 @@ def _changed_tools(started: RunStarted, goal: Goal, settings: Settings, before: 
     """Yield what is another one since the run, of the tools that its plan names.
 
     Raises:
-        ReplayRefused: one of them is gone.
+        ReplayRejected: one of them is gone.
     """
     assert before.plan is not None
     here = tools_of_goal(goal, settings, make_services(settings))
@@ -319,16 +319,21 @@ def _changed_tools(started: RunStarted, goal: Goal, settings: Settings, before: 
 
 @asynccontextmanager
 async def _services(
-    wished: Settings, request: ReplayOptions, models: ReplayedModels, *, had_models: bool, has_model: bool
+    changed_settings: Settings,
+    request: ReplayOptions,
+    models: ReplayedModels,
+    *,
+    had_models: bool,
+    has_model: bool,
 ) -> AsyncGenerator[OpenServices]:
-    """Open whom the replay asks: nobody, where all answers are on record."""
+    """Open the models that the replay calls: none, where all answers are recorded."""
     asks = models if had_models or request.asks_models else None
-    if not models.live_roles or wished.model is None:
-        yield OpenServices(make_services(wished, asks))
+    if not models.live_roles or changed_settings.model is None:
+        yield OpenServices(make_services(changed_settings, asks))
         return
-    async with open_services(wished) as opened:
+    async with open_services(changed_settings) as opened:
         models.real = opened.services.models
-        # What a worker is by its signature hangs on the project's settings, not on who is asked here.
+        # A worker's signature depends on the project's settings, not on the models of the replay.
         services = replace(opened.services, models=asks, has_model=has_model)
         if not had_models:
             services = replace(services, ladders=_recorded_ladders(services.ladders, request))
@@ -336,7 +341,7 @@ async def _services(
 
 
 def _recorded_ladders(ladders: Mapping[str, Ladder], request: ReplayOptions) -> dict[str, Ladder]:
-    """Return the ladders without models where the run had none and nobody wants one."""
+    """Return the ladders without models where the run had none and no option names one."""
     without = {
         name
         for name, wanted in (("reviewer", request.reviewer), ("recovery", request.planner))

@@ -1,7 +1,7 @@
 """What is to be different in a replay, as settings of the models that are asked.
 
-A *wish* names another planner, another reviewer or a folder of prompts. Whoever is named is asked in its role alone;
-every other role asks whom it asked before, as the project's settings say.
+The options name another planner, another reviewer or a folder of prompts. A model that is named is used in its role
+alone; every other role keeps the model of the project's settings.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def live_roles(request: ReplayOptions) -> frozenset[Role]:
 
 
 def replay_settings(request: ReplayOptions, settings: Settings) -> Settings:
-    """Return the settings of a project with a wish folded in.
+    """Return the settings of a project with the options applied.
 
     Raises:
-        ReplayRefused: no model is configured for what is wished, or a name or a folder is none.
+        ReplayRejected: no model is configured, or a name or a folder is invalid.
     """
     if request.prompt_dir is not None:
         folder = _checked_folder(request.prompt_dir, settings)
@@ -95,7 +95,7 @@ def replay_settings(request: ReplayOptions, settings: Settings) -> Settings:
             "no model is configured",
             "name one as PROVIDER:NAME with --planner or --reviewer, or set WAVEWRIGHT_MODEL",
         )
-    # A model that the environment names is asked for every role; here the wished one goes before it.
+    # A model that the environment names is asked for every role; here the one named by an option takes precedence.
     roles = dict(settings.models.roles)
     if settings.model_is_forced and settings.model is not None:
         roles = dict.fromkeys(_ROLES, settings.model)
@@ -106,7 +106,7 @@ def replay_settings(request: ReplayOptions, settings: Settings) -> Settings:
 
 
 def _check_model_name(option: str, model: str | None, settings: Settings) -> None:
-    """Raise an error where a name stands for no model."""
+    """Raise an error where a name is not that of a model."""
     if model is None:
         return
     from wavewright.tools.models.endpoints import ModelConfigError, preference_words, split_model

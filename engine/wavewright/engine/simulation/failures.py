@@ -41,32 +41,26 @@ def failures_of(
     state: RunState, failing: Collection[StepId], plan: Plan, now: dt.datetime
 ) -> dict[FailureKey, str]:
     """Return the messages of what failed in a run in which the steps `failing` were made to fail."""
-    return {
-        FailureKey(step, kind, gate, _cause(message)): message
-        for step, kind, gate, message in _failures(state, failing, plan, now)
-    }
+    found: dict[FailureKey, str] = {}
 
+    def add(step: str, kind: str, message: str, gate: str = "") -> None:
+        # Without the values found: those in quotes, and what there is in place of a field.
+        cause = _FOUND_VALUE.sub("…", message.partition("; it ")[0])[:_MAX_CAUSE_LENGTH]
+        found[FailureKey(StepId(step), kind, gate, cause)] = message
 
-def _failures(
-    state: RunState, failing: Collection[StepId], plan: Plan, now: dt.datetime
-) -> Iterator[tuple[StepId, str, str, str]]:
     for step, ended in sorted(state.steps.items()):
         if ended.error is not None and ended.error.kind in _KINDS and step not in failing:
-            yield step, ended.error.kind, "", ended.error.message
+            add(step, ended.error.kind, ended.error.message)
         for record in ended.gates:
             if record.verdict == "error" and record.kind != "judge":
-                yield step, "gate", record.gate, record.message
+                add(step, "gate", record.message, record.gate)
     for expression in embedded_expressions(plan.result):
         if all(state.is_present(name) for name in condition_reads(expression)):
             try:
                 evaluate(expression, plan_scope(plan, state), now)
             except ExpressionError as error:
-                yield StepId(""), "result", "", error.message
-
-
-def _cause(message: str) -> str:
-    """Return a message without the values found: those in quotes, and what there is in place of a field."""
-    return _FOUND_VALUE.sub("…", message.partition("; it ")[0])[:_MAX_CAUSE_LENGTH]
+                add("", "result", error.message)
+    return found
 
 
 async def shrink(value: Json, still_fails: Callable[[Json], Awaitable[bool]]) -> Json:

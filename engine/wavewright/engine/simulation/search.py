@@ -196,15 +196,15 @@ class ScenarioSearch:
         """Try outputs that the steps, gates and the result which read them may not handle."""
         focus = sources_of(plan_expressions(self._simulated.plan)).names
         read = [step for step in self._simulated.plan.steps if step.id in self._outputs.shapes]
-        scenarios = [happy.with_outputs(step.id, self._outputs.minimal(step)) for step in read]
-        for number in range(len(scenarios) + (self._bounds.tries if read else 0)):
+        outputs = [(step, self._outputs.minimal(step)) for step in read]
+        outputs += [
+            (step, self._outputs.varied(step, happy.outputs[step.id], focus))
+            for step in (self._random.choices(read, k=self._bounds.tries) if read else ())
+        ]
+        for step, tried in outputs:
             if self.is_over():
                 return
-            step = self._random.choice(read)
-            outputs = self._outputs.varied(step, happy.outputs[step.id], focus)
-            await self.attempt(
-                scenarios[number] if number < len(scenarios) else happy.with_outputs(step.id, outputs)
-            )
+            await self.attempt(happy.with_outputs(step.id, tried))
 
     def _candidates(self, branch: Branch, start: Scenario) -> Iterator[Scenario]:
         if branch.kind == "failure":

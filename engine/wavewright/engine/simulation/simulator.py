@@ -14,15 +14,10 @@ from wavewright.engine.jobs.errors import no_plan_error
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.project.obstacles import find_obstacles
 from wavewright.engine.project.tools import tools_of_goal
-from wavewright.engine.simulation.branches import Branch, branches_of, branches_taken
+from wavewright.engine.simulation.branches import Branch, branches_of, branches_taken, sources_of_branch
 from wavewright.engine.simulation.failures import FailureKey, failures_of, shrink
 from wavewright.engine.simulation.fixtures import read_fixtures
-from wavewright.engine.simulation.plan_reads import (
-    embedded_expressions,
-    gate_expressions,
-    sources_of,
-    step_expressions,
-)
+from wavewright.engine.simulation.plan_reads import embedded_expressions, sources_of
 from wavewright.engine.simulation.report import (
     FailureReport,
     ScenarioReport,
@@ -226,11 +221,8 @@ class _Simulation:
         """Return the steps whose outputs can cause a failure."""
         if key.kind == "result":
             return sources_of(embedded_expressions(self._plan.result)).steps
-        read = sources_of(step_expressions(self._plan.step(key.step)))
-        if not key.gate:
-            return read.steps
-        checks = [text for gate in self._plan.gates if gate.id == key.gate for text in gate_expressions(gate)]
-        return sources_of(checks, (key.step,)).steps
+        branch = Branch("gate", key.gate, "failed") if key.gate else Branch("step", key.step, "ok")
+        return sources_of_branch(branch, self._plan).steps
 
     async def _with_smallest_output(
         self, name: StepId, scenario: Scenario, shows: Callable[[Scenario], Awaitable[bool]]

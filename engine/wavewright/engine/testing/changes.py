@@ -1,9 +1,7 @@
-"""What changes between two plans, in sentences a reviewer of a change can read.
+"""What changes between two normal forms, in sentences: what a failing snapshot shows before its text.
 
-What changes between two normal forms, in sentences: what a failing snapshot shows before its text.
-
-A sentence says what a change means: `step b added`, `width 3 → 5`, `gate fresh now blocks`. Whatever no sentence is
-known for is told by its path.
+A sentence says what a change means: `step b added`, `width 3 → 5`, `gate fresh now blocks`. A change
+that has no sentence is shown by its path.
 """
 
 from __future__ import annotations
@@ -136,7 +134,7 @@ def _is_same_cap(was: Cap, now: Cap) -> bool:
 
 
 _MAX_SENTENCES = 12
-"""Changes that are told by their path."""
+"""Changes that are shown by their path."""
 
 
 def describe_changes(old: JsonObject, new: JsonObject) -> list[str]:
@@ -145,13 +143,13 @@ def describe_changes(old: JsonObject, new: JsonObject) -> list[str]:
         return []
     if old.get("form") != new.get("form"):
         return [f"form {short_value(old.get('form'))} → {short_value(new.get('form'))}"]
-    told = list(dict.fromkeys(_DESCRIBERS[str(new.get("form"))](old, new)))
-    if not told:
+    sentences = list(dict.fromkeys(_DESCRIBERS[str(new.get("form"))](old, new)))
+    if not sentences:
         others = list(_differences(old, new))
-        told = others[:_MAX_SENTENCES]
+        sentences = others[:_MAX_SENTENCES]
         if len(others) > _MAX_SENTENCES:
-            told.append(f"and {len(others) - _MAX_SENTENCES} more")
-    return told
+            sentences.append(f"and {len(others) - _MAX_SENTENCES} more")
+    return sentences
 
 
 def _of_plans(old: JsonObject, new: JsonObject) -> Iterator[str]:
@@ -245,7 +243,7 @@ def _of_events(old: JsonObject, new: JsonObject) -> Iterator[str]:
 
 
 def _of_steps(old: JsonObject, new: JsonObject) -> Iterator[str]:
-    """Yield how steps ended otherwise; those that only one side has are told with the plan."""
+    """Yield how steps ended otherwise; those that only one side has are described with the plan."""
     for step, was, now in pair_by_name(old, new):
         if isinstance(was, dict) and isinstance(now, dict):
             yield from _of_number(f"step {step}", was.get("status"), now.get("status"))

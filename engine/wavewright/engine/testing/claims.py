@@ -1,7 +1,7 @@
 """Answers that say why: what makes a failing assertion readable.
 
-A *claim* is true or false and shows its reason; a told word or a figure is a plain text or number with the reason
-behind it. pytest shows the reason only where an assertion fails, and comparisons are those of the plain values.
+A *claim* is true or false and shows its reason; an explained text or number is a plain one with the reason for it.
+pytest shows the reason only where an assertion fails, and comparisons are those of the plain values.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class ExplainedText(str):
 
     def __new__(cls, word: str, why: str) -> Self:
         """Return the word, with its reason."""
-        told = super().__new__(cls, word)
-        told.why = why
-        return told
+        explained = super().__new__(cls, word)
+        explained.why = why
+        return explained
 
 
 class ExplainedNumber(float):
-    """A figure with the reason for it."""
+    """A number with the reason for it."""
 
     why: str
 
-    def __new__(cls, figure: float, why: str) -> Self:
-        """Return the figure, with its reason."""
-        told = super().__new__(cls, figure)
-        told.why = why
-        return told
+    def __new__(cls, number: float, why: str) -> Self:
+        """Return the number, with its reason."""
+        explained = super().__new__(cls, number)
+        explained.why = why
+        return explained
 
 
 def assertion_failure(message: str) -> BaseException:

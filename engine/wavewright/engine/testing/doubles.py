@@ -1,6 +1,4 @@
-"""People as tests have them: what they say is given beforehand, and what they were asked can be looked at.
-
-Calls of tools in a tested run: answered by the test's stubs or by the tools, and all on record.
+"""Test doubles: a scripted user, and a recorder of tool calls, which the test's stubs or the tools answer.
 
 A *stub* is a value or a function that answers in the place of a tool; its signature stays, so that a stub's answer is
 checked as the tool's would be. A tool that writes or sends is never called from a test that does not say so.

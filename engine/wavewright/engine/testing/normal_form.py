@@ -81,10 +81,9 @@ def _events_form(value: object) -> JsonObject:
     from wavewright.executor.events.codec import to_json
 
     events = _events_of(value)
-    # What is kept for whoever resumes the run, or looks for a fault, says nothing of what it did.
-    told = [event for event in events if type(event).__name__ not in {"AnswerKept", "AttemptLogged"}]
-    shown = [to_json(event) for event in _in_order(told)]
-    return {"events": [_event(body) for body in shown]}
+    # Events for resuming the run or finding a fault do not show what it did.
+    shown = [event for event in events if type(event).__name__ not in {"AnswerKept", "AttemptLogged"}]
+    return {"events": [_event(to_json(event)) for event in _in_order(shown)]}
 
 
 def _event(body: JsonObject) -> JsonObject:

@@ -1,8 +1,6 @@
-"""A checked plan as a test looks at it: its shape, not its text.
+"""Plans and dry runs, loaded by the name of their file: what the fixtures `plan` and `dry_run` are.
 
-A *plan view* is only ever of a sound plan: an unsound one fails the test that loads it, with its diagnostics.
-
-Plans and dry runs, loaded by the name of their file: what the fixtures `plan` and `dry_run` are.
+A *plan view* is always of a valid plan: an invalid one fails the test that loads it, with its diagnostics.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PlanView:
-    """A plan, bound to its goal and found sound."""
+    """A valid plan, bound to its goal."""
 
     plan: Plan
     """As a run follows it: with the goal's inputs and gates."""
@@ -132,7 +130,7 @@ class PlanLoader:
     def __call__(
         self, file: str | os.PathLike[str], *, plan: str | os.PathLike[str] | None = None
     ) -> PlanView:
-        """Return the plan of a job, a plan or a goal template; an unsound one fails the test.
+        """Return the plan of a job, a plan or a goal template; an invalid one fails the test.
 
         Args:
             file: The job, the plan or the goal template.
@@ -171,7 +169,7 @@ class DryRunLoader:
         plan: str | os.PathLike[str] | None = None,
         now: dt.datetime | None = None,
     ) -> DryRun:
-        """Return the dry run of a job, a plan or a goal template; an unsound plan fails the test.
+        """Return the dry run of a job, a plan or a goal template; an invalid plan fails the test.
 
         Args:
             file: The job, the plan or the goal template.

@@ -1,8 +1,4 @@
-"""What is wrong with a project's documents, as the message of a failed test.
-
-No traceback is shown: the place and the mend are the project's own.
-
-The project that a test belongs to: where it is, its settings, and its files by name.
+"""The project that a test belongs to: where it is, its settings, and its files by name.
 
 The *project under test* is the folder with `wavewright.yaml` nearest above the test's own file, so that a test does the
 same from whichever folder pytest is started. What the tester's environment says of models, journals and folders does
@@ -53,12 +49,12 @@ USER_ERRORS = (
     PromptError,
     ToolDefinitionError,
 )
-"""What the engine says to users."""
+"""Errors that the engine reports to users; they fail a test with their message, without a traceback."""
 
 
 @contextmanager
 def errors_as_failures() -> Generator[None]:
-    """Turn the engine's word to its users into the message of a failed test."""
+    """Turn the engine's errors for users into the message of a failed test."""
     __tracebackhide__ = True
     try:
         yield
@@ -68,7 +64,7 @@ def errors_as_failures() -> Generator[None]:
 
 
 def message_of(error: Exception) -> str:
-    """Return what a user is told of an error."""
+    """Return the message that a user reads of an error."""
     match error:
         case PlanError():
             return "\n\n".join(render_text(one.diagnostics, one.source) for one in (error, *error.others))

@@ -1,8 +1,6 @@
-"""The review and the package of a run, as a test looks at them.
+"""Views of a run that a test made: statuses, outputs, gates, calls, review and package.
 
-The views are of the latest run: a test may ask for them before it runs anything.
-
-A run that a test made, as the test looks at it: statuses, outputs, gates, calls, review and package.
+The views of the review and the package are of the latest run: a test may get them before it runs anything.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ class ReviewView:
 
     @property
     def recovery_actions(self) -> tuple[RecoveryAction, ...]:
-        """What would mend it."""
+        """What would fix it."""
         return self.read().recovery_actions
 
     @property
@@ -128,20 +126,20 @@ class PackageView:
 
 
 def gate_claim(gate: str, records: tuple[GateRecord, ...]) -> Claim:
-    """Return whether a gate passed everywhere that it was asked."""
-    red = [record for record in records if record.has_failed]
-    shown = red or records
+    """Return whether a gate passed on every output that it was evaluated on."""
+    failed = [record for record in records if record.has_failed]
+    shown = failed or records
     lines = [_line(record) for record in shown[:3]]
     if len(shown) > 3:
         lines.append(f"and {len(shown) - 3} more")
-    return Claim(not red, f"gate {gate!r} " + "; ".join(lines))
+    return Claim(not failed, f"gate {gate!r} " + "; ".join(lines))
 
 
 def _line(record: GateRecord) -> str:
     verdict = {
         "pass": "passed",
         "fail": "failed",
-        "error": "could not be asked",
+        "error": "could not be evaluated",
         "not_evaluated": "was not evaluated",
     }[record.verdict]
     item = "" if record.index is None else f"[{record.index}]"
@@ -239,7 +237,7 @@ class RunView:
             return gate_claim(gate_id, found)
         planned = {gate.id for gate in self.context.plan.gates} if self.context.plan else set[str]()
         if gate_id in planned:
-            return Claim(False, f"gate {gate_id!r} was never asked: its step did not come that far")
+            return Claim(False, f"gate {gate_id!r} was never evaluated: its step did not come that far")
         known = {record.template_gate or record.gate for record in records} | planned
         raise unknown_name(gate_id, known, what="gate", of=repr(self))
 

@@ -1,6 +1,4 @@
-"""The text of a normal form, and back: YAML that a person reads in a diff.
-
-Snapshots of plans and runs: one readable file each, and a failure that begins with what changed.
+"""Snapshots of plans and runs: one readable file each, and a failure that begins with what changed.
 
 A *snapshot* is the text of a normal form in `__snapshots__`, named by its test and by what it pins, such as
 `test_the_words_plan.plan.snapshot.yaml`. syrupy compares and writes it (`pytest --snapshot-update`).
@@ -99,9 +97,9 @@ class NormalFormSnapshots(SingleFileSnapshotExtension):
     def diff_lines(self, serialized_data: SerializedData, snapshot_data: SerializedData) -> Iterator[str]:
         """Yield what changed in sentences, then the lines of the text that did."""
         old, new = read_normal_form(str(snapshot_data)), read_normal_form(str(serialized_data))
-        told = describe_changes(old, new) if old is not None and new is not None else []
-        if told:
-            yield from told if len(told) <= _MAX_LINES else _wrapped_sentences(told)
+        changes = describe_changes(old, new) if old is not None and new is not None else []
+        if changes:
+            yield from changes if len(changes) <= _MAX_LINES else _wrapped_sentences(changes)
             yield ""
         yield from super().diff_lines(serialized_data, snapshot_data)
 
@@ -119,10 +117,10 @@ def snapshots_of(
     return type(f"{form.capitalize()}Snapshots", (NormalFormSnapshots,), fields)
 
 
-def _wrapped_sentences(told: Sequence[str]) -> Iterator[str]:
+def _wrapped_sentences(sentences: Sequence[str]) -> Iterator[str]:
     """Yield sentences, several on a line where they fit."""
-    line = told[0]
-    for sentence in told[1:]:
+    line = sentences[0]
+    for sentence in sentences[1:]:
         if len(line) + len(sentence) + 2 > _WIDTH:
             yield line
             line = sentence
