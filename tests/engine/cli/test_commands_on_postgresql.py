@@ -34,7 +34,7 @@ def test_a_run_is_listed_and_shown_and_no_file_is_made(
     wavewright: CommandLine, project: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAVEWRIGHT_PG_URL", postgres.database())
-    assert wavewright("runs").out == "no runs yet; `wavewright run JOB` makes one\n"
+    assert wavewright("runs").out == "no runs yet; `wavewright run JOB` starts one\n"
 
     assert wavewright("run", "plans/words.job.yaml").code == 0
     [row] = rows(wavewright)

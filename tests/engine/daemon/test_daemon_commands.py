@@ -241,7 +241,7 @@ def test_an_id_that_is_no_uuid_and_a_time_for_nothing_are_refused(
     in_vain = wavewright("submit", "job.yaml", "--timeout", "3")
 
     assert (answer.code, "'mine' is no UUID" in answer.err) == (2, True)
-    assert (in_vain.code, "--timeout says how long --wait waits" in in_vain.err) == (2, True)
+    assert (in_vain.code, "--timeout needs --wait" in in_vain.err) == (2, True)
 
 
 def test_the_jobs_that_ship_can_be_submitted_where_their_files_are(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ async def test_the_doctor_says_whether_the_broker_lets_the_daemon_in(
     ill, refused = await anyio.to_thread.run_sync(doctor_of, wavewright)
 
     assert (well, found["broker"]["state"]) == (0, "ok")
-    assert found["broker"]["detail"].endswith("lets the daemon in and lets it write")
+    assert found["broker"]["detail"].endswith("lets the daemon connect and write")
     assert (ill, refused["broker"]["state"]) == (1, "fault")
     assert "refuses the user 'tester'" in refused["broker"]["detail"]
     assert "another-" not in str(refused)
@@ -330,7 +330,7 @@ def test_the_doctor_asks_no_broker_where_it_is_offline_or_there_is_none(
     answer = wavewright("doctor", "--offline")
 
     assert answer.code == 0
-    assert "amqp://someone@127.0.0.1:1/ (not asked)" in answer.out
+    assert "amqp://someone@127.0.0.1:1/ (not contacted)" in answer.out
 
 
 def test_what_a_daemon_is_given_on_the_command_line_is_judged_like_its_settings(

@@ -155,7 +155,7 @@ async def test_a_waiting_job_outlives_the_daemon_and_goes_on_with_what_is_typed(
     assert "  s0: say\n" in listed.out
     assert "answered 'approve'" in answered.out
     assert again.code == 1
-    assert "that answer stands" in again.err
+    assert "the first answer is final" in again.err
     assert left.out == "nothing waits for an answer\n"
     assert calls_before == {}
     assert cautious.calls() == {"say it": 1}

@@ -235,7 +235,7 @@ def test_a_signal_while_a_model_is_asked_stops_the_run_gently(
 
     [run] = json.loads(wavewright("runs", "--format", "json").out)
     assert running.returncode == 130
-    assert f"go on with: wavewright resume {run['run']}" in told
+    assert f"continue with: wavewright resume {run['run']}" in told
     assert "given up before an answer came" in told, "what was asked is charged"
     assert "Traceback" not in told
     assert run["status"] == "interrupted"

@@ -184,7 +184,7 @@ def test_a_reviewer_that_cannot_be_reached_is_no_verdict_of_its_own(
 
     assert answer.code == 3
     assert answer.out.splitlines()[4:6] == [
-        "Gave no answer, so that the replay did without",
+        "Gave no answer",
         f"  reviewer: {OTHER} cannot be reached",
     ]
 

@@ -228,7 +228,7 @@ def test_a_dry_run_says_what_all_the_targets_come_to(wavewright: CommandLine, pl
 
     assert notes == [
         "this is the run for one target, 'A'; there is one for each, with a package of its own",
-        "the first wave has 3 targets, 2 at once: 2 s, at p90 4 s",
+        "the first wave has 3 targets, 2 at the same time: 2 s, at p90 4 s",
         "at most 2 further waves, of what ${steps.seen.near} gives; 1,000 targets in all at most",
     ]
     assert flat[-1] == "there are no further waves: `targets.depth` is 0"

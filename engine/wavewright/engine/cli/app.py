@@ -1,6 +1,6 @@
-"""The commands, their options and their words of help.
+"""The command-line application.
 
-Only Typer is imported here; each command imports its own module when it is called, so that `--help` stays quick.
+Only Typer is imported here; each command imports its own module when it is called, so `--help` is fast.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wavewright.engine.pipeline.version import __version__
 
 
 class _OrderedGroup(TyperGroup):
-    """Commands in the order in which the reference has them; Typer puts groups of commands before all others."""
+    """Lists commands in the order of the reference; Typer alone lists groups of commands first."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -36,7 +36,7 @@ app = typer.Typer(
     cls=_OrderedGroup,
     help=(
         "Typed plans: checked before anything runs, executed in parallel waves, reviewed, repaired, packaged.\n\n"
-        "Exit codes: 0 yes, 1 no (faults found, goal not achieved), 2 misuse, 3 journal or disk failed, "
+        "Exit codes: 0 success, 1 negative result (faults found, goal not achieved), 2 misuse, 3 environment failed, "
         "130 interrupted."
     ),
     rich_markup_mode=None,
@@ -66,12 +66,12 @@ def global_options(
         typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Take the options that stand before a command.
+    """Apply the options before a command.
 
     Raises:
         CommandError: a folder of `-C` cannot be entered.
     """
-    del version  # its callback has answered
+    del version  # handled by its callback
     for folder in directory or ():
         try:
             context.with_resource(chdir(folder))
@@ -87,7 +87,7 @@ app.add_typer(records.runs_group, name="runs")
 
 
 def _app_with_command(name: str) -> typer.Typer:
-    """Return the application with one command, or whole where that is none: making all of them takes 8 ms."""
+    """Return the application with one command only, since building all takes 8 ms; all if the name is unknown."""
     commands = [info for info in app.registered_commands if (info.name or _name_of(info.callback)) == name]
     groups = [info for info in app.registered_groups if info.name == name]
     if not commands and not groups:
@@ -102,14 +102,14 @@ def _name_of(callback: Callable[..., object] | None) -> str | None:
 
 
 def run_command_line(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; every failure ends in a message, never in a traceback."""
+    """Run one command and return its exit code; failures are printed as messages, without a traceback."""
     from wavewright.engine.cli.common.errors import report_failures
 
     with report_failures() as outcome:
         if "_WAVEWRIGHT_COMPLETE" in os.environ:
-            get_command(app)(prog_name="wavewright")  # answers the shell, and raises SystemExit
+            get_command(app)(prog_name="wavewright")  # prints completions and raises SystemExit
         command = get_command(_app_with_command(arguments[0]) if arguments else app)
-        # Not `command()`: it makes exit codes of its own of Ctrl-C and of a reader that went away.
+        # Not `command()`: it has its own exit codes for Ctrl-C and a closed pipe.
         with command.make_context("wavewright", list(arguments)) as context:
             command.invoke(context)
     return outcome.code

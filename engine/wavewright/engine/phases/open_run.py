@@ -16,6 +16,7 @@ from wavewright.engine.pipeline.context import (
     RetryRequest,
     RunContext,
     RunRequest,
+    TargetsContext,
     extended,
     goal_with_feedback,
 )
@@ -33,7 +34,7 @@ from wavewright.planner.types import RunId
 
 @dataclass(frozen=True, slots=True)
 class ReadJob:
-    """Fold the job and its goal template into a goal; a resumed run has its own in the journal."""
+    """Resolve the job and its goal template to a goal; a resumed run has its own in the journal."""
 
     ports: Ports
     name: str = "read_job"
@@ -44,19 +45,26 @@ class ReadJob:
         if request.run is not None:
             # Opened before it is read: what another process still appends would be missing here.
             await self.ports.journal.open_run(request.run)
-            if events := await self.ports.journal.load(request.run):
-                return proceed(await self._resumed(request, fold(events)))
+            state = fold(await self.ports.journal.load(request.run))
+            if state.started is not None:
+                return proceed(await self._resumed(request, state, state.started))
         if request.retry is not None:
             return proceed(await self._retried(request, request.retry))
         job = _resolved_job(request, settings)
         goal = _as_requested(job.goal, request, settings)
-        with_targets = job if job.targets is not None else None
-        return proceed(RunContext(request, goal, resolved_job=with_targets, draft=job.draft))
+        if job.targets is not None:
+            return proceed(TargetsContext(request, goal, draft=job.draft, job=job, targets=job.targets))
+        return proceed(RunContext(request, goal, draft=job.draft))
 
     async def _retried(self, request: RunRequest, retried: RetryRequest) -> RunContext:
-        """Return the context of a new run that repeats another one."""
+        """Return the context of a new run that repeats another one.
+
+        Raises:
+            PipelineError: that run has not begun.
+        """
         donor = fold(await self.ports.journal.load(retried.run))
-        assert donor.started is not None
+        if donor.started is None:
+            raise PipelineError(f"run {retried.run!r} has not begun; a run that has ended can be repeated")
         goal = Goal.model_validate(donor.started.goal)
         goal = goal.model_copy(update={"inputs": {**goal.inputs, **retried.inputs}})
         draft = pending_draft(donor)
@@ -69,17 +77,16 @@ class ReadJob:
         return RunContext(
             request,
             _as_requested(goal, request, self.ports.settings),
-            # Whoever made the plan, it is this one that is tried again.
+            # Saved, so that no planner replaces the plan that is repeated.
             draft=replace(draft, is_saved=True) if draft is not None else None,
             donor=donor,
             retry=retry,
         )
 
-    async def _resumed(self, request: RunRequest, state: RunState) -> RunContext:
-        """Return the context of a run as its events tell it."""
-        assert state.started is not None
-        retry = state.started.retry
-        goal = goal_with_feedback(Goal.model_validate(state.started.goal), state)
+    async def _resumed(self, request: RunRequest, state: RunState, started: RunStarted) -> RunContext:
+        """Return the context of a run as it follows from its events."""
+        retry = started.retry
+        goal = goal_with_feedback(Goal.model_validate(started.goal), state)
         context = RunContext(
             request,
             _as_requested(goal, request, self.ports.settings),
@@ -103,7 +110,7 @@ def _resolved_job(request: RunRequest, settings: Settings) -> ResolvedJob:
 
 
 def _as_requested(goal: Goal, request: RunRequest, settings: Settings) -> Goal:
-    """Return the goal with what the command line, or else the settings, say in place of what the files say."""
+    """Return the goal with the overrides of the request, or else of the settings."""
     limits = goal.limits
     if concurrency := request.concurrency or settings.concurrency:
         limits = limits.model_copy(update={"concurrency": concurrency})
@@ -124,7 +131,7 @@ class GatherTools:
     name: str = "gather_tools"
 
     async def run(self, context: RunContext) -> PhaseResult[RunContext]:
-        """Import what brings the tools; a tool that nobody brings is the checker's to report."""
+        """Import the tools; the checker reports those that do not exist."""
         services = self.ports.services.for_goal(context.goal)
         tools = tools_of_goal(context.goal, self.ports.settings, services)
         reached = self.ports.wrap_tools(tools)
@@ -139,7 +146,7 @@ class OpenRun:
     name: str = "open_run"
 
     async def run(self, context: RunContext) -> PhaseResult[RunContext]:
-        """Journal that the run has started, with the plan it was given, or that it goes on."""
+        """Journal that the run has started, with its user-supplied plan if there is one, or that it is resumed."""
         if context.state.started is not None:
             self._limit_spending(context, context.run)
             return proceed(await record_resumed(self.ports, context))
@@ -167,13 +174,13 @@ class OpenRun:
         return proceed(await record(self.ports, context, started, *given, run=run))
 
     def _limit_spending(self, context: RunContext, run: RunId) -> None:
-        """Hold what models may cost to the goal's own budget."""
+        """Limit the cost of models to the goal's own budget."""
         if self.ports.budget_store is not None:
             self.ports.budget_store.limit_run(run, context.goal.limits.budget)
 
 
 def _run_instant(context: RunContext, now: dt.datetime) -> float:
-    """Return what the run takes for now; a retry takes what the run before it took, or nothing would be the same."""
+    """Return the instant that `now()` returns; a retry uses that of the run it repeats."""
     if context.request.as_of is None and context.donor is not None and context.donor.started is not None:
         return context.donor.started.now
     return (context.goal.as_of or now).timestamp()

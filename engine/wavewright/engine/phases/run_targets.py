@@ -1,4 +1,4 @@
-"""A job with several targets: a run for each, in waves."""
+"""A job with several targets: a run for each of them, in waves."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from wavewright.engine.pipeline.context import (
     Ports,
     RunContext,
     RunRequest,
+    TargetsContext,
     feedback_notes,
     goal_with_feedback,
     permanent_error_text,
@@ -66,21 +67,21 @@ from wavewright.reviewer.records import Package, ReviewResult
 
 
 class TargetBudgetSpent(WavewrightError):
-    """A target that cannot be begun, because the others have used what the job may spend."""
+    """A target cannot begin because the others have used the job's budget."""
 
 
 _TARGET_ERRORS = (TargetBudgetSpent, *PERMANENT_ERRORS)
-"""Faults of one target that say themselves what is wrong."""
+"""Errors of one target whose message is enough for a user."""
 
 
 def has_targets(context: RunContext) -> bool:
     """Whether the job has several targets, each a run of its own."""
-    return context.resolved_job is not None or target_waves(context.state) is not None
+    return isinstance(context, TargetsContext) or target_waves(context.state) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class RunTargets:
-    """Run the job for each of its targets, wave by wave; what a wave finds is the next one's."""
+    """Run the job for each of its targets, wave by wave; a wave finds the targets of the next one."""
 
     ports: Ports
     pipeline: Callable[[Ports], Pipeline[RunRequest, RunContext]]
@@ -88,7 +89,7 @@ class RunTargets:
     name: str = "run_targets"
 
     async def run(self, context: RunContext) -> PhaseResult[RunContext]:
-        """Journal in the root run how each target begins and ends; one that fails is recorded, and the rest goes on."""
+        """Journal in the root run how each target begins and ends; a failed target does not stop the others."""
         context = await self._open(context)
         root = TargetRoot.of(self.ports, context)
         for run in root.waves.runs.values() if root.has_budget else ():
@@ -99,7 +100,7 @@ class RunTargets:
         if self.ports.cancellation.is_cancelled:
             return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
         if root.waiting_targets or root.waves.awaiting:
-            # The rest of the wave is done by now; the next one waits for all of it.
+            # The rest of the wave has ended; the next wave waits for all of it.
             reason = _waiting_reason(root)
             ended = RunFinished(self.ports.clock().timestamp(), "interrupted", reason)
             return halt(await record(self.ports, context, ended), reason)
@@ -108,11 +109,9 @@ class RunTargets:
         return halt(await record(self.ports, context, ended), waves.summary())
 
     async def _open(self, context: RunContext) -> RunContext:
-        if context.state.started is not None:
+        if not isinstance(context, TargetsContext):
             return await record_resumed(self.ports, context)
-        order, now = context.resolved_job, self.ports.clock()
-        assert order is not None
-        assert order.targets is not None
+        order, now = context.job, self.ports.clock()
         if order.draft is not None:
             require_valid_expansion(
                 order, signatures_to_check(order.draft.plan, order.goal, self.ports.settings)
@@ -129,8 +128,8 @@ class RunTargets:
             versions={"wavewright": __version__, "python": platform.python_version()},
         )
         given = () if order.draft is None else (draft_note(order.draft, now.timestamp()),)
-        body: JsonObject = {"targets": order.targets.model_dump(mode="json"), "text": order.text}
-        # One append: a root run that says nothing of its targets would be taken for a run like any other.
+        body: JsonObject = {"targets": context.targets.model_dump(mode="json"), "text": order.text}
+        # One append: a root run without this note would be resumed as a run without targets.
         events = (started, *given, Noted(now.timestamp(), TARGETS_WANTED, body))
         return await record(self.ports, context, *events, run=run)
 
@@ -155,7 +154,7 @@ class RunTargets:
             try:
                 await self._run_to_end(root, target, run)
             except (EventDamaged, EventUnwritable) as fault:
-                # What is wrong with the journal of this run alone is a fault of its target's.
+                # An error in the events of this run alone fails only its target.
                 body: JsonObject = {"target": target.name, "wave": target.wave, "run": run}
                 await root.note(TARGET_FAILED, {**body, "reason": fault.message})
         finally:
@@ -172,16 +171,14 @@ class RunTargets:
         events = await self.ports.journal.load(run)
         state = fold(events)
         sent = root.waves.packages.get(target.name)
-        verdict: PackageVerdict | None = None
-        if sent is not None:
-            verdict = root.verdict_on(target.name)
-            assert verdict is not None, "a target without one is left alone"
-            if not sent.is_judged:
-                judged: JsonObject = {"iteration": sent.iteration, "accepted": verdict.accepted}
-                await root.note(TARGET_PACKAGE_JUDGED, {**body, **judged})
-            if verdict.accepted:
-                await self._complete(root, target, state)
-                return
+        # Targets whose package still waits for its verdict are not run.
+        verdict = None if sent is None else root.verdict_on(target.name)
+        if sent is not None and verdict is not None and not sent.is_judged:
+            judged: JsonObject = {"iteration": sent.iteration, "accepted": verdict.accepted}
+            await root.note(TARGET_PACKAGE_JUDGED, {**body, **judged})
+        if verdict is not None and verdict.accepted and state.finished is not None:
+            await self._complete(root, target, state, state.finished)
+            return
         try:
             if _needs_run(state, events, verdict):
                 state, package = await self._run_pipeline(root, target, run, verdict)
@@ -191,9 +188,9 @@ class RunTargets:
                     return
             else:
                 package = self._package(state, run)
-        except Exception as fault:  # noqa: BLE001 - the edge of a target: its fault is its own
+        except Exception as fault:  # noqa: BLE001 - an error of a target must not stop the others
             _raise_journal_error(fault)
-            # A stop may break off what it cuts short in any way; the target goes on when the job does.
+            # A cancelled target may fail with any error; it is resumed with the job.
             is_cut_short = self.ports.cancellation.is_cancelled and not isinstance(fault, _TARGET_ERRORS)
             await root.note(
                 TARGET_INTERRUPTED if is_cut_short else TARGET_FAILED,
@@ -205,7 +202,7 @@ class RunTargets:
             await root.note(
                 TARGET_FAILED, {**body, "reason": "; ".join(faults), "found": targets_json(found)}
             )
-        elif package is None:
+        elif package is None or state.finished is None:
             reason = state.finished.reason if state.finished is not None else "it has no end"
             await root.note(TARGET_FAILED, {**body, "reason": reason})
         elif root.max_packages > 0:
@@ -213,19 +210,18 @@ class RunTargets:
                 TARGET_PACKAGE_SENT, {**body, "iteration": 1 if sent is None else sent.iteration + 1}
             )
         else:
-            await self._complete(root, target, state)
+            await self._complete(root, target, state, state.finished)
 
-    async def _complete(self, root: TargetRoot, target: Target, state: RunState) -> None:
-        assert state.finished is not None
-        found, said = self._found_targets(root, target, state)
+    async def _complete(
+        self, root: TargetRoot, target: Target, state: RunState, finished: RunFinished
+    ) -> None:
+        found, reason = self._found_targets(root, target, state)
         run = root.waves.runs[target.name]
-        body: JsonObject = {"target": target.name, "wave": target.wave, "run": run, "reason": said}
-        await root.note(
-            TARGET_COMPLETED, {**body, "status": state.finished.status, "found": targets_json(found)}
-        )
+        body: JsonObject = {"target": target.name, "wave": target.wave, "run": run, "reason": reason}
+        await root.note(TARGET_COMPLETED, {**body, "status": finished.status, "found": targets_json(found)})
 
     def _found_targets(self, root: TargetRoot, target: Target, state: RunState) -> tuple[list[Target], str]:
-        """Return what the run of a target has found for the next wave, and what is to be said of it."""
+        """Return the targets that the run of a target has found for the next wave, and a remark on them."""
         if target.wave >= root.waves.targets.depth:
             return [], ""
         return found_targets(root.waves.targets.expand, state)
@@ -256,7 +252,7 @@ class RunTargets:
             approver, asker = self.ports.people_for_run(run)
             ports = replace(ports, approver=approver, asker=asker)
         try:
-            # Who watches the root is told of targets, not of what goes on within them.
+            # Observers of the root run receive events of targets, not those within their runs.
             with self.ports.observe_target(target.name) as on_event:
                 ports = replace(ports, on_event=on_event)
                 done = await self.pipeline(ports).run(request)
@@ -268,12 +264,12 @@ class RunTargets:
                 try:
                     root.tokens_used[run] = tokens_used_by(fold(await self.ports.journal.load(run)))
                 finally:
-                    # Where it cannot be read it is given up all the same: nobody could open it again.
+                    # Closed also if it cannot be read: otherwise it could not be opened again.
                     await self.ports.journal.close_run(run)
         return done.context.state, done.context.package
 
     def _package(self, state: RunState, run: RunId) -> Package | None:
-        """Return the package of a run that had ended before this was noted, let out once more."""
+        """Return the package of a run that had ended before this was journaled, and publish it again."""
         if state.started is None or state.plan is None or state.finished is None:
             return None
         if state.finished.status == "failed":
@@ -289,25 +285,25 @@ class RunTargets:
 
 
 def _invalid_because(package: Package) -> tuple[str, ...]:
-    """Return why a package holds no valid result, and must not go out as if it did."""
+    """Return why a package holds no valid result; such a target has failed."""
     return () if package.review is None else package.review.invalid_because
 
 
 def _needs_run(state: RunState, events: Sequence[Event], verdict: PackageVerdict | None) -> bool:
-    """Whether a target's run has something to do: it has not ended, or its package was rejected since."""
+    """Whether a target's run has not ended, or its package was rejected since."""
     if state.finished is None or state.is_interrupted:
         return True
     if verdict is None or state.finished.status == "failed":
         return False
     after_end = itertools.takewhile(lambda event: not isinstance(event, RunFinished), reversed(events))
     taken = feedback_notes(state)
-    # One that was taken after the end was cut off before anything was done with it.
+    # Feedback taken after the end was interrupted before it was applied.
     is_done = bool(taken) and taken[-1].body.get("iteration") == verdict.iteration
     return not is_done or taken[-1] in after_end
 
 
 def _raise_journal_error(fault: Exception) -> None:
-    """Raise what is wrong with the journal, where that is among what has happened: it is no fault of a target's."""
+    """Raise an error of the journal that is the fault or one of its group: it is not the target's."""
     if isinstance(fault, JournalError):
         raise fault
     if isinstance(fault, ExceptionGroup):

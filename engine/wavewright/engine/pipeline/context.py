@@ -1,8 +1,8 @@
-"""What a run carries from phase to phase, and the ports that its phases use.
+"""The context that phases pass on, the request that a run begins with, and the ports that phases use.
 
-A context is frozen: a phase returns a new one with `dataclasses.replace`, or with `extended` where the run has reached
-a further stage. What a phase cannot compute (journal, clock, approver, settings) stands in `Ports`. The texts of a
-rejection come from outside: they are journaled, become an input of the run, and are read by steps alone.
+A context is frozen: a phase returns a new one with `dataclasses.replace`, or with `extended` if the run has reached a
+further stage. Everything with side effects (journal, clock, approver, settings) is in `Ports`. The texts of a rejection
+come from outside: they are journaled, become an input of the run, and are read only by steps.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, Noted, RetryOf
 from wavewright.executor.store.journal import Journal
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
-from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.goals import Goal, JobTargets
 from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.planner import UserQuestion
@@ -42,46 +42,46 @@ from wavewright.tools.packs import PackError
 from wavewright.tools.workers.services import Services
 
 FEEDBACK_TOPIC: Final = "feedback"
-"""Of the note that a package was rejected."""
+"""Topic of the note that a package was rejected."""
 _DEFAULT_FEEDBACK: Final = ("The package was rejected.",)
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """A rejection of the package that a run has sent last."""
+    """A rejection of the last package of a run."""
 
     package: str
     iteration: int
-    """Which package of the job it was, from 1."""
+    """Number of the package of the job, from 1."""
     texts: tuple[str, ...]
     max_packages: int
-    """Packages of one job, at most."""
+    """Maximum number of packages of one job."""
 
     @property
     def texts_for_steps(self) -> tuple[str, ...]:
-        """What steps read; a rejection without a word is one all the same."""
+        """The texts that steps read; a default text if the rejection has none."""
         return self.texts or _DEFAULT_FEEDBACK
 
 
 @dataclass(frozen=True, slots=True)
 class PackageVerdict:
-    """What somebody says of the package of one of a job's targets."""
+    """The verdict on a package of one of a job's targets."""
 
     accepted: bool
     package: str
     iteration: int
-    """Which package of the target it is about, from 1."""
+    """Number of the package of the target, from 1."""
     texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PackageValidation:
-    """Somebody looks at the packages of a job's targets, each for itself."""
+    """The external validation of the packages of a job's targets."""
 
     max_packages: int
-    """Packages of one target, at most; none is looked at where it is 0, and the goal's own word comes first."""
+    """Maximum number of packages of one target, unless the goal says otherwise; 0 turns validation off."""
     verdict_on: Callable[[str, int], PackageVerdict | None]
-    """Gives the verdict on a target's package of that number; none as long as there is none."""
+    """Returns the verdict on a target's package of that number; None until there is one."""
 
 
 def feedback_notes(state: RunState) -> list[Noted]:
@@ -90,7 +90,7 @@ def feedback_notes(state: RunState) -> list[Noted]:
 
 
 def feedback_note(feedback: Feedback, state: RunState) -> JsonObject:
-    """Return what the note of a rejection says."""
+    """Return the body of the note of a rejection."""
     texts: list[Json] = [*feedback.texts_for_steps]
     return {
         "package": feedback.package,
@@ -121,33 +121,33 @@ class ApprovalRequest:
     needs: tuple[str, ...]
     """Why a person is asked: each tool that needs approval, each new side effect."""
     binding: JsonObject = field(default_factory=dict[str, JsonValue])
-    """What the word is for and nothing else: the hash of the whole plan, and of each step that is asked for."""
+    """What an approval is valid for: the hash of the plan, and of each step that needs approval."""
 
 
 class Approver(Protocol):
-    """Whoever says yes or no: a terminal, a policy, somebody who answers tomorrow."""
+    """Answers approval requests: a terminal, a policy, or a stored answer."""
 
     async def approve(self, request: ApprovalRequest) -> bool | None:
-        """Return whether it may go ahead; none where nobody has said so yet, and the run is to wait for it."""
+        """Return whether the request is approved; None if there is no answer yet, and the run has to wait."""
         ...
 
 
 class Asker(Protocol):
-    """Whoever can answer a planner's question: a person at a terminal, answers given beforehand."""
+    """Answers a planner's questions: at a terminal, or with answers given beforehand."""
 
     async def ask(self, question: UserQuestion) -> str | None:
-        """Return the answer; none where nobody is there to give it."""
+        """Return the answer; None if there is nobody to give one."""
         ...
 
 
 PeopleForRun: TypeAlias = Callable[[RunId], tuple[Approver, Asker]]
-"""Gives whom a run asks."""
+"""Returns the approver and the asker of a run."""
 TargetObserver: TypeAlias = Callable[[str], AbstractContextManager[Callable[[Event], None]]]
-"""Gives whoever is told of the events of one target's run, for as long as it is worked on."""
+"""Returns a context, open while a target's run is executed, with the listener of its events."""
 
 
 def ignore_target_events(target: str) -> AbstractContextManager[Callable[[Event], None]]:
-    """Watch nothing of what goes on within the run of a target: the root run tells how it begins and ends."""
+    """Ignore the events within the run of a target; the root run has those of its start and end."""
     del target
 
     def ignore(event: Event) -> None:
@@ -159,20 +159,20 @@ def ignore_target_events(target: str) -> AbstractContextManager[Callable[[Event]
 Clock: TypeAlias = Callable[[], dt.datetime]
 
 ToolWrapper: TypeAlias = Callable[[Mapping[str, Tool]], Mapping[str, Tool]]
-"""Puts others (stubs, recordings) in the place of tools, with the same names and signatures."""
+"""Replaces tools by others (stubs, recordings) with the same names and signatures."""
 
 
 def keep_tools(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
-    """Leave the tools alone."""
+    """Return the tools unchanged."""
     return tools
 
 
 Publish: TypeAlias = Callable[[Package, Path], tuple[Path, ...]]
-"""Lets a package out, into a folder where it becomes files, and returns the files; or raises `Unpublishable`."""
+"""Publishes a package, as files in the folder if it writes any, and returns them; raises `PackageNotPublished`."""
 
 
 class PackageNotPublished(WavewrightError):
-    """A package that cannot be let out, now or later; its run is left without an end."""
+    """A package cannot be published, now or later; its run is left without an end."""
 
 
 def write_package_files(package: Package, folder: Path) -> tuple[Path, ...]:
@@ -184,7 +184,7 @@ def write_package_files(package: Package, folder: Path) -> tuple[Path, ...]:
 
 
 def withhold_package(package: Package, folder: Path) -> tuple[Path, ...]:
-    """Let nothing out: the package is built, and whoever has asked for the run looks at it."""
+    """Publish nothing; the caller of the run uses its package."""
     del package, folder
     return ()
 
@@ -201,17 +201,17 @@ def ignore_event(event: Event) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Everything that is not pure, in one place."""
+    """Everything with side effects that phases use."""
 
     journal: Journal
     settings: Settings
     services: Services
-    """Language models, and what goes with them; its `models` is absent where none is configured."""
+    """Language models and their prompts and ladders; its `models` is None if none is configured."""
     budget_store: InspectableBudgetStore | None = None
-    """Keeps the budgets of models; absent where none is configured."""
+    """Keeps the budgets of models; None if no model is configured."""
     approver: Approver
     asker: Asker | None = None
-    """Is asked the planner's questions; without one, a run that asks is interrupted."""
+    """Answers the planner's questions; without one, a run with a question is interrupted."""
     clock: Clock = utc_now
     on_event: Callable[[Event], None] = ignore_event
     """Called with each event once it is journaled."""
@@ -219,48 +219,48 @@ class Ports:
     wrap_tools: ToolWrapper = keep_tools
     publish: Publish = write_package_files
     people_for_run: PeopleForRun | None = None
-    """Gives whom the run of one of several targets asks, where that is not whom the root run asks."""
+    """Returns the approver and asker of a target's run, if they are not those of the root run."""
     observe_target: TargetObserver = ignore_target_events
     validation: PackageValidation | None = None
-    """Gives the verdicts on packages of targets; without it none is waited for."""
+    """Returns the verdicts on packages of targets; without it runs do not wait for verdicts."""
     announces_calls: bool = False
-    """Whether the start of every call is journaled: the process of an earlier attempt has died."""
+    """Whether the start of every call is journaled, because the process of an earlier attempt has died."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRequest:
-    """Which run is to be repeated, and what of it."""
+    """The run to repeat, and the steps to repeat in it."""
 
     run: RunId
     start: StepId | None = None
-    """This step and all that depend on it are called anew."""
+    """This step and all that depend on it are called again."""
     inputs: JsonObject = field(default_factory=dict[str, JsonValue])
-    """In the place of that run's inputs of these names."""
+    """They replace that run's inputs of these names."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What was asked for on the command line or by a caller."""
+    """A request to execute or resume a run, from the command line or another caller."""
 
     job_file: Path | None = None
     job: Document | None = None
-    """The job where it came otherwise than as a file; it names nothing outside the project's folder."""
+    """The job, if it did not come as a file; it may name only files in the project's folder."""
     resolved_job: ResolvedJob | None = None
-    """What the job comes to, where it was read before: for one target of a job that has several."""
+    """The job, if it is resolved already: for one target of a job that has several."""
     run: RunId | None = None
-    """The run's id: it is resumed, or begins where nothing was journaled of it yet; a new id where absent."""
+    """The run's id: the run is resumed, or begun if nothing of it is journaled; None for a new id."""
     retry: RetryRequest | None = None
-    """A run that has ended, whose goal and plan the new run has."""
+    """A run that has ended, whose goal and plan the new run repeats."""
     plan_file: Path | None = None
     """A plan that replaces the job's."""
     schedule: Schedule | None = None
     concurrency: int | None = None
     inputs: InputOverrides = field(default_factory=InputOverrides)
-    """What takes the place of the job's inputs."""
+    """They replace inputs of the job."""
     as_of: dt.datetime | None = None
     output_dir: Path | None = None
     feedback: Feedback | None = None
-    """What was said of the package that the run has sent last, where it was rejected."""
+    """The rejection of the run's last package, if it was rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,55 +269,61 @@ class CandidatePlan:
 
     plan: Plan
     patch: PlanPatch | None = None
-    """The patch that made it; absent for the first plan."""
+    """The patch that made it; None for the first plan."""
     side_effects: tuple[StepId, ...] = ()
-    """Steps that the patch brings and that write or send, which the run did not do so far."""
+    """Steps added by the patch that write or send, as no step of the run did before."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """State of a run between two phases, from the moment when its job was read."""
+    """State of a run between two phases, once its job is read."""
 
     request: RunRequest
     goal: Goal
-    resolved_job: ResolvedJob | None = None
-    """What the job comes to, where it has several targets."""
     tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     state: RunState = RunState()
     """The fold of the run's events so far."""
     donor: RunState | None = None
-    """The run that this one repeats, where it is a retry."""
+    """The run that this one repeats, if it is a retry."""
     retry: RetryOf | None = None
     draft: PlanDraft | None = None
     """The plan as its author wrote it, until it is accepted."""
     candidate: CandidatePlan | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
-    """What the checker said of the latest candidate."""
+    """The checker's diagnostics of the latest candidate."""
     executed_seconds: float = 0.0
-    """Seconds that this process has spent on executing so far; the run's time limit is over all rounds."""
+    """Seconds that this process has spent on executing; the run's time limit covers all rounds."""
     review: ReviewResult | None = None
     files: tuple[Path, ...] = ()
-    """What was written: the package, then the report."""
+    """The files written: the package, then the report."""
     plan: Plan | None = None
     """The bound plan that the run follows; the executor and the reviewer see this one."""
     package: Package | None = None
 
     @property
     def run(self) -> RunId:
-        """The run's id; there is one as soon as the run is open."""
+        """The run's id; only valid once the run is open."""
         assert self.state.run is not None
         return self.state.run
 
     @property
     def time_left(self) -> float | None:
-        """Seconds that are left of the run's time limit; none where it has no limit."""
+        """Seconds that are left of the run's time limit; None if it has none."""
         limit = self.goal.limits.run_timeout
         return None if limit is None else max(0.0, limit - self.executed_seconds)
 
     @property
     def signatures(self) -> dict[str, ToolSignature]:
-        """What the planner, the checker and the reviewer know of the tools."""
+        """The signatures of the tools, by name."""
         return {name: tool.signature for name, tool in self.tools.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class TargetsContext(RunContext):
+    """State of a new run whose job has several targets."""
+
+    job: ResolvedJob = field(kw_only=True)
+    targets: JobTargets = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +344,7 @@ _Context = TypeVar("_Context", bound=RunContext)
 
 
 def extended(kind: type[_Context], context: RunContext, **changes: Any) -> _Context:
-    """Return a context as one of a further stage, with the fields that this one requires."""
+    """Return a context as one of a further stage, with the fields that the stage requires."""
     values = {part.name: getattr(context, part.name) for part in fields(context)}
     return kind(**{**values, **changes})
 
@@ -356,7 +362,7 @@ PERMANENT_ERRORS: Final = (
 
 
 def permanent_error_text(fault: Exception) -> str:
-    """Return what a fault says of a job, without the place in the code."""
+    """Return the message of a permanent error, without the place in a document."""
     if isinstance(fault, DocumentError):
         return "; ".join(one.message for one in fault.faults)
     if isinstance(fault, PlanError):

@@ -63,7 +63,7 @@ def test_ctrl_c_at_the_question_ends_the_run_and_says_how_to_resume_it(
 
     conversation.interrupt(thread)
     code = conversation.read_to_the_end()
-    found = re.search(r"go on with: wavewright resume (\S+)", conversation.screen)
+    found = re.search(r"continue with: wavewright resume (\S+)", conversation.screen)
 
     assert code == 130
     assert found is not None
@@ -114,5 +114,5 @@ def test_where_nobody_can_be_asked_the_answer_is_no_and_the_option_is_named(
     answer = wavewright("run", "post.yaml")
 
     assert answer.code == 1
-    assert "nobody can be asked here; --approve always says yes" in answer.err
+    assert "there is no terminal to ask at; `--approve always` approves" in answer.err
     assert not (posting_project / "posted.txt").exists()

@@ -57,7 +57,7 @@ def indented(text: str, by: int = 2) -> str:
     return "".join(" " * by + line for line in text.splitlines(keepends=True))
 
 
-def test_the_file_is_mended_and_the_difference_shown(
+def test_the_file_is_fixed_and_the_difference_shown(
     wavewright: CommandLine, plan: Path, snapshot: SnapshotAssertion
 ) -> None:
     answer = wavewright("check", "plans/twice.plan.yaml", "--fix")
@@ -67,7 +67,7 @@ def test_the_file_is_mended_and_the_difference_shown(
     assert worded(answer, plan.parent) == snapshot
 
 
-def test_a_mended_file_has_nothing_to_mend(wavewright: CommandLine, plan: Path) -> None:
+def test_a_fixed_file_has_nothing_to_fix(wavewright: CommandLine, plan: Path) -> None:
     wavewright("check", plan, "--fix")
     before = plan.stat()
     again = wavewright("check", plan, "--fix")
@@ -87,12 +87,12 @@ def test_a_difference_is_only_shown_where_that_is_asked_for(
     assert plan.read_text() == PLAN
 
 
-def test_programs_are_told_what_was_mended(wavewright: CommandLine, plan: Path) -> None:
+def test_programs_are_told_what_was_fixed(wavewright: CommandLine, plan: Path) -> None:
     told = json.loads(wavewright("check", plan, "--diff", "--format", "json").out)
 
-    assert [mend["code"] for mend in told["mended"]["mends"]] == ["W802", "W803"]
-    assert told["mended"]["is_written"] is False
-    assert told["mended"]["difference"].startswith("--- ")
+    assert [fix["code"] for fix in told["fixed"]["fixes"]] == ["W802", "W803"]
+    assert told["fixed"]["is_written"] is False
+    assert told["fixed"]["difference"].startswith("--- ")
     assert told["diagnostics"] == []
 
 
@@ -102,10 +102,10 @@ def test_a_plan_with_faults_stays_as_it_is(wavewright: CommandLine, plan: Path) 
 
     assert answer.code == 1
     assert plan.read_text() == PLAN.replace("top: 5", "tip: 5")
-    assert "mended" not in answer.out
+    assert "fixed" not in answer.out
 
 
-def test_the_plan_that_a_job_names_is_mended(wavewright: CommandLine, plan: Path) -> None:
+def test_the_plan_that_a_job_names_is_fixed(wavewright: CommandLine, plan: Path) -> None:
     (plan.parent / "twice.job.yaml").write_text("version: 1\nname: twice\nplan: twice.plan.yaml\n")
     answer = wavewright("check", "plans/twice.job.yaml", "--fix")
 
@@ -113,7 +113,7 @@ def test_the_plan_that_a_job_names_is_mended(wavewright: CommandLine, plan: Path
     assert plan.read_text() == MENDED
 
 
-def test_the_plan_in_a_job_is_mended_in_the_job(wavewright: CommandLine, project: Path) -> None:
+def test_the_plan_in_a_job_is_fixed_in_the_job(wavewright: CommandLine, project: Path) -> None:
     job = project / "job.yaml"
     job.write_text(f"name: twice # the job\nplan:\n{indented(PLAN)}")
     answer = wavewright("check", job, "--fix")
@@ -135,7 +135,7 @@ def test_a_job_of_a_template_whose_plan_needs_no_mending_is_checked_as_it_is(
     assert "valid" in checked.out
 
 
-def test_the_plan_of_a_goal_template_is_mended_in_the_template_alone(
+def test_the_plan_of_a_goal_template_is_fixed_in_the_template_alone(
     wavewright: CommandLine, project: Path
 ) -> None:
     template = project / "config" / "goals" / "word_ranking.yaml"
@@ -169,8 +169,8 @@ def test_a_file_keeps_its_rights_its_mark_and_the_link_to_it(wavewright: Command
     assert sorted(path.name for path in plan.parent.iterdir() if path.name.startswith(".")) == []
 
 
-@pytest.mark.parametrize(("name", "told"), [("plan.toml", "is TOML"), ("-", "only a file can be mended")])
-def test_what_cannot_be_mended_is_refused(
+@pytest.mark.parametrize(("name", "told"), [("plan.toml", "is TOML"), ("-", "only a file can be fixed")])
+def test_what_cannot_be_fixed_is_refused(
     wavewright: CommandLine, project: Path, name: str, told: str
 ) -> None:
     (project / "plan.toml").write_text(
@@ -187,7 +187,7 @@ def test_a_file_that_has_changed_meanwhile_is_left_as_it_is(tmp_path: Path) -> N
     path.write_text("of somebody else")
 
     with pytest.raises(FileChanged):
-        replace_text(path, before="what was read", after="mended")
+        replace_text(path, before="what was read", after="fixed")
 
     assert path.read_text() == "of somebody else"
     assert [each.name for each in tmp_path.iterdir()] == ["plan.yaml"]

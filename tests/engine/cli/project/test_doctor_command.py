@@ -24,7 +24,7 @@ def test_a_new_project_is_well(wavewright: CommandLine, project: Path) -> None:
 
     assert code == 0
     assert found["settings"]["detail"] == str(project / "wavewright.yaml")
-    assert found["journal"]["detail"].endswith("(none yet; the first run makes it)")
+    assert found["journal"]["detail"].endswith("(none yet; the first run creates it)")
     assert "list_notes" in found["tools"]["detail"]
     assert found["templates"]["detail"] == "stock_analysis, word_ranking"
     assert found["model"]["state"] == "note"
@@ -198,7 +198,7 @@ def test_a_model_that_gives_no_answer_is_a_fault(
     [found] = all_of(wavewright, "answer")
 
     assert found["state"] == "fault"
-    assert found["detail"].startswith("openai-chat:scripted gave none: ")
+    assert found["detail"].startswith("openai-chat:scripted gave no answer: ")
     assert found["hint"]
     assert API_KEY not in str(found)
 
@@ -292,7 +292,7 @@ def test_a_cassette_is_named_as_one_and_nobody_is_asked(
 
     assert missing[0]["state"] == "fault"
     assert "WAVEWRIGHT_CASSETTE_MODE=record" in missing[0]["hint"]
-    assert recording[0]["detail"].endswith("answers.json: what it lacks is asked and recorded")
+    assert recording[0]["detail"].endswith("answers.json: missing answers are asked and recorded")
     assert len(model_server.requests) == 1
     assert not (project / "answers.json").exists() or "ready" not in (project / "answers.json").read_text()
 
@@ -307,7 +307,7 @@ def test_a_projects_own_prompts_are_listed_and_faulty_ones_found(
 
     assert faulty["state"] == "fault"
     assert "request.md.j2:2:" in faulty["detail"]
-    assert own["detail"] == "planner/instructions of this project's own"
+    assert own["detail"] == "planner/instructions of this project"
     assert unused["state"] == "note"
     assert unused["hint"] == "did you mean 'planner/repair'?"
 

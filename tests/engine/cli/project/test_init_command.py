@@ -130,7 +130,7 @@ def test_a_project_that_would_replace_a_file_is_not_written(wavewright: CommandL
     answer = wavewright("init", "--here")
 
     assert answer.code == 2
-    assert answer.err.startswith("error: plans/words.job.yaml is here already\n")
+    assert answer.err.startswith("error: plans/words.job.yaml exists already\n")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["plans", "words.job.yaml"]
 
 

@@ -146,7 +146,7 @@ def test_a_target_that_waits_goes_on_with_the_job(wavewright: CommandLine, posti
 
     assert sorted(str(one["job"]) for one in waiting) == ["post: A", "post: B"]
     assert set(counts.values()) == {("waiting_for_approval", 0), ("waiting_for_approval", 1)}
-    assert all(f"go on with: wavewright resume {root}" in one.out for one in answers)
+    assert all(f"continue with: wavewright resume {root}" in one.out for one in answers)
     assert last.code == 1
     assert "1 of 2 targets achieved; failed: " in last.err
     assert (posting / "posted.txt").exists()

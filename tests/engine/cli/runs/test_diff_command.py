@@ -224,7 +224,7 @@ def test_a_run_without_a_patch_follows_its_first_plan(wavewright: CommandLine, p
     shown = wavewright("diff", run)
 
     assert shown.code == 0
-    assert shown.out == f"run {run} follows its first plan: no patch was applied\n"
+    assert shown.out == f"run {run} follows its first plan; no patch was applied\n"
 
 
 def test_a_plan_alone_has_nothing_to_be_compared_with(

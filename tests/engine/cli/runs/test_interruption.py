@@ -82,7 +82,7 @@ def test_a_stopped_run_says_how_to_resume_it_and_calls_nothing_again(
     resumed = wavewright("resume", run["run"])
 
     assert running.returncode == 130
-    assert f"go on with: wavewright resume {run['run']}" in told
+    assert f"continue with: wavewright resume {run['run']}" in told
     assert "Traceback" not in told
     assert run["status"] == "interrupted"
     assert resumed.code == 0, resumed.err

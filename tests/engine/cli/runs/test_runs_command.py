@@ -34,7 +34,7 @@ def test_an_empty_journal_is_no_fault_and_none_is_made_by_looking(
     listed = wavewright("runs")
     as_json = wavewright("runs", "--format", "json")
 
-    assert (listed.code, listed.out) == (0, "no runs yet; `wavewright run JOB` makes one\n")
+    assert (listed.code, listed.out) == (0, "no runs yet; `wavewright run JOB` starts one\n")
     assert (as_json.code, as_json.out) == (0, "[]\n")
     assert not (project / ".wavewright").exists()
 

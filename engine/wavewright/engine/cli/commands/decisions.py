@@ -1,4 +1,4 @@
-"""Commands `decisions` and `answer`: what waits for a person."""
+"""Commands `decisions` and `answer`: questions and approvals that wait for a person."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from typing import Annotated
 
 import typer
 
-from wavewright.engine.cli.commands.options import (
-    TextFormat,
-)
+from wavewright.engine.cli.commands.options import FormatOption, TextFormat
 
 group = typer.Typer()
 
@@ -16,14 +14,11 @@ group = typer.Typer()
 @group.command()
 def decisions(
     decision: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Only this one, with all that would be done.")
+        str | None, typer.Argument(metavar="[ID]", help="Only this one, with its whole context.")
     ] = None,
-    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+    format: FormatOption = TextFormat.text,  # noqa: A002
 ) -> None:
-    """List what waits for a person's answer.
-
-    Questions of planners and approvals, of the daemon's jobs and of runs.
-    """
+    """List the questions and approvals that wait for an answer, of the daemon's jobs and of runs."""
     from wavewright.engine.cli.runs import decisions_command
 
     raise typer.Exit(decisions_command.list_decisions(decision, output_format=format.value))
@@ -36,9 +31,9 @@ def answer(
     ],
     choice: Annotated[str, typer.Argument(metavar="CHOICE", help="An option, its number, or a text.")],
 ) -> None:
-    """Answer a question, so that its job or run can go on.
+    """Answer a question, so that its job or run can continue.
 
-    The first answer stands. A job of the daemon goes on by itself; a run goes on with `wavewright resume`.
+    The first answer is final. A job of the daemon continues by itself, a run with `wavewright resume`.
     """
     from wavewright.engine.cli.runs import decisions_command
 

@@ -1,9 +1,7 @@
-"""What the shell offers after the tab key.
+"""Choices, arguments, options and shell completions that several commands share.
 
-A completion answers while a person waits, so it reads file names and one column of the journal, and imports nothing
-of the engine. It never raises: nothing to offer is an answer too.
-
-Choices, arguments and options that several commands share.
+Completions must be fast: they read file names and one column of the journal, and import nothing of the engine. They
+never raise an error; without candidates they return an empty list.
 """
 
 from __future__ import annotations
@@ -23,11 +21,11 @@ _SETTINGS_FILES = ("wavewright.yaml", "wavewright.yml")
 
 
 def run_ids(incomplete: str) -> list[str]:
-    """Return the newest runs whose id begins so."""
+    """Return the newest runs whose id starts with the text."""
     journal = _journal()
     if not journal.is_file():
         return []
-    import sqlite3  # every command imports this module, and hardly one asks the journal here
+    import sqlite3  # every command imports this module, and few complete a run
 
     try:
         connection = sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True, timeout=0.2)
@@ -44,7 +42,7 @@ def run_ids(incomplete: str) -> list[str]:
 
 
 def template_names(incomplete: str) -> list[str]:
-    """Return the goal templates, the project's and the shipped ones, whose name begins so."""
+    """Return the goal templates, the project's and those of packs, whose name starts with the text."""
     names = {name for name in _template_names() if name.startswith(incomplete)}
     return sorted(names)
 
@@ -59,7 +57,7 @@ def _template_names() -> Iterator[str]:
 
 
 def _journal() -> Path:
-    """Return the journal where the environment or the default puts it; the settings file is not read for this."""
+    """Return the journal's path by the environment or the default; the settings file is not read."""
     if journal := os.environ.get("WAVEWRIGHT_JOURNAL"):
         return Path(journal).absolute()
     if state := os.environ.get("WAVEWRIGHT_STATE"):
@@ -138,7 +136,7 @@ class ApproveChoice(StrEnum):
 
 
 class LogLevelChoice(StrEnum):
-    """What is worth a line in the daemon's log."""
+    """`daemon --log-level`."""
 
     debug = "debug"
     info = "info"
@@ -160,14 +158,15 @@ class SchemaName(StrEnum):
     message = "message"
 
 
+FormatOption = Annotated[TextFormat, typer.Option("--format", "-f")]
 JobArgument = Annotated[Path, typer.Argument(metavar="JOB", help="A job, a plan or a saved plan.")]
 ScheduleOption = Annotated[
     ScheduleChoice | None,
     typer.Option(help="Start steps wave by wave, or as soon as their dependencies are done."),
 ]
-ConcurrencyOption = Annotated[int | None, typer.Option(min=1, help="How many calls run at once.")]
+ConcurrencyOption = Annotated[int | None, typer.Option(min=1, help="Maximum number of concurrent calls.")]
 AsOfOption = Annotated[
-    str | None, typer.Option(metavar="DATE", help="The instant to take for now (ISO 8601).")
+    str | None, typer.Option(metavar="DATE", help="The instant that `now()` returns (ISO 8601).")
 ]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the package and the report.")
@@ -179,30 +178,28 @@ QuietOption = Annotated[
 ApproveOption = Annotated[
     ApproveChoice,
     typer.Option(
-        help="What to answer where a plan or a patch needs approval; 'ask' asks on a terminal, 'wait' waits for "
+        help="The answer if a plan or a patch needs approval; 'ask' asks on a terminal, 'wait' waits for "
         "`wavewright answer`."
     ),
 ]
 AnswerOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--answer", metavar="TEXT", help="Answer to a planner's question; repeat it for further questions."
+        "--answer", metavar="TEXT", help="Answer to a planner's question; repeat for further questions."
     ),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="Set an input, by a path with dots; repeat it for others."
-    ),
+    typer.Option("--set", metavar="NAME=VALUE", help="Set an input, by a dotted path; repeat for others."),
 ]
 InputsOption = Annotated[
-    Path | None, typer.Option("--inputs", metavar="FILE", help="Inputs that go before those of the job.")
+    Path | None, typer.Option("--inputs", metavar="FILE", help="Inputs that replace those of the job.")
 ]
 RunArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="RUN",
-        help="A run's id, or its beginning; the newest run if left out.",
+        help="A run's id or its beginning; default: the newest run.",
         autocompletion=run_ids,
         show_default=False,
     ),

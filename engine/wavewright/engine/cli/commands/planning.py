@@ -1,4 +1,4 @@
-"""Commands `plan`, `check` and `dry-run`: what comes before a run."""
+"""Commands `plan`, `check` and `dry-run`: what is done before a run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from wavewright.engine.cli.commands.options import (
     AnswerOption,
     AsOfOption,
     CheckFormat,
+    FormatOption,
     GraphFormat,
     InputsOption,
     JobArgument,
@@ -29,24 +30,30 @@ def plan(
     job: JobArgument,
     as_of: AsOfOption = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the plan there, as YAML or JSON by its suffix.")
+        Path | None, typer.Option(metavar="FILE", help="Write the plan there, as YAML or JSON by its suffix.")
     ] = None,
     answer: AnswerOption = None,
     set_: SetOption = None,
     inputs: InputsOption = None,
-    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+    format: FormatOption = TextFormat.text,  # noqa: A002
 ) -> None:
     """Make a plan for a job; calls none of its tools.
 
-    Prints the plan, which rung of the ladder made it, what the checker found and what models cost.
+    Prints the plan, the rung of the ladder that made it, the checker's diagnostics and the cost of models.
     """
     from wavewright.engine.cli.common.arguments import input_overrides
     from wavewright.engine.cli.planning import plan_command
 
-    options = plan_command.PlanOptions(
-        job=job, as_of=as_of, out=out, answers=answer or (), inputs=input_overrides(set_, inputs)
+    raise typer.Exit(
+        plan_command.plan(
+            job,
+            as_of=as_of,
+            out=out,
+            answers=answer or (),
+            inputs=input_overrides(set_, inputs),
+            output_format=format.value,
+        )
     )
-    raise typer.Exit(plan_command.plan(options, output_format=format.value))
 
 
 @group.command()
@@ -59,7 +66,7 @@ def check(
         str | None,
         typer.Option(
             metavar="GOAL",
-            help="Goal template (file or name) or job whose rules the plan must keep.",
+            help="Goal template (file or name) or job whose rules the plan must obey.",
             autocompletion=template_names,
         ),
     ] = None,
@@ -72,11 +79,11 @@ def check(
     ] = False,
     set_: SetOption = None,
     inputs: InputsOption = None,
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Greatest number of steps.")] = None,
-    max_waves: Annotated[int | None, typer.Option(min=1, help="Greatest number of waves.")] = None,
-    max_bytes: Annotated[int | None, typer.Option(min=1, help="Greatest size of the file.")] = None,
-    max_depth: Annotated[int | None, typer.Option(min=1, help="Greatest nesting of the file.")] = None,
-    fix: Annotated[bool, typer.Option("--fix", help="Mend what is safe to mend in the file.")] = False,
+    max_steps: Annotated[int | None, typer.Option(min=1, help="Maximum number of steps.")] = None,
+    max_waves: Annotated[int | None, typer.Option(min=1, help="Maximum number of waves.")] = None,
+    max_bytes: Annotated[int | None, typer.Option(min=1, help="Maximum size of the file.")] = None,
+    max_depth: Annotated[int | None, typer.Option(min=1, help="Maximum nesting of the file.")] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Apply the fixes that are safe to the file.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Only show what --fix would change.")] = False,
 ) -> None:
     """Check plans, and show every fault with its place and fix."""
@@ -126,7 +133,7 @@ def dry_run(
         typer.Option(
             "--run",
             metavar="RUN",
-            help="A run that has begun: what is left of it.",
+            help="A run that has begun: show what is left of it.",
             autocompletion=run_ids,
         ),
     ] = None,
@@ -152,26 +159,16 @@ def dry_run(
     from wavewright.engine.cli.common.arguments import input_overrides
     from wavewright.engine.cli.planning import dry_run_command
 
-    changes = input_overrides(set_, inputs)
-    if simulate:
-        dry_run_command.reject_options_of_dry_runs(out=out, run=of_run, patch=patch)
-        options = dry_run_command.SimulationOptions(
-            dry_run_command.named_job(job),
-            plan,
-            schedule.value if schedule else None,
-            seed or 0,
-            fixtures,
-            changes,
-        )
-        raise typer.Exit(dry_run_command.simulate(options, output_format=format.value, output=output))
-    dry_run_command.reject_options_of_simulations(seed=seed, fixtures=fixtures)
-    looked_at = dry_run_command.DryRunOptions(
+    options = dry_run_command.DryRunOptions(
         job=job,
         plan=plan,
         schedule=schedule.value if schedule else None,
         out=out,
         run=of_run,
         patch=patch,
-        inputs=changes,
+        inputs=input_overrides(set_, inputs),
+        seed=seed,
+        fixtures=fixtures,
     )
-    raise typer.Exit(dry_run_command.dry_run(looked_at, output_format=format.value, output=output))
+    execute = dry_run_command.simulate if simulate else dry_run_command.dry_run
+    raise typer.Exit(execute(options, output_format=format.value, output=output))

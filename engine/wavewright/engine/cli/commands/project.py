@@ -1,4 +1,4 @@
-"""Commands `tools`, `schema`, `doctor`, `init` and `fake-model`: the project itself."""
+"""Commands `tools`, `schema`, `doctor`, `init` and `fake-model`: a project and its configuration."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from typing import Annotated
 
 import typer
 
-from wavewright.engine.cli.commands.options import (
-    SchemaName,
-    TextFormat,
-)
+from wavewright.engine.cli.commands.options import FormatOption, SchemaName, TextFormat
 
 group = typer.Typer()
 
@@ -20,11 +17,11 @@ def tools(
     job: Annotated[
         Path | None, typer.Option(metavar="JOB", help="Only the tools that this job allows.")
     ] = None,
-    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+    format: FormatOption = TextFormat.text,  # noqa: A002
 ) -> None:
     """List the tools that plans can call here.
 
-    With parameters and results; as JSON they are what `check --tools` reads.
+    With parameters and results; `check --tools` reads the list as JSON.
     """
     from wavewright.engine.cli.project import tools_command
 
@@ -40,24 +37,26 @@ def schema(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write it there; without a name all that people write.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write it there; without a name those of all authored documents."),
     ] = None,
 ) -> None:
     """Print the JSON Schema of a document, for editors."""
-    from wavewright.engine.cli.project import init_command as schema_command
+    from wavewright.engine.cli.project import init_command
 
-    raise typer.Exit(schema_command.print_schema(name.value if name else None, out))
+    raise typer.Exit(init_command.print_schema(name.value if name else None, out))
 
 
 @group.command()
 def doctor(
-    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
-    offline: Annotated[bool, typer.Option("--offline", help="Ask no language model and no broker.")] = False,
+    format: FormatOption = TextFormat.text,  # noqa: A002
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Contact no language model and no broker.")
+    ] = False,
 ) -> None:
-    """Say what works here and what would mend the rest.
+    """Check the installation and the project, and show how to fix what fails.
 
-    Where a language model is configured it is asked one short question, and a broker whether it lets the daemon in
-    and lets it write.
+    A configured language model is asked one short question; a configured broker is checked for the daemon's access.
     """
     from wavewright.engine.cli.project import doctor_command
 
@@ -67,15 +66,15 @@ def doctor(
 @group.command()
 def init(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="A new or empty folder; none with --here.")
+        Path | None, typer.Argument(metavar="DIR", help="A new or empty folder; left out with --here.")
     ] = None,
     here: Annotated[
-        bool, typer.Option("--here", help="Write into the working directory, and replace nothing there.")
+        bool, typer.Option("--here", help="Write into the working directory without replacing files.")
     ] = False,
 ) -> None:
-    """Write a project that runs at once.
+    """Write a project that can be run immediately.
 
-    Typed functions as tools, a plan, a job, a goal template and a test of them all.
+    It has typed functions as tools, a plan, a job, a goal template and tests.
     """
     from wavewright.engine.cli.project import init_command
 
@@ -84,15 +83,15 @@ def init(
 
 @group.command("fake-model")
 def fake_model(
-    script: Annotated[Path, typer.Option(metavar="FILE", help="Rules in YAML: which request, which answer.")],
+    script: Annotated[Path, typer.Option(metavar="FILE", help="Rules in YAML: the answer to each request.")],
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of 127.0.0.1; 0 takes any that is free.")
+        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")
     ] = 8765,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no line for each request.")] = False,
 ) -> None:
     """Serve scripted answers in place of a language model.
 
-    Speaks the APIs of OpenAI and Anthropic on loopback, to try a project out and to test it without a provider.
+    Implements the APIs of OpenAI and Anthropic on loopback, to try and test a project without a provider.
     """
     from wavewright.engine.cli.project import fake_model_command
 

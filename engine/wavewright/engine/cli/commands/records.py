@@ -1,4 +1,4 @@
-"""Commands `runs`, `show`, `logs` and `diff`: what the journal and two plans say."""
+"""Commands `runs`, `show`, `logs` and `diff`: read the journal and compare plans."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from wavewright.engine.cli.commands.options import (
+    FormatOption,
     RunArgument,
     ShowFormat,
     StatusChoice,
@@ -21,22 +22,26 @@ runs_group = typer.Typer()
 def runs(
     context: typer.Context,
     status: Annotated[
-        list[StatusChoice] | None, typer.Option(help="Only runs with this status; repeat it for others.")
+        list[StatusChoice] | None, typer.Option(help="Only runs with this status; repeat for others.")
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="WHEN", help="Only runs begun since a date, or in so long a time: 12h, 7d."),
+        typer.Option(
+            metavar="WHEN", help="Only runs begun since a date, or within a duration such as 12h or 7d."
+        ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, newest first.")] = 20,
-    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs, newest first.")
+    ] = 20,
+    format: FormatOption = TextFormat.text,  # noqa: A002
 ) -> None:
     """List the runs in the journal, or remove old ones."""
     if context.invoked_subcommand is not None:
         return
-    from wavewright.engine.cli.runs import runs_command as journal_commands
+    from wavewright.engine.cli.runs import runs_command
 
     raise typer.Exit(
-        journal_commands.list_runs(
+        runs_command.list_runs(
             limit=limit,
             output_format=format.value,
             statuses=[one.value for one in status or ()],
@@ -51,21 +56,19 @@ def prune(
         str,
         typer.Option(
             metavar="AGE|N",
-            help="Keep runs that ended within this time (12h, 30d), or so many of the newest.",
+            help="Keep runs that ended within this time (12h, 30d), or this number of the newest.",
         ),
     ],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List what would be removed, and remove nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
 ) -> None:
     """Remove runs that have ended, with their events and files.
 
-    Runs that have not ended, that wait for a person or that somebody works on are kept. A job and its targets, and a
-    run and its retries, are removed together.
+    Runs that have not ended, wait for a person or are being executed are kept. A job and its targets, and a run and
+    its retries, are removed together.
     """
-    from wavewright.engine.cli.runs import runs_command as prune_command
+    from wavewright.engine.cli.runs import runs_command
 
-    raise typer.Exit(prune_command.prune(keep, is_dry=dry_run))
+    raise typer.Exit(runs_command.prune(keep, is_dry=dry_run))
 
 
 @group.command()
@@ -83,24 +86,24 @@ def show(
 ) -> None:
     """Show a run, or one of its steps."""
     if step is not None:
-        from wavewright.engine.cli.runs import step_command as show_step
+        from wavewright.engine.cli.runs import step_command
 
-        raise typer.Exit(show_step.show_step(run, step, output_format=format.value))
-    from wavewright.engine.cli.runs import runs_command as journal_commands
+        raise typer.Exit(step_command.show_step(run, step, output_format=format.value))
+    from wavewright.engine.cli.runs import runs_command
 
-    raise typer.Exit(journal_commands.show_run(run, output_format=format.value))
+    raise typer.Exit(runs_command.show_run(run, output_format=format.value))
 
 
 @group.command()
 def logs(
     run: RunArgument = None,
     step: Annotated[str | None, typer.Option("--step", metavar="STEP", help="Only this step's.")] = None,
-    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+    format: FormatOption = TextFormat.text,  # noqa: A002
 ) -> None:
     """Print what a run's tools printed, logged and raised."""
-    from wavewright.engine.cli.runs import step_command as show_step
+    from wavewright.engine.cli.runs import step_command
 
-    raise typer.Exit(show_step.show_logs(run, step=step, output_format=format.value))
+    raise typer.Exit(step_command.show_logs(run, step=step, output_format=format.value))
 
 
 @group.command()
@@ -108,14 +111,14 @@ def diff(
     before: Annotated[str, typer.Argument(metavar="A", help="A plan, a job or a run.")],
     after: Annotated[
         str | None,
-        typer.Argument(metavar="B", help="A plan, a job, a run, or a patch of A; none for a run alone."),
+        typer.Argument(metavar="B", help="A plan, a job, a run or a patch of A; left out for a run alone."),
     ] = None,
-    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+    format: FormatOption = TextFormat.text,  # noqa: A002
 ) -> None:
-    """Show what differs between two plans.
+    """Show the differences between two plans.
 
-    Steps, edges, waves and gates; exits 1 where they differ. Of a run alone: what each round of its recovery changed in
-    its plan, and why.
+    Compares steps, edges, waves and gates; the exit code is 1 if they differ. For a run alone: what each recovery
+    round changed in its plan, and why.
     """
     from wavewright.engine.cli.runs import diff_command
 

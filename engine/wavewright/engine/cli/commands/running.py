@@ -13,6 +13,7 @@ from wavewright.engine.cli.commands.options import (
     ApproveOption,
     AsOfOption,
     ConcurrencyOption,
+    FormatOption,
     InputsOption,
     JobArgument,
     JsonLines,
@@ -45,16 +46,17 @@ def run(
     json: JsonLines = False,
 ) -> None:
     """Plan, check, execute, review, repair and package a job."""
-    from wavewright.engine.cli.common.arguments import input_overrides
+    from wavewright.engine.cli.common.arguments import input_overrides, parse_instant
     from wavewright.engine.cli.runs import run_command
+    from wavewright.engine.pipeline.context import RunRequest
 
-    request = run_command.run_request_of(
-        job=job,
-        plan=plan,
+    request = RunRequest(
+        job_file=job,
+        plan_file=plan,
         schedule=schedule.value if schedule else None,
         concurrency=concurrency,
-        as_of=as_of,
-        output=output,
+        as_of=parse_instant(as_of),
+        output_dir=output,
         inputs=input_overrides(set_, inputs),
     )
     raise typer.Exit(
@@ -74,9 +76,9 @@ def resume(
     quiet: QuietOption = False,
     json: JsonLines = False,
 ) -> None:
-    """Go on with a run that was interrupted.
+    """Continue a run that was interrupted.
 
-    Nothing that is journaled is called again.
+    Calls that are journaled are not repeated.
     """
     from wavewright.engine.cli.runs import run_command
 
@@ -93,7 +95,7 @@ def retry(
     run: RunArgument = None,
     start: Annotated[
         str | None,
-        typer.Option("--from", metavar="STEP", help="Call this step and all that depend on it anew."),
+        typer.Option("--from", metavar="STEP", help="Repeat this step and all that depend on it."),
     ] = None,
     set_: SetOption = None,
     concurrency: ConcurrencyOption = None,
@@ -104,12 +106,11 @@ def retry(
 ) -> None:
     """Repeat a run that has ended, as a new run.
 
-    Calls that ended well and are still the same are not made again; tools run as their code is now.
+    Calls that succeeded and are unchanged are not repeated; tools run with their present code.
     """
     from wavewright.engine.cli.runs import run_command
-    from wavewright.engine.cli.runs import run_command as retry_command
 
-    request = retry_command.retry_request(
+    request = run_command.retry_request(
         run, start=start, inputs=set_ or (), concurrency=concurrency, output=output
     )
     raise typer.Exit(
@@ -121,23 +122,23 @@ def retry(
 def replay(
     run: RunArgument = None,
     planner: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Have this model plan, and recover, anew.")
+        str | None, typer.Option(metavar="MODEL", help="Plan and recover again with this model.")
     ] = None,
     prompt_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Prompts that go before the project's.")
+        Path | None, typer.Option(metavar="DIR", help="Prompts that replace the project's.")
     ] = None,
     reviewer: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Have this model review anew.")
+        str | None, typer.Option(metavar="MODEL", help="Review again with this model.")
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Make calls that were never recorded; tools that only read.")
+        bool, typer.Option("--live", help="Make calls that were not recorded, of tools that only read.")
     ] = False,
-    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+    format: FormatOption = TextFormat.text,  # noqa: A002
 ) -> None:
-    """Replay a run under another planner, prompts or reviewer.
+    """Replay a run with another planner, other prompts or another reviewer.
 
-    Tools answer as recorded, and none is called; shows what is different. Exits 1 where the verdict is another one,
-    or where a call was never recorded.
+    Recorded outputs stand in for tools. Shows the differences; the exit code is 1 if the verdict differs or a call was
+    not recorded.
     """
     from wavewright.engine.cli.runs import replay_command
     from wavewright.engine.recordings.replay_settings import ReplayOptions

@@ -1,4 +1,4 @@
-"""Commands `daemon`, `submit`, `tail` and `topology`: jobs that are sent through a broker."""
+"""Commands `daemon`, `submit`, `tail` and `topology`: jobs sent through a broker."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ group = typer.Typer()
 
 @group.command()
 def daemon(
-    slots: Annotated[int | None, typer.Option(min=1, max=1000, help="How many jobs run at once.")] = None,
-    health: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where it says how it is, with its metrics.")
+    slots: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Maximum number of concurrent jobs.")
     ] = None,
-    log_level: Annotated[LogLevelChoice | None, typer.Option(help="What is worth a line in the log.")] = None,
+    health: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Address of the health checks and metrics.")
+    ] = None,
+    log_level: Annotated[LogLevelChoice | None, typer.Option(help="Lowest level that is logged.")] = None,
 ) -> None:
-    """Work on jobs that come in by RabbitMQ.
+    """Execute jobs received from RabbitMQ.
 
-    TERM or Ctrl-C ends it once what runs is written down; the next daemon goes on there. Twice ends it at once.
+    SIGTERM or Ctrl-C stops it once running jobs are journaled; the next daemon resumes them. A second signal stops it
+    immediately.
     """
     from wavewright.engine.cli.service import daemon_command
 
@@ -39,19 +42,18 @@ def daemon(
 def submit(
     job: Annotated[Path, typer.Argument(metavar="JOB", help="A job, a plan or a goal template with a plan.")],
     wait: Annotated[
-        bool, typer.Option("--wait", help="Show how it goes, until it ends, and what came out.")
+        bool, typer.Option("--wait", help="Show its progress until it ends, and its result.")
     ] = False,
     id: Annotated[  # noqa: A002
-        str | None, typer.Option("--id", metavar="UUID", help="The job's id; sent twice it is done once.")
+        str | None,
+        typer.Option("--id", metavar="UUID", help="The job's id; a job sent twice with one id runs once."),
     ] = None,
     sender: Annotated[
-        str, typer.Option("--as", metavar="AGENT", help="Who sends it, as the daemon's settings know them.")
+        str, typer.Option("--as", metavar="AGENT", help="Sender, by its name in the daemon's settings.")
     ] = "wavewright_cli",
     timeout: Annotated[
         float | None,
-        typer.Option(
-            "--timeout", metavar="SECONDS", min=0, help="How long --wait waits; for ever if left out."
-        ),
+        typer.Option("--timeout", metavar="SECONDS", min=0, help="How long --wait waits; default: no limit."),
     ] = None,
     set_: SetOption = None,
     inputs: InputsOption = None,
@@ -59,7 +61,7 @@ def submit(
 ) -> None:
     """Check a job, send it to the daemon and print its id.
 
-    Paths in the job are taken along as paths in the project, which must be the daemon's too.
+    Paths in the job are sent relative to the project, which must be the daemon's too.
     """
     from wavewright.engine.cli.common.arguments import input_overrides
     from wavewright.engine.cli.service import submit_command
@@ -79,12 +81,12 @@ def submit(
 @group.command()
 def tail(
     job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Only this job's, by its id.")] = None,
-    packages: Annotated[bool, typer.Option("--packages", help="Packages, too.")] = False,
+    packages: Annotated[bool, typer.Option("--packages", help="Also print packages.")] = False,
     as_json: JsonLines = False,
 ) -> None:
-    """Print what the daemon tells, as it is told.
+    """Print the daemon's messages as they are published.
 
-    Nobody misses a message because it is looked at here.
+    Other consumers still receive every message.
     """
     from wavewright.engine.cli.service import tail_command
 
@@ -94,11 +96,11 @@ def tail(
 @group.command()
 def topology(
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write it there; printed where absent.")
+        Path | None, typer.Option(metavar="FILE", help="Write it there instead of printing.")
     ] = None,
     vhost: Annotated[str, typer.Option(metavar="NAME", help="The broker's virtual host.")] = "/",
 ) -> None:
-    """Print users, rights and queues of the broker, for it to load.
+    """Print the broker's users, permissions and queues, for the broker to load.
 
     Passwords come from WAVEWRIGHT_BROKER_PASSWORD_USER variables and are written as salted hashes.
     """

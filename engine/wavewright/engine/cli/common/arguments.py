@@ -85,7 +85,7 @@ def has_journal(settings: Settings) -> bool:
 def no_journal(settings: Settings) -> CommandError:
     """Return the error of a command that wants a run where nothing has run yet, to be raised."""
     return CommandError(
-        "there are no runs yet", hint="`wavewright run JOB` makes one", place=str(settings.journal)
+        "there are no runs yet", hint="`wavewright run JOB` starts one", place=str(settings.journal)
     )
 
 

@@ -1,15 +1,10 @@
-"""What Ctrl-C and SIGTERM do to a run.
+"""The user at a terminal: signals, answers to a planner's questions, and approvals.
 
-While steps run, a model is asked or a question waits for its answer, the first signal is *gentle*: the run stops, all
-that is finished stays journaled, and the run can be resumed. At any other time (a file that is read, a module that is
-imported) there is nothing to wind down, and the command ends at once, as it does at the second signal.
+Ctrl-C and SIGTERM: while steps run, a model is asked or a question waits for its answer, the first signal stops the run
+so that it can be resumed. At any other time, and at the second signal, the command ends at once.
 
-Who answers where a planner has a question.
-
-Answers that were given with `--answer` come first, in their order; after them the person at the terminal is asked.
-Where nobody can be asked the question is printed and stays open; the command says how to answer it.
-
-Who answers where a plan or a patch needs approval.
+Questions: answers given with `--answer` are used first, in their order, then the user is asked. Without a terminal the
+question is printed and stays open.
 """
 
 from __future__ import annotations
@@ -38,32 +33,32 @@ if TYPE_CHECKING:
 
 
 class InterruptHandler:
-    """Takes the signals of one run."""
+    """Handles SIGINT and SIGTERM of one run."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, show_line: Callable[[str], None]) -> None:
         self.cancellation = CancellationToken()
         self.run: RunId | None = None
-        """The run, as soon as it is in the journal."""
-        self._show_line = say
-        self._is_gentle = False
+        """The run, once it is in the journal."""
+        self._show_line = show_line
+        self._is_resumable = False
         self._was_announced = False
 
     def observe(self, event: Event) -> None:
-        """Learn from an event how far the run is."""
+        """Take an event, to know whether the run can be resumed."""
         if isinstance(event, RunStarted):
             self.run = event.run
         elif isinstance(event, PlanAccepted) or (isinstance(event, Noted) and event.topic == "resumed"):
-            self._is_gentle = True
+            self._is_resumable = True
 
     @contextmanager
     def handle_signals(self) -> Generator[None]:
-        """Open a context in which the signals come here; it is entered on the event loop."""
-        # Neither anyio's receiver, whose task group would wrap every error of the run, nor the loop's own handlers,
-        # which wait for the loop: a module of the user's that hangs in its import would never be interrupted.
+        """Return a context in which the signals are handled; enter it on the event loop."""
+        # Not anyio's receiver: its task group would wrap every error of the run. Not the loop's own handlers: they run
+        # on the loop, so an import that hangs could not be interrupted.
         loop = asyncio.get_running_loop()
 
         def stop(_number: int, _frame: FrameType | None) -> None:
-            if self._was_announced or not (self._is_gentle or self.cancellation.has_open_scopes):
+            if self._was_announced or not (self._is_resumable or self.cancellation.has_open_scopes):
                 raise KeyboardInterrupt
             self._was_announced = True
             loop.call_soon_threadsafe(self._cancel)
@@ -77,39 +72,39 @@ class InterruptHandler:
                 signal.signal(number, previous)
 
     def _cancel(self) -> None:
-        self._show_line("stopping; what is finished is journaled (once more to end at once)")
+        self._show_line("stopping; finished steps are journaled (press again to end at once)")
         self.cancellation.cancel()
 
 
-HOW_TO_ANSWER = "give the answer with --answer TEXT, once for each question"
+ANSWER_HINT = "give the answer with --answer TEXT, once for each question"
 
 
 class QuestionDisplay(Protocol):
-    """A progress display that can make room for a question."""
+    """A progress display that can be paused for a question."""
 
     def print_line(self, text: str) -> None:
         """Print a line above the display."""
         ...
 
     def paused(self) -> AbstractContextManager[object]:
-        """Open a context in which the display leaves the terminal alone."""
+        """Return a context in which the display does not write to the terminal."""
         ...
 
 
 @dataclass(slots=True)
 class CommandLineAsker:
-    """Answers with what the command line gave, then with what somebody types."""
+    """Answers with the `--answer` options, then by asking at the terminal."""
 
     given_answers: Sequence[str]
     show_line: Callable[[str], None]
     suspend_progress: Callable[[], AbstractContextManager[object]]
-    """Makes room for a question on the terminal."""
+    """Returns a context in which the progress display is paused."""
     is_attended: bool
-    """Whether somebody sits at the terminal."""
+    """Whether standard input and standard error are a terminal."""
     _answered: int = field(default=0, init=False)
 
     async def ask(self, question: UserQuestion) -> str | None:
-        """Return the answer, or nothing where there is none."""
+        """Return the answer, or None if nobody gives one."""
         if self._answered < len(self.given_answers):
             answer = chosen_option(question, self.given_answers[self._answered])
             self._answered += 1
@@ -126,13 +121,13 @@ class CommandLineAsker:
 
 
 def asker_for(given: Sequence[str], progress: QuestionDisplay) -> CommandLineAsker:
-    """Return who answers a planner's questions; somebody is asked where input and error output are a terminal."""
+    """Return an asker; it asks at the terminal if standard input and standard error are one."""
     is_attended = sys.stdin.isatty() and sys.stderr.isatty()
     return CommandLineAsker(given, progress.print_line, progress.paused, is_attended=is_attended)
 
 
 def question_lines(question: UserQuestion) -> list[str]:
-    """Return a planner's question as lines, with its options numbered."""
+    """Return a planner's question as lines, with numbered options."""
     options = [f"  {number}. {printable(option)}" for number, option in enumerate(question.options, start=1)]
     return [f"the planner asks: {printable(question.question)}", *options]
 
@@ -146,7 +141,7 @@ def chosen_option(question: UserQuestion, answer: str) -> str:
 
 
 def _ask_question(question: UserQuestion) -> str | None:
-    """Show a question and return what is typed; an empty line, or the end of the input, is no answer."""
+    """Show a question and return what is typed; None for an empty line or the end of the input."""
     sys.stderr.write("\n".join(["", *question_lines(question), "> "]))
     sys.stderr.flush()
     typed = sys.stdin.readline().strip()
@@ -155,7 +150,7 @@ def _ask_question(question: UserQuestion) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class FixedApprover:
-    """Answers every request alike, and says so."""
+    """Gives every request the same answer, and prints it."""
 
     answer: bool
     because: str
@@ -170,30 +165,30 @@ class FixedApprover:
 
 @dataclass(frozen=True, slots=True)
 class TerminalApprover:
-    """Asks the person at the terminal."""
+    """Asks at the terminal."""
 
     progress: Progress
 
     async def approve(self, request: ApprovalRequest) -> bool:
-        """Show what is asked and return the answer."""
+        """Show the request and return the answer."""
         with self.progress.paused():
             return await anyio.to_thread.run_sync(_ask_approval, request, abandon_on_cancel=True)
 
 
 @dataclass(frozen=True, slots=True)
 class DeferringApprover:
-    """Answers nothing: the run waits until somebody does."""
+    """Leaves every request open: the run waits until it is answered."""
 
     progress: Progress
 
     async def approve(self, request: ApprovalRequest) -> bool | None:
-        """Say what a person is asked, and that nobody has answered."""
-        self.progress.print_line(f"{request.subject} waits for a person's word: {'; '.join(request.needs)}")
+        """Print the request and return None."""
+        self.progress.print_line(f"{request.subject} waits for approval: {'; '.join(request.needs)}")
         return None
 
 
 def approver_for(choice: str, progress: Progress) -> Approver:
-    """Return who answers for `--approve`; where nobody can be asked, nothing is approved."""
+    """Return the approver for `--approve CHOICE`; without a terminal, `ask` approves nothing."""
     if choice == "wait":
         return DeferringApprover(progress)
     if choice != "ask":
@@ -201,7 +196,7 @@ def approver_for(choice: str, progress: Progress) -> Approver:
     if sys.stdin.isatty() and sys.stderr.isatty():
         return TerminalApprover(progress)
     return FixedApprover(
-        answer=False, because="nobody can be asked here; --approve always says yes", progress=progress
+        answer=False, because="there is no terminal to ask at; `--approve always` approves", progress=progress
     )
 
 

@@ -1,4 +1,4 @@
-"""`wavewright check --fix`: mend what is safe to mend, show the difference, and write it back."""
+"""`wavewright check --fix`: apply the fixes that are safe, show the difference, and write it to the file."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from wavewright.planner.reading.reader import PlanText
 
 @dataclass(frozen=True, slots=True)
 class PlanFixReport:
-    """What was mended in one document, or would be."""
+    """What was fixed in one document, or would be."""
 
     fixes: tuple[Fix, ...] = ()
     left: tuple[UnfixedWarning, ...] = ()
     difference: str = ""
-    """Of the text, as a unified diff; empty where nothing is mended."""
+    """Of the text, as a unified diff; empty if nothing is fixed."""
     is_written: bool = False
 
     def as_text(self) -> str:
-        """Return the difference and one line for each warning that is mended or left."""
-        word = "mended" if self.is_written else "would mend"
+        """Return the difference and one line for each warning that is fixed or left."""
+        word = "fixed" if self.is_written else "would fix"
         lines = [
             *(printable(line) for line in self.difference.splitlines()),
-            *(printable(f"{word} {hint.warning.code}: {hint.message}") for hint in self.fixes),
+            *(printable(f"{word} {fix.warning.code}: {fix.message}") for fix in self.fixes),
             *(
                 printable(f"left {left.warning.code}: {left.warning.message}: {left.why}")
                 for left in self.left
@@ -48,11 +48,11 @@ class PlanFixReport:
         return "".join(f"{line}\n" for line in lines)
 
     def as_json(self) -> dict[str, object]:
-        """Return the same for programs."""
+        """Return the same as JSON."""
         return {
             "is_written": self.is_written,
             "difference": self.difference,
-            "mends": [{"code": hint.warning.code, "told": hint.message} for hint in self.fixes],
+            "fixes": [{"code": fix.warning.code, "message": fix.message} for fix in self.fixes],
             "left": [
                 {"code": left.warning.code, "message": left.warning.message, "why": left.why}
                 for left in self.left
@@ -61,10 +61,10 @@ class PlanFixReport:
 
 
 def fix_document(options: CheckOptions, *, writes: bool) -> tuple[CheckedDocument, PlanFixReport]:
-    """Check a plan and mend it; return the document as it is checked afterwards, and what was done.
+    """Check a plan and fix it; return the document as checked afterwards, and what was fixed.
 
     Raises:
-        CommandError: the file cannot be fixed: it is no file of JSON or YAML.
+        CommandError: the file is neither JSON nor YAML, or the plan is in a goal template.
         FileChanged: the file has changed since it was read.
         FileNotWrittenError: the file cannot be written.
     """
@@ -82,7 +82,7 @@ def fix_document(options: CheckOptions, *, writes: bool) -> tuple[CheckedDocumen
         replace_text(Path(before.name), before=before.text, after=after.text)
     name = printable(before.name)
     lines = difflib.unified_diff(
-        before.text.splitlines(keepends=True), after.text.splitlines(keepends=True), name, f"{name} (mended)"
+        before.text.splitlines(keepends=True), after.text.splitlines(keepends=True), name, f"{name} (fixed)"
     )
     difference = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
     is_written = writes and bool(fixed.fixes)
@@ -93,23 +93,23 @@ def fix_document(options: CheckOptions, *, writes: bool) -> tuple[CheckedDocumen
 
 def _refuse_unwritable(options: CheckOptions) -> None:
     if str(options.file) == "-" or options.from_model:
-        msg = "only a file can be mended"
+        msg = "only a file can be fixed"
         raise CommandError(msg, hint="name a plan's or a job's file, or leave out --fix and --diff")
 
 
 def _refuse_toml(name: str) -> None:
     if name.lower().endswith(".toml"):
-        msg = f"{name!r} is TOML, and only JSON and YAML are mended"
+        msg = f"{name!r} is TOML, and only JSON and YAML are fixed"
         raise CommandError(msg, hint="leave out --fix; the warnings say what to change", place=name)
 
 
 def _refuse_elsewhere(basis: CheckBasis, options: CheckOptions) -> None:
-    """Raise where the plan stands in a text that is not this command's to change."""
+    """Raise an error if the plan is in a goal template that the command line does not name."""
     assert basis.document is not None
     name = basis.document.source.name
     if basis.rung == "template" and name != str(options.file):
-        msg = f"the plan of {str(options.file)!r} stands in a goal template, which other jobs may use as well"
-        raise CommandError(msg, hint=f"mend it there: wavewright check {name} --fix", place=name)
+        msg = f"the plan of {str(options.file)!r} is in a goal template, which other jobs may use as well"
+        raise CommandError(msg, hint=f"fix it there: wavewright check {name} --fix", place=name)
 
 
 def _plan_checker(basis: CheckBasis) -> PlanChecker:
@@ -120,7 +120,7 @@ def _plan_checker(basis: CheckBasis) -> PlanChecker:
 
 
 def _checked_again(checked: CheckedDocument, basis: CheckBasis, fixed: FixedDocument) -> CheckedDocument:
-    """Return the mended document as checked: the plan's diagnostics anew, and those of what stands around it."""
+    """Return the fixed document as checked: the plan's new diagnostics, and the former ones of what is around it."""
     if not fixed.fixes:
         return checked
     document = fixed.origin.document

@@ -1,8 +1,6 @@
-"""`wavewright dry-run`: what a run would do.
+"""`wavewright dry-run`: what a run would do; with `--simulate`, the plan run with generated outputs.
 
-What a dry run says of a job with several targets: it looks at one, and each of the others is like it.
-
-`wavewright dry-run --simulate`: the plan's run, over generated outputs.
+Of a job with several targets the run of one is shown, as an example of all.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from wavewright.config import exit_codes
 from wavewright.config.documents import DocumentError, read_document_file
 from wavewright.engine.cli.common.arguments import project_settings, warn_of_foreign_job
 from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.output import counted, write_file
 from wavewright.engine.dry_run.forecast import DryRun, forecast
 from wavewright.engine.dry_run.outlook import gather_forecast_inputs
 from wavewright.engine.jobs.document_kinds import is_saved_plan
@@ -33,29 +32,33 @@ from wavewright.reviewer.values import duration_text
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
-    from wavewright.engine.simulation import SimulationReport
     from wavewright.planner.language.signatures import ToolSignature
     from wavewright.planner.types import Schedule
 
 
 @dataclass(frozen=True, slots=True)
 class DryRunOptions:
-    """What is looked at, how it would run, and where the saved plan goes."""
+    """Options of `wavewright dry-run`."""
 
     job: Path | None
     plan: Path | None = None
     schedule: Schedule | None = None
     out: Path | None = None
+    """Where the saved plan goes."""
     run: str | None = None
     """A run that has begun, in place of a job."""
     patch: Path | None = None
     """A patch of that run's plan."""
     inputs: InputOverrides = field(default_factory=InputOverrides)
+    seed: int | None = None
+    """Of a simulation's generated outputs."""
+    fixtures: Path | None = None
+    """Outputs of a simulation, by step or tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class _DryRunResult:
-    """What was looked at, and what was found."""
+    """A dry run, with the job and the tools that it is of."""
 
     resolved_job: ResolvedJob
     tools: Mapping[str, ToolSignature]
@@ -64,35 +67,45 @@ class _DryRunResult:
 
 
 def dry_run(options: DryRunOptions, *, output_format: str, output: Path | None) -> int:
-    """Print what running the job would do, or write it to a file; 1 where a budget would refuse it.
+    """Print what running the job would do, or write it to a file; the exit code is 1 if a budget would refuse it.
 
     Raises:
-        CommandError: a file cannot be written, or would be replaced though it is no saved plan.
+        CommandError: an option needs `--simulate`, or a file cannot be written or may not be replaced.
     """
+    for name, value in (("--seed", options.seed), ("--fixtures", options.fixtures)):
+        if value is not None:
+            raise CommandError(f"{name} needs --simulate", hint=f"add --simulate, or leave out {name}")
     if options.out is not None:
         _refuse_to_replace(options.out)
-    looked = _dry_run_job(options)
-    text = _render_dry_run(looked, output_format)
+    result = _dry_run_job(options)
+    _print_or_write(_render_dry_run(result, output_format), output)
+    if options.out is not None:
+        _save_plan(result, options.out, is_quiet=output is None and output_format != "text")
+    return exit_codes.NEGATIVE if result.record.budget.refusals else exit_codes.OK
+
+
+def _print_or_write(text: str, output: Path | None) -> None:
     if output is None:
         sys.stdout.write(text)
     else:
-        _write_dry_run(output, text)
+        write_file(output, text)
         sys.stdout.write(f"wrote {output}\n")
-    if options.out is not None:
-        _save_plan(looked, options.out, is_quiet=output is None and output_format != "text")
-    return exit_codes.NEGATIVE if looked.record.budget.refusals else exit_codes.OK
 
 
-def named_job(job: Path | None) -> Path:
-    """Return the job that the command line names.
+def _resolve_scheduled_job(options: DryRunOptions, settings: Settings) -> ResolvedJob:
+    """Return the job with the schedule that it would run with.
 
     Raises:
-        CommandError: it names none.
+        CommandError: the command line names no job.
+        PlanError: the job has no plan.
     """
-    if job is None:
+    if options.job is None:
         hint = "name a job, a plan or a saved plan; or a run that has begun with --run RUN"
-        raise CommandError("there is nothing to look at", hint=hint)
-    return job
+        raise CommandError("no job is named", hint=hint)
+    order = resolve_job_file(options.job, options.plan, settings, options.inputs)
+    if order.draft is None:
+        raise no_plan_error(order.goal, order.source)
+    return _scheduled(order, options, settings)
 
 
 def _dry_run_job(options: DryRunOptions) -> _DryRunResult:
@@ -103,10 +116,8 @@ def _dry_run_job(options: DryRunOptions) -> _DryRunResult:
         return _dry_run_of_begun_run(options, options.run, settings)
     if options.patch is not None:
         raise CommandError("--patch is a patch of a run's plan", hint="name the run with --run RUN")
-    order = resolve_job_file(named_job(options.job), options.plan, settings, options.inputs)
-    order = _scheduled(order, options, settings)
-    if order.draft is None:
-        raise no_plan_error(order.goal, order.source)
+    order = _resolve_scheduled_job(options, settings)
+    assert order.draft is not None
     tools = signatures_to_check(order.draft.plan, order.goal, settings)
     now = order.goal.as_of or dt.datetime.now(dt.UTC)
     outlook = gather_forecast_inputs(order.draft.plan, order.goal, tools, settings, now=now)
@@ -129,12 +140,12 @@ def _with_target_notes(
         message = "a job with targets cannot be saved: further ones are found while it runs"
         raise CommandError(message, hint="leave --out away; `wavewright run` runs the job")
     require_valid_expansion(order, tools)
-    return replace(record, notes=(*target_notes(targets, record), *record.notes))
+    return replace(record, notes=(*_target_notes(targets, record), *record.notes))
 
 
 def _dry_run_of_begun_run(options: DryRunOptions, run: str, settings: Settings) -> _DryRunResult:
     if options.job is not None or options.plan is not None or options.out is not None or options.inputs:
-        message = "--run looks at a run that has begun, not at a job, another plan or a saved plan"
+        message = "--run is for a run that has begun, not for a job, another plan or a saved plan"
         raise CommandError(message, hint="leave JOB, --plan, --set, --inputs and --out away, or --run")
     from wavewright.engine.cli.planning.begun_run import read_begun_run
 
@@ -154,7 +165,7 @@ def _scheduled(order: ResolvedJob, options: DryRunOptions, settings: Settings) -
 
 
 def _refuse_to_replace(file: Path) -> None:
-    """Raise an error where a file stands that somebody wrote, such as the plan itself."""
+    """Raise an error if the file exists and is no saved plan: it may be the plan itself."""
     if not file.is_file() or file.stat().st_size == 0:
         return
     try:
@@ -166,37 +177,28 @@ def _refuse_to_replace(file: Path) -> None:
         raise CommandError(message, hint="only a saved plan is replaced by one; name another file with --out")
 
 
-def _save_plan(looked: _DryRunResult, file: Path, *, is_quiet: bool) -> None:
-    """Write the saved plan; what a program reads of standard output is not added to."""
+def _save_plan(result: _DryRunResult, file: Path, *, is_quiet: bool) -> None:
+    """Write the saved plan, and print where it is unless standard output is for a program."""
     from wavewright.engine.dry_run.exports import estimate_json
     from wavewright.engine.jobs.saved_plan import save_plan
 
-    record = looked.record
+    record = result.record
     called = dict.fromkeys(step.tool for step in record.steps)
     saved = save_plan(
         record.plan,
-        looked.resolved_job.goal,
-        [looked.tools[name] for name in called],
+        result.resolved_job.goal,
+        [result.tools[name] for name in called],
         rung=record.rung,
         estimate=estimate_json(record.estimate),
-        root=looked.settings.root,
+        root=result.settings.root,
     )
-    _write_dry_run(file, json.dumps(saved, indent=2, ensure_ascii=False) + "\n")
+    write_file(file, json.dumps(saved, indent=2, ensure_ascii=False) + "\n")
     if not is_quiet:
         sys.stdout.write(f"\nsaved in {file}: run it with `wavewright run {file}`\n")
 
 
-def _write_dry_run(output: Path, text: str) -> None:
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        msg = f"{str(output)!r} cannot be written: {error.strerror}"
-        hint = "name a file in a folder that can be written to"
-        raise CommandError(msg, hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
-
-
-def _render_dry_run(looked: _DryRunResult, output_format: str) -> str:
-    record = looked.record
+def _render_dry_run(result: _DryRunResult, output_format: str) -> str:
+    record = result.record
     if output_format == "json":
         from wavewright.engine.dry_run.exports import dry_run_json
 
@@ -204,7 +206,7 @@ def _render_dry_run(looked: _DryRunResult, output_format: str) -> str:
     if output_format == "html":
         from wavewright.engine.dry_run.page import dry_run_page
 
-        return dry_run_page(record, looked.tools)
+        return dry_run_page(record, result.tools)
     if output_format == "text":
         from wavewright.engine.dry_run.text import dry_run_text
 
@@ -214,8 +216,8 @@ def _render_dry_run(looked: _DryRunResult, output_format: str) -> str:
     return as_mermaid(record) if output_format == "mermaid" else as_dot(record)
 
 
-def target_notes(targets: JobTargets, dry_run: DryRun) -> tuple[str, ...]:
-    """Return what a reader should know of all the runs that the job would be."""
+def _target_notes(targets: JobTargets, dry_run: DryRun) -> tuple[str, ...]:
+    """Return notes on the runs of all targets."""
     first = min(len(dict.fromkeys(map(_target_name, targets.first))), targets.most)
     seconds = dry_run.estimate.seconds
     rounds = math.ceil(first / targets.at_once)
@@ -223,7 +225,7 @@ def target_notes(targets: JobTargets, dry_run: DryRun) -> tuple[str, ...]:
     shown = dry_run.plan.inputs.get(TARGET)
     notes = [
         f"this is the run for one target, {shown!r}; there is one for each, with a package of its own",
-        f"the first wave has {_counted(first, 'target')}, {targets.at_once} at once: {took}",
+        f"the first wave has {counted(first, 'target')}, {targets.at_once} at the same time: {took}",
         _further_text(targets),
     ]
     if dry_run.approvals:
@@ -235,8 +237,8 @@ def _further_text(targets: JobTargets) -> str:
     if targets.depth == 0:
         return "there are no further waves: `targets.depth` is 0"
     if targets.expand is None:
-        return "nothing says how further targets are found: neither job nor template has `targets.expand`"
-    waves = _counted(targets.depth, "further wave")
+        return "no further targets are found: neither job nor template has `targets.expand`"
+    waves = counted(targets.depth, "further wave")
     return f"at most {waves}, of what {targets.expand} gives; {targets.most:,} targets in all at most"
 
 
@@ -244,72 +246,27 @@ def _target_name(target: object) -> str:
     return str(getattr(target, "name", target))
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
+def simulate(options: DryRunOptions, *, output_format: str, output: Path | None) -> int:
+    """Print the report of a simulation, or write it to a file; the exit code is 1 if it found a fault.
 
-
-@dataclass(frozen=True, slots=True)
-class SimulationOptions:
-    """Options of `wavewright dry-run --simulate`."""
-
-    job: Path
-    plan: Path | None
-    schedule: Schedule | None
-    seed: int
-    fixtures: Path | None
-    inputs: InputOverrides = field(default_factory=InputOverrides)
-
-
-def simulate(options: SimulationOptions, *, output_format: str, output: Path | None) -> int:
-    """Print what a simulation found, or write it to a file."""
+    Raises:
+        CommandError: an option does not go with `--simulate`, or the file cannot be written.
+        PlanError: the job has no plan, or it is not valid.
+    """
+    for name, value in (("--out", options.out), ("--run", options.run), ("--patch", options.patch)):
+        if value is not None:
+            raise CommandError(f"{name} does not go with --simulate", hint=f"leave out --simulate or {name}")
+    from wavewright.engine.simulation import as_json, as_text
     from wavewright.engine.simulation import simulate as simulate_job
 
     if output_format not in ("text", "json"):
         msg = f"a simulation has no format {output_format!r}"
         raise CommandError(msg, hint="use --format text or --format json with --simulate")
-    warn_of_foreign_job(options.job)
+    if options.job is not None:
+        warn_of_foreign_job(options.job)
     settings = project_settings(options.job)
-    order = resolve_job_file(options.job, options.plan, settings, options.inputs)
-    if order.draft is None:
-        raise no_plan_error(order.goal, order.source)
-    if (schedule := options.schedule or settings.schedule) is not None:
-        order = order.with_schedule(schedule)
-    report = simulate_job(order, settings, seed=options.seed, fixtures=options.fixtures)
-    text = _render_simulation(report, output_format)
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        _write_simulation(text, output)
+    order = _resolve_scheduled_job(options, settings)
+    report = simulate_job(order, settings, seed=options.seed or 0, fixtures=options.fixtures)
+    text = printable_json(as_json(report), indent=2) + "\n" if output_format == "json" else as_text(report)
+    _print_or_write(text, output)
     return exit_codes.NEGATIVE if report.faults else exit_codes.OK
-
-
-def reject_options_of_simulations(*, seed: int | None, fixtures: Path | None) -> None:
-    """Raise an error where an option is given that needs --simulate."""
-    for name, value in (("--seed", seed), ("--fixtures", fixtures)):
-        if value is not None:
-            raise CommandError(f"{name} needs --simulate", hint=f"add --simulate, or leave out {name}")
-
-
-def reject_options_of_dry_runs(*, out: Path | None, run: str | None, patch: Path | None) -> None:
-    """Raise an error where an option is given that does not go with --simulate."""
-    for name, value in (("--out", out), ("--run", run), ("--patch", patch)):
-        if value is not None:
-            raise CommandError(f"{name} does not go with --simulate", hint=f"leave out --simulate or {name}")
-
-
-def _render_simulation(report: SimulationReport, output_format: str) -> str:
-    from wavewright.engine.simulation import as_json, as_text
-
-    if output_format == "json":
-        return printable_json(as_json(report), indent=2) + "\n"
-    return as_text(report)
-
-
-def _write_simulation(text: str, output: Path) -> None:
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        msg = f"{str(output)!r} cannot be written: {error.strerror}"
-        hint = "name a file in a folder that can be written to"
-        raise CommandError(msg, hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
-    sys.stdout.write(f"wrote {output}\n")

@@ -1,13 +1,9 @@
-"""A plan as its author would write it: YAML for people, JSON for programs.
+"""The output of `wavewright plan`: the plan as YAML or JSON, and how it was made.
 
-What stands at its default is left out, and whatever either text says is read back as the same plan. A plan may come
-from a language model, so no character of it can steer a terminal: what does not print stands as an escape.
-
-What `wavewright plan` prints: the plan, and how it came to be.
-
-The text is a YAML document whatever it says: what is no part of the plan stands in comments, so that
-`wavewright plan JOB > FILE` keeps a plan. Where there is no plan it says why, with the faults of the last answer shown
-in that answer.
+Fields at their default are left out, and both forms are read back as the same plan. A plan may come from a language
+model, so characters that could control a terminal are written as escapes. The text is a YAML document in which all but
+the plan are comments, so `wavewright plan JOB > FILE` writes a plan file. Without a plan the text says why, with the
+faults of the model's last answer.
 """
 
 from __future__ import annotations
@@ -18,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from wavewright.config.documents import Source
+from wavewright.engine.cli.common.output import counted
 from wavewright.engine.cli.common.run_text import cost_words, models_of, one_line, rung_line
-from wavewright.engine.cli.common.terminal import HOW_TO_ANSWER, question_lines
+from wavewright.engine.cli.common.terminal import ANSWER_HINT, question_lines
 from wavewright.engine.jobs.errors import no_plan_error
 from wavewright.planner.diagnostics.rendering import printable_json, render_json, render_text
 from wavewright.planner.language.hashing import plan_hash
@@ -37,14 +34,14 @@ if TYPE_CHECKING:
 
 
 _PLAIN_SCALAR = re.compile(r"[A-Za-z_](?:[\w .,/()'+-]*[\w.,/()'+-])?", re.ASCII)
-"""Texts that need no quotes, but for the words below; every other is quoted, so that no reader takes it for more."""
+"""Texts that need no quotes, except the keywords below; every other text is quoted."""
 _YAML_KEYWORDS = frozenset(
     {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"}
 )
 
 
 def plan_json(plan: Plan) -> JsonObject:
-    """Return a plan as JSON, with its version first and without what stands at its default."""
+    """Return a plan as JSON, with its version first and without fields at their default."""
     written: JsonObject = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return {"version": plan.version, **written}
 
@@ -55,7 +52,7 @@ def plan_as_json(plan: Plan) -> str:
 
 
 def plan_as_yaml(plan: Plan) -> str:
-    """Return a plan as the text of a YAML file; every line prints."""
+    """Return a plan as the text of a YAML file in which every character is printable."""
     import yaml
 
     text = yaml.dump(
@@ -66,7 +63,7 @@ def plan_as_yaml(plan: Plan) -> str:
         default_flow_style=False,
         width=math.inf,
     )
-    # Only quoted texts hold such characters, and there this is their escape.
+    # Only quoted texts hold such characters, and quoted texts may hold escapes.
     return "".join(char if char == "\n" or char.isprintable() else _escaped(char) for char in text)
 
 
@@ -79,7 +76,7 @@ def _dumper() -> type[SafeDumper]:
     import yaml
 
     class PlanDumper(yaml.SafeDumper):
-        """Writes no aliases, which plans may not hold, and quotes every text that is not plainly one."""
+        """Writes no aliases, which plans may not hold, and quotes every text that is not a plain scalar."""
 
         def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - as the base class has it
             return True
@@ -98,7 +95,7 @@ _NO_SOURCE = Source("<the plan>", "")
 
 
 def valid_plan(report: PlanReport) -> Plan | None:
-    """Return the plan, where there is one without an error; a job's own plan may have some."""
+    """Return the plan, or None if there is none or it has errors, as a job's own plan may have."""
     has_errors = any(found.severity == "error" for found in report.planned.diagnostics)
     return None if has_errors else report.planned.plan
 
@@ -163,7 +160,7 @@ def report_text(report: PlanReport) -> str:
 
 
 def _plan_comments(report: PlanReport, plan: Plan) -> Iterator[str]:
-    """Yield what is to be known of a plan beside its text."""
+    """Yield how the plan was made, its shape and its diagnostics."""
     planned = report.planned
     yield f"rung    {planned.rung or 'unknown'}{_rung_reason(planned)}"
     for record in planned.rungs:
@@ -171,7 +168,7 @@ def _plan_comments(report: PlanReport, plan: Plan) -> Iterator[str]:
     yield from _cost_comments(report)
     bound = report.bound or plan
     graph = PlanGraph.of(bound)
-    steps, waves = _counted(len(bound.steps), "step"), _counted(graph.depth, "wave")
+    steps, waves = counted(len(bound.steps), "step"), counted(graph.depth, "wave")
     expected = f", about {report.estimate_tokens:,} tokens of models" if report.estimate_tokens else ""
     yield f"plan    {steps} in {waves}, max parallelism {graph.width}{expected}"
     yield f"hash    {plan_hash(bound)}"
@@ -206,7 +203,7 @@ def _no_plan_text(report: PlanReport) -> Iterator[str]:
     yield f"no {adjective}plan for job {report.goal.job!r}"
     if planned.question is not None:
         yield from question_lines(planned.question)
-        yield f"  = help: {HOW_TO_ANSWER}"
+        yield f"  = help: {ANSWER_HINT}"
     elif planned.cannot_plan is not None:
         yield f"the planner says that it cannot be planned: {one_line(planned.cannot_plan)}"
     for record in planned.rungs:
@@ -221,15 +218,14 @@ def _cost_comments(report: PlanReport) -> Iterator[str]:
 
 
 def _shown_diagnostics(report: PlanReport) -> tuple[Sequence[Diagnostic], Source]:
-    """Return the diagnostics that are told, and the text that they speak of."""
+    """Return the diagnostics to show, and the text that they refer to."""
     planned = report.planned
     if planned.plan is None and planned.attempts:
         last = planned.attempts[-1]
         return last.diagnostics, last.source
     found = planned.diagnostics
     if planned.plan is None and not planned.rungs and not found:
-        nobody = no_plan_error(report.goal, _NO_SOURCE)
-        return nobody.diagnostics, Source(f"job {report.goal.job!r}", "")
+        return no_plan_error(report.goal, _NO_SOURCE).diagnostics, Source(f"job {report.goal.job!r}", "")
     return found, planned.document.source if planned.document is not None else _NO_SOURCE
 
 
@@ -237,7 +233,3 @@ def _question_json(planned: PlanningResult) -> JsonObject | None:
     if planned.question is None:
         return None
     return {"question": planned.question.question, "options": [*planned.question.options]}
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""`wavewright doctor`: what works here, what does not, and what would mend it."""
+"""`wavewright doctor`: check the installation and the project, and show how to fix what fails."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from wavewright.config.installation import EXTRAS, install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import has_journal, open_journal, project_settings
 from wavewright.engine.cli.common.errors import without_secrets
+from wavewright.engine.cli.common.output import counted, print_json
 from wavewright.engine.cli.project.doctor_models import model_findings
 from wavewright.engine.cli.project.project_checks import (
     DoctorFinding,
@@ -32,7 +33,6 @@ from wavewright.engine.project.tools import all_tools
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.stores import place_of_journal
 from wavewright.planner.diagnostics.diagnostic import PlanError
-from wavewright.planner.diagnostics.rendering import printable_json
 from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.reading.reader import read_model
 from wavewright.tools.functions.contracts import ToolDefinitionError
@@ -40,14 +40,14 @@ from wavewright.tools.packs import PackError, pack_names
 
 
 def examine(*, output_format: str, is_offline: bool) -> int:
-    """Print the findings; exits 1 where something is at fault.
+    """Print the findings and return the exit code: 1 if there is a fault.
 
-    Unless `is_offline`, each language model that would be used is asked one short question, and the daemon's broker
-    whether it lets the daemon in and lets it write.
+    Unless `is_offline`, each configured language model is asked one short question, and the broker is checked for the
+    daemon's access.
     """
     findings = [_redacted(found) for found in _findings(is_offline=is_offline)]
     if output_format == "json":
-        sys.stdout.write(printable_json([asdict(found) for found in findings], indent=2) + "\n")
+        print_json([asdict(found) for found in findings])
     else:
         for found in findings:
             hint = f"\n{'':<18}= help: {found.hint}" if found.hint else ""
@@ -56,7 +56,7 @@ def examine(*, output_format: str, is_offline: bool) -> int:
 
 
 def _redacted(found: DoctorFinding) -> DoctorFinding:
-    """Return a finding as it may be seen: settings and providers' words are quoted, keys in them are not."""
+    """Return a finding without secrets: details quote settings and messages of providers."""
     return replace(found, detail=without_secrets(found.detail), hint=without_secrets(found.hint))
 
 
@@ -66,7 +66,7 @@ def _findings(*, is_offline: bool) -> Iterator[DoctorFinding]:
         settings = project_settings()
     except (DocumentError, PlanError) as error:
         yield finding_of_faulty_file(
-            "settings", error, "mend the file; `wavewright schema settings` says what it may hold"
+            "settings", error, "fix the file; `wavewright schema settings` prints its schema"
         )
         return
     origin = (
@@ -96,30 +96,22 @@ def _journal(settings: Settings) -> DoctorFinding:
     try:
         count = anyio.run(_count_runs, settings)
     except JournalError as error:
-        place = error.place or place_of_journal(settings)
-        return DoctorFinding("journal", "fault", f"{place}: {error.message}", error.hint or "")
-    runs = f"{count} run{'' if count == 1 else 's'}"
-    return DoctorFinding("journal", "ok", f"{place_of_journal(settings)} ({runs})")
+        error.place = error.place or place_of_journal(settings)
+        return DoctorFinding.of_error("journal", error)
+    return DoctorFinding("journal", "ok", f"{place_of_journal(settings)} ({counted(count, 'run')})")
 
 
 def _place_of_journal(settings: Settings) -> DoctorFinding:
-    """Look at where the first run will put its journal."""
+    """Return whether the first run can create its journal."""
     existing = next(place for place in settings.journal.parents if place.exists())
-    if not existing.is_dir():
-        return DoctorFinding(
-            "journal",
-            "fault",
-            f"{settings.journal} cannot be written: {existing} is no folder",
-            "set 'state_dir' in wavewright.yaml, or WAVEWRIGHT_STATE, to a folder",
-        )
-    if not os.access(existing, os.W_OK | os.X_OK):
-        return DoctorFinding(
-            "journal",
-            "fault",
-            f"{settings.journal} cannot be written: {existing} is read-only",
-            "set 'state_dir' in wavewright.yaml, or WAVEWRIGHT_STATE, to a folder that can be written to",
-        )
-    return DoctorFinding("journal", "ok", f"{settings.journal} (none yet; the first run makes it)")
+    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
+        return DoctorFinding("journal", "ok", f"{settings.journal} (none yet; the first run creates it)")
+    return DoctorFinding(
+        "journal",
+        "fault",
+        f"{settings.journal} cannot be written: {existing} is {'read-only' if existing.is_dir() else 'no folder'}",
+        "set 'state_dir' in wavewright.yaml, or WAVEWRIGHT_STATE, to a folder that can be written to",
+    )
 
 
 async def _count_runs(settings: Settings) -> int:
@@ -136,7 +128,7 @@ def _tools(settings: Settings) -> DoctorFinding:
 
 
 def _templates(settings: Settings) -> Iterator[DoctorFinding]:
-    """Read every goal template of the project, for a faulty one fails only the jobs that name it."""
+    """Read every goal template of the project; a faulty one otherwise fails only the jobs that name it."""
     faulty: set[str] = set()
     for path in sorted(
         path for folder in settings.templates if folder.is_dir() for path in folder.glob("*.yaml")
@@ -146,7 +138,7 @@ def _templates(settings: Settings) -> Iterator[DoctorFinding]:
         except (DocumentError, PlanError) as error:
             faulty.add(path.stem)
             yield finding_of_faulty_file(
-                "templates", error, "mend the file; `wavewright schema goal` says what it may hold"
+                "templates", error, "fix the file; `wavewright schema goal` prints its schema"
             )
     if valid := [name for name in template_names(settings) if name not in faulty]:
         yield DoctorFinding("templates", "ok", ", ".join(valid))

@@ -1,7 +1,7 @@
-"""What `wavewright doctor` finds out about language models: which would be asked, and whether they answer.
+"""Checks of `wavewright doctor` on language models: which are configured, and whether they answer.
 
-Each model that a role would ask is asked one short question with a short clock. Where there is a journal, what that
-costs is charged to the day like any other call. A key is never shown.
+Each model that a role would ask is asked one short question with a short timeout. The cost is charged to the day's
+budget in the journal, if there is one. Keys are never shown.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
     from wavewright.planner.ports.model_port import ModelClient
 
 _TIMEOUT_SECONDS = 20.0
-"""How long one question may take, its retries included."""
+"""Timeout of one question, including its retries."""
 _MAX_TOKENS = 512
-"""Ceiling of one answer: room for a model that thinks before it says a word."""
+"""Token limit of one answer: enough for a model that thinks before it answers."""
 _QUESTION = "Answer with the one word: ready"
 
 _HINTS: dict[ModelErrorKind, str] = {
-    "unreachable": "see that the address is right and that somebody answers there, or set models.fallbacks",
+    "unreachable": "check the address and whether a server answers there, or set models.fallbacks",
     "overloaded": "try again later, or set models.fallbacks",
-    "denied": "see that the key is right and may use this model",
+    "denied": "check that the key is right and may use this model",
     "refused": "name another model",
-    "bad_answer": "see that the address speaks the provider's language, or name another model",
+    "bad_answer": "check that the address implements the provider's API, or name another model",
     "timeout": "try again later, or set models.fallbacks",
     "over_budget": "raise the budget in wavewright.yaml",
-    "over_context": "name a model that reads more at once",
+    "over_context": "name a model with a larger context window",
 }
-"""What may help where the error itself does not say."""
+"""Hints for errors without a hint of their own."""
 
 
 @dataclass(slots=True)
 class _ProbedModel:
-    """A model that is asked for the same reason by several roles."""
+    """A model, with the roles that ask it for the same reason."""
 
     model: str
     why: str
@@ -61,14 +61,14 @@ class _ProbedModel:
 
 @dataclass(frozen=True, slots=True)
 class _ProbeResult:
-    """What was found out by asking."""
+    """The answers of the models, and the budget that is left."""
 
     answers: tuple[DoctorFinding, ...]
     left: Allowance
 
 
 def model_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorFinding]:
-    """Yield which models would be asked and, unless offline, whether they answer."""
+    """Yield the configured models and, unless offline, whether they answer."""
     if not model_configured(settings):
         yield DoctorFinding(
             "model", "note", "none configured: plans come from jobs and goal templates, reviews from code"
@@ -95,7 +95,7 @@ def model_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorFi
 
 
 def _choices(settings: Settings, environment: Mapping[str, str]) -> list[_ProbedModel]:
-    """Return the models of all roles; roles that ask the same one for the same reason stand together."""
+    """Return the models of all roles; roles that ask the same model for the same reason are grouped."""
     found: dict[tuple[str, str], _ProbedModel] = {}
     roles: tuple[Role, ...] = get_args(Role)
     for role in roles:
@@ -107,34 +107,36 @@ def _choices(settings: Settings, environment: Mapping[str, str]) -> list[_Probed
 
 def _choice_words(choice: _ProbedModel) -> str:
     fallbacks = f", then {', then '.join(choice.fallbacks)}" if choice.fallbacks else ""
-    everybody = len(choice.roles) == len(get_args(Role))
-    roles = "every role" if everybody else ", ".join(choice.roles)
+    is_for_all = len(choice.roles) == len(get_args(Role))
+    roles = "every role" if is_for_all else ", ".join(choice.roles)
     return one_line(f"{choice.model}{fallbacks} for {roles}: {choice.why}")
 
 
 async def _cassette(settings: Settings) -> DoctorFinding:
-    """Open the cassette, as a run would, and close it again."""
+    """Return whether a run could open the cassette."""
     from wavewright.executor.budgets.stores import MemoryBudgetStore
     from wavewright.tools.models import open_models
 
     try:
         async with open_models(settings, MemoryBudgetStore()):
             pass
-    except ModelConfigError as error:  # names and keys were looked at before
+    except ModelConfigError as error:  # names and keys were checked before
         return DoctorFinding("cassette", "fault", str(error), error.hint or "")
     if settings.cassette_mode == "record":
-        return DoctorFinding("cassette", "note", f"{settings.cassette}: what it lacks is asked and recorded")
+        return DoctorFinding(
+            "cassette", "note", f"{settings.cassette}: missing answers are asked and recorded"
+        )
     return DoctorFinding(
         "cassette", "note", f"answers are replayed from {settings.cassette}; no model is asked"
     )
 
 
 async def _probe(settings: Settings, chosen: Iterable[_ProbedModel]) -> _ProbeResult:
-    """Ask each model once, and look into the purse afterwards.
+    """Ask each model once, and read the remaining budget afterwards.
 
     Raises:
-        ModelConfigError: the models cannot be asked as things are set up.
-        JournalError: the journal, which keeps what was spent, cannot be used.
+        ModelConfigError: the models are not configured correctly.
+        JournalError: the journal, which keeps the budgets, cannot be used.
     """
     from wavewright.planner.ports.budgets import BudgetScope
     from wavewright.tools.models import open_models
@@ -144,7 +146,7 @@ async def _probe(settings: Settings, chosen: Iterable[_ProbedModel]) -> _ProbeRe
         answers: list[DoctorFinding] = []
         asked: dict[str, Role] = {choice.model: choice.roles[0] for choice in reversed(list(chosen))}
         if asked:
-            # Past the cassette: this question is none of those that a project records.
+            # Without the cassette, which does not record this question.
             live = replace(settings, cassette=None)
             models = await stack.enter_async_context(open_models(live, budget_store))
             answers = [await _probe_model(models, model, asked[model]) for model in reversed(asked)]
@@ -152,7 +154,7 @@ async def _probe(settings: Settings, chosen: Iterable[_ProbedModel]) -> _ProbeRe
 
 
 def _budget_store(settings: Settings) -> AbstractAsyncContextManager[InspectableBudgetStore]:
-    """Return the project's purse; looking creates no journal, and without one there is nothing spent."""
+    """Return the project's budget store; without a journal, an empty one in memory."""
     if has_journal(settings):
         from wavewright.executor.stores import budget_store_of
 
@@ -163,7 +165,7 @@ def _budget_store(settings: Settings) -> AbstractAsyncContextManager[Inspectable
 
 
 async def _probe_model(models: ModelClient, model: str, role: Role) -> DoctorFinding:
-    """Ask a short question and say what came of it."""
+    """Ask a model a short question and return the finding."""
     uses: list[ModelUse] = []
     call = ModelCall(
         role=role,
@@ -178,7 +180,10 @@ async def _probe_model(models: ModelClient, model: str, role: Role) -> DoctorFin
         answer = await models.ask(call, on_use=uses.append)
     except ModelError as error:
         return DoctorFinding(
-            "answer", "fault", f"{model} gave none: {one_line(str(error))}", error.hint or _HINTS[error.kind]
+            "answer",
+            "fault",
+            f"{model} gave no answer: {one_line(str(error))}",
+            error.hint or _HINTS[error.kind],
         )
     spent = amount_words(sum_costs(uses))
     by = answer.use.model if answer.use.model != model else ""
@@ -203,13 +208,13 @@ def _budget_findings(settings: Settings, left: Allowance) -> DoctorFinding:
     spent = left.day.spent
     today = f"today {spent.tokens:,} tokens, {usd_text(spent.usd)}"
     if not words:
-        detail = f"none: models may cost anything ({today})"
+        detail = f"none: the cost of models is not limited ({today})"
         return DoctorFinding("budgets", "note", detail, "set budgets.run or budgets.day in wavewright.yaml")
     return DoctorFinding("budgets", "ok", "; ".join([*words, today]))
 
 
 def _budget_bounds(budget: BudgetSettings, rest: RemainingBudget | None) -> Iterator[str]:
-    """Yield each bound of a budget, with what is left of it where that is known."""
+    """Yield each limit of a budget, with what is left of it if that is known."""
     bounds = (
         ("tokens", "tokens", ",.0f"),
         ("usd", "USD", ",.4f"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NoReturn
@@ -10,16 +9,17 @@ from typing import NoReturn
 from wavewright.config import exit_codes
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.output import print_line
 from wavewright.engine.fake_model.script import add_script, describe_exchange
 from wavewright.engine.fake_model.server import FakeModelServer
 
 
 def serve_script(script: Path, *, port: int, quiet: bool) -> int:
-    """Serve the rules of a file on loopback until Ctrl-C; print a line about each request unless `quiet`.
+    """Serve the rules of a file on loopback until Ctrl-C; print a line for each request unless `quiet`.
 
     Raises:
-        DocumentError: the file cannot be read, or is no script; the faults name their lines.
-        CommandError: the port is taken, or the extra `testing` is not installed.
+        DocumentError: the file cannot be read, or is no script.
+        CommandError: the port is in use, or the extra `testing` is not installed.
     """
     if not is_installed("testing"):
         raise CommandError("the extra 'testing' is not installed", hint=install_hint("testing"))
@@ -30,8 +30,8 @@ def serve_script(script: Path, *, port: int, quiet: bool) -> int:
             stack.enter_context(server)
         except OSError as error:
             msg = f"port {port} of 127.0.0.1 cannot be used: {error.strerror}"
-            raise CommandError(msg, hint="name another with --port; 0 takes any that is free") from error
-        _print_line(f"a fake model, whose answers are the rules of {script}, listens on {server.openai_url}")
+            raise CommandError(msg, hint="name another port with --port; 0 takes a free one") from error
+        print_line(f"a fake model, whose answers are the rules of {script}, listens on {server.openai_url}")
         try:
             _print_requests(server, quiet=quiet)
         except KeyboardInterrupt:
@@ -41,15 +41,10 @@ def serve_script(script: Path, *, port: int, quiet: bool) -> int:
 def _print_requests(server: FakeModelServer, *, quiet: bool) -> NoReturn:
     shown = 0
     while True:
-        # Not without an end: a signal that another thread takes does not end the wait of this one.
+        # With a timeout: a signal that another thread receives does not end this thread's wait.
         with suppress(TimeoutError):
             server.wait_for_requests(shown + 1, timeout=1.0)
         for exchange in server.ledger[shown:]:
             shown += 1
             if not quiet:
-                _print_line(describe_exchange(exchange))
-
-
-def _print_line(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+                print_line(describe_exchange(exchange))

@@ -1,7 +1,4 @@
-"""`wavewright schema`: print the JSON Schema of a document, or write the schemas that editors complete by.
-
-`wavewright init`: write a project that runs at once.
-"""
+"""`wavewright schema`: JSON Schemas of documents; `wavewright init`: a new project."""
 
 from __future__ import annotations
 
@@ -15,13 +12,14 @@ from pathlib import Path
 
 from wavewright.config import exit_codes
 from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.output import unwritable
 
 AUTHORED_SCHEMAS = ("plan", "job", "goal", "settings", "worker")
 """Documents that are written in an editor."""
 
 
 def print_schema(name: str | None, folder: Path | None) -> int:
-    """Print a published JSON Schema, or write it, or all that people write, into a folder.
+    """Print a published JSON Schema, or write it, or those of all authored documents, into a folder.
 
     Raises:
         CommandError: there is neither a name nor a folder, or the folder cannot be written.
@@ -31,9 +29,7 @@ def print_schema(name: str | None, folder: Path | None) -> int:
         try:
             write_schemas(folder, names)
         except OSError as error:
-            msg = f"{str(folder)!r} cannot be written: {error.strerror}"
-            hint = "name a folder that can be written to"
-            raise CommandError(msg, hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
+            raise unwritable(folder, error, "name a folder that can be written to") from error
         sys.stdout.write("".join(f"wrote {folder / each}.json\n" for each in names))
     elif name is not None:
         sys.stdout.write(schema_text(name))
@@ -86,21 +82,21 @@ def _schema(name: str) -> object:
 
 
 _RENAMED = {"gitignore": ".gitignore"}
-"""Files that cannot be shipped under the name they are to have."""
+"""Files that are shipped under another name than they have in a project."""
 
 SCHEMAS = Path("config", "schemas")
-"""Where the written documents find the schemas that editors complete by: there is no network in between."""
+"""Folder of a project's schemas, which its documents name for editors."""
 
 
 _NOT_OVERWRITTEN = ("README.md", ".gitignore")
-"""Files of a folder that are kept as they are: most have them, and no project needs the starter's."""
+"""Existing files that are kept: no project needs those of the starter."""
 
 
 def write_project(folder: Path | None) -> int:
-    """Write the starter project into a new or empty folder and say what to do next.
+    """Write the starter project into a new or empty folder and print the next steps.
 
     Raises:
-        CommandError: no folder is named, it holds something already, or it cannot be written.
+        CommandError: no folder is named, it is not empty, or it cannot be written.
     """
     if folder is None:
         raise CommandError("no folder is named", hint="name a new one; --here writes into this one")
@@ -111,23 +107,23 @@ def write_project(folder: Path | None) -> int:
 
 
 def write_here(folder: Path | None) -> int:
-    """Write the starter project into the working directory beside what is there, and say what to do next.
+    """Write the starter project into the working directory beside existing files, and print the next steps.
 
     A README and a `.gitignore` are kept.
 
     Raises:
-        CommandError: a folder is named, a file that the project needs is there already, or none can be written.
+        CommandError: a folder is named, a file of the starter exists already, or a file cannot be written.
     """
     if folder is not None:
-        message = f"--here is the working directory, and {str(folder)!r} another folder"
+        message = f"--here does not go with the folder {str(folder)!r}"
         raise CommandError(message, hint="leave one of the two out")
     folder = Path()
     names = [*_names(files("wavewright.engine") / "starter"), str(SCHEMAS)]
     taken = [name for name in names if name not in _NOT_OVERWRITTEN and (folder / name).exists()]
     if taken:
         raise CommandError(
-            f"{', '.join(taken)} {'is' if len(taken) == 1 else 'are'} here already",
-            hint="nothing was written; move that away, or name a new folder",
+            f"{', '.join(taken)} {'exists' if len(taken) == 1 else 'exist'} already",
+            hint="nothing was written; move these files away, or name a new folder",
         )
     kept = [name for name in _NOT_OVERWRITTEN if (folder / name).exists()]
     if kept:
@@ -140,9 +136,7 @@ def _write(folder: Path, kept: Sequence[str]) -> int:
         written = _copy(files("wavewright.engine") / "starter", folder, kept)
         written += write_schemas(folder / SCHEMAS)
     except OSError as error:
-        msg = f"{str(folder)!r} cannot be written: {error.strerror}"
-        hint = "name a folder in one that can be written to"
-        raise CommandError(msg, hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
+        raise unwritable(folder, error, "name a folder in one that can be written to") from error
     lines = [f"wrote {written} files to {folder}", "next:"]
     lines += [f"    cd {shlex.quote(str(folder))}"] if folder.absolute() != Path.cwd() else []
     lines += ["    wavewright run plans/words.job.yaml"]
@@ -158,7 +152,7 @@ def _has_content(folder: Path) -> bool:
 
 
 def _names(source: Traversable, above: str = "") -> Iterator[str]:
-    """Yield the starter's files by their paths in a project."""
+    """Yield the paths that the starter's files have in a project."""
     for entry in source.iterdir():
         if entry.is_dir() and entry.name != "__pycache__":
             yield from _names(entry, f"{above}{entry.name}/")

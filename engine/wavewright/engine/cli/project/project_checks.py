@@ -1,15 +1,7 @@
-"""What `wavewright doctor` finds, one thing at a time.
+"""Checks of a project's settings, workers, prompts, ladders, calibration and broker, for `doctor` and `check`.
 
-What `wavewright check` finds in settings files and in files of workers.
-
-What `wavewright doctor` finds out about a project's own prompts and ladders, and its calibration of judges.
-
-A template that replaces nothing is never used, and one that cannot be read, or that names a value which its prompt is
-not given, fails only when a model is to be asked: all are told here.
-
-What `wavewright doctor` finds out about the daemon's broker: whether the user of the settings may connect and write.
-
-Nothing is made or delivered at the broker: a queue that is not there yet is made by the daemon.
+Prompt templates are rendered with sample values, because a faulty one otherwise fails only when a model is asked. The
+check of the broker creates nothing there: missing queues are declared by the daemon.
 """
 
 from __future__ import annotations
@@ -23,10 +15,12 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 
 from wavewright.config.documents import Document, DocumentError
+from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.model_validation import read_as_model
 from wavewright.config.settings import read_settings
 from wavewright.config.suggestions import did_you_mean
+from wavewright.engine.cli.common.output import counted
 from wavewright.engine.project.prompt_checks import find_prompt_defect
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
@@ -55,9 +49,15 @@ class DoctorFinding:
     hint: str = ""
     """How to fix it, where there is something to fix."""
 
+    @classmethod
+    def of_error(cls, subject: str, error: WavewrightError) -> DoctorFinding:
+        """Return the finding of an error, with its place and its hint."""
+        place = f"{error.place}: " if error.place else ""
+        return cls(subject, "fault", f"{place}{error.message}", error.hint or "")
+
 
 def finding_of_faulty_file(subject: str, error: DocumentError | PlanError, hint: str) -> DoctorFinding:
-    """Name the first fault with its place; its own mend, such as the word that was meant, goes before `mend`."""
+    """Return the first fault of a file with its place; `hint` is used if the fault has no hint of its own."""
     found = error.diagnostics if isinstance(error, PlanError) else error.faults
     first = found[0]
     has_place = first.span is not None and bool(error.source.text)
@@ -69,9 +69,9 @@ def finding_of_faulty_file(subject: str, error: DocumentError | PlanError, hint:
 
 
 def check_settings(document: Document, load: Callable[[], Settings]) -> tuple[Diagnostic, ...]:
-    """Return what is wrong with a settings file.
+    """Return the diagnostics of a settings file.
 
-    `load` gives the settings of the project: where the file is theirs, its tools are imported as well.
+    `load` returns the settings of the project; if the file is theirs, its tools are imported as well.
     """
     try:
         read_settings(document)
@@ -85,7 +85,6 @@ def check_settings(document: Document, load: Callable[[], Settings]) -> tuple[Di
 
 def _settings_diagnostics(settings: Settings) -> Iterator[Diagnostic]:
     from wavewright.engine.project.tools import all_tools
-    from wavewright.planner.ports.fallback_ladder import read_ladders
 
     try:
         all_tools(settings)
@@ -100,7 +99,7 @@ def _settings_diagnostics(settings: Settings) -> Iterator[Diagnostic]:
 
 
 def check_worker(document: Document, settings: Settings) -> tuple[Diagnostic, ...]:
-    """Return what is wrong with the file of a worker, its prompt included."""
+    """Return the diagnostics of a worker's file, including its prompt."""
     from wavewright.tools.workers.specs import WorkerSpec
 
     try:
@@ -111,8 +110,6 @@ def check_worker(document: Document, settings: Settings) -> tuple[Diagnostic, ..
 
 
 def _worker_diagnostics(spec: WorkerSpec, settings: Settings) -> Iterator[Diagnostic]:
-    from wavewright.engine.project.prompt_checks import find_prompt_defect
-    from wavewright.prompts import Prompts
     from wavewright.tools.workers.factory import make_worker
     from wavewright.tools.workers.services import make_services
     from wavewright.tools.workers.specs import Worker
@@ -131,7 +128,7 @@ def _worker_diagnostics(spec: WorkerSpec, settings: Settings) -> Iterator[Diagno
 
 
 def _valid_workers(settings: Settings) -> Iterator[Worker]:
-    """Yield the workers of the project and of the packs, but for faulty ones, which are told elsewhere."""
+    """Yield the valid workers of the project and of the packs; faulty ones are reported elsewhere."""
     from wavewright.tools.workers.specs import load_workers
 
     with suppress(ToolDefinitionError):
@@ -143,7 +140,7 @@ def _valid_workers(settings: Settings) -> Iterator[Worker]:
 
 
 def prompt_findings(settings: Settings) -> Iterator[DoctorFinding]:
-    """Yield what is to be said of the project's own prompt templates; nothing where it has none."""
+    """Yield the findings on the project's own prompt templates."""
     shipped = set(Prompts().names())
     own = Prompts(settings.prompts)
     names = [name for name in own.names() if _is_project_file(own.file_of(name), settings)]
@@ -155,26 +152,26 @@ def prompt_findings(settings: Settings) -> Iterator[DoctorFinding]:
     yield from dict.fromkeys(found for found in faults.values() if found is not None)
     valid = [name for name, found in faults.items() if found is None]
     if replacing := [name for name in valid if name in used]:
-        yield DoctorFinding("prompts", "ok", f"{', '.join(replacing)} of this project's own")
+        yield DoctorFinding("prompts", "ok", f"{', '.join(replacing)} of this project")
     for name in valid:
         if name not in used:
-            hint = did_you_mean(name, shipped) or "workers and other templates may still use it"
+            hint = did_you_mean(name, shipped) or "it is unused unless a worker or another template names it"
             yield DoctorFinding("prompts", "note", f"{own.file_of(name)} replaces no shipped prompt", hint)
 
 
 def ladder_findings(settings: Settings) -> Iterator[DoctorFinding]:
-    """Yield what is to be said of the project's own ladders; nothing where it has none."""
+    """Yield the findings on the project's own ladders."""
     try:
         read_ladders(settings.ladders, settings.document)
     except DocumentError as error:
-        yield finding_of_faulty_file("ladders", error, "mend `ladders` in wavewright.yaml")
+        yield finding_of_faulty_file("ladders", error, "fix `ladders` in wavewright.yaml")
         return
     if settings.ladders:
-        yield DoctorFinding("ladders", "ok", f"{', '.join(sorted(settings.ladders))} of this project's own")
+        yield DoctorFinding("ladders", "ok", f"{', '.join(sorted(settings.ladders))} of this project")
 
 
 def calibration_findings(settings: Settings) -> Iterator[DoctorFinding]:
-    """Yield what is to be said of the measured judges; nothing where the settings name no calibration."""
+    """Yield the findings on the calibration of judges, if the settings name one."""
     if settings.calibration is None:
         return
     from wavewright.reviewer.gates.calibration import read_calibration
@@ -182,12 +179,11 @@ def calibration_findings(settings: Settings) -> Iterator[DoctorFinding]:
     try:
         calibration = read_calibration(settings.calibration)
     except (DocumentError, PlanError) as error:
-        hint = "mend the file, or take models.calibration out of the settings: judge gates only warn then"
+        hint = "fix the file, or remove models.calibration from the settings; judge gates then only warn"
         yield finding_of_faulty_file("calibration", error, hint)
         return
-    count = len(calibration.gates)
-    told = f"{settings.calibration} ({count} measurement{'' if count == 1 else 's'})"
-    yield DoctorFinding("calibration", "ok", told)
+    detail = f"{settings.calibration} ({counted(len(calibration.gates), 'measurement')})"
+    yield DoctorFinding("calibration", "ok", detail)
 
 
 def _is_project_file(file: Path | None, settings: Settings) -> bool:
@@ -195,16 +191,13 @@ def _is_project_file(file: Path | None, settings: Settings) -> bool:
 
 
 def _prompt_finding(name: str, own: Prompts, workers: tuple[Worker, ...]) -> DoctorFinding | None:
-    fault = find_prompt_defect(name, own, workers)
-    return (
-        None
-        if fault is None
-        else DoctorFinding("prompts", "fault", f"{fault.place}: {fault.message}", fault.hint)
-    )
+    if (fault := find_prompt_defect(name, own, workers)) is None:
+        return None
+    return DoctorFinding("prompts", "fault", f"{fault.place}: {fault.message}", fault.hint)
 
 
 def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorFinding]:
-    """Yield what is to be said of the broker; nothing where the settings name none."""
+    """Yield the findings on the broker, if the settings name one."""
     section = settings.daemon
     url = section.amqp_url
     if url is None:
@@ -212,14 +205,14 @@ def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorF
     if not is_installed("daemon"):
         yield DoctorFinding("broker", "fault", "the extra 'daemon' is not installed", install_hint("daemon"))
         return
-    # Most projects have no broker, and what connects to one takes a third of a second to load.
+    # Most projects have no broker, and the client takes a third of a second to load.
     from wavewright.engine.bus.address import read_address
     from wavewright.engine.bus.declaration import check_write_rights
     from wavewright.engine.bus.errors import BusError
     from wavewright.engine.bus.topology import topology_of
     from wavewright.engine.cli.common.broker import open_connection
 
-    async def look() -> None:
+    async def check_access() -> None:
         async with open_connection(url) as connection:
             routes = topology_of(section).routes()
             await check_write_rights(connection, routes, user=address.user, place=address.shown)
@@ -227,19 +220,15 @@ def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorF
     try:
         address = read_address(url)
         if is_offline:
-            yield DoctorFinding("broker", "ok", f"{address.shown} (not asked)")
+            yield DoctorFinding("broker", "ok", f"{address.shown} (not contacted)")
             return
-        anyio.run(look)
+        anyio.run(check_access)
     except BusError as error:
-        where = f"{error.place}: " if error.place else ""
-        yield DoctorFinding("broker", "fault", f"{where}{error.message}", error.hint or "")
+        yield DoctorFinding.of_error("broker", error)
         return
+    detail = f"{address.shown} lets the daemon connect and write"
     if address.is_encrypted or address.is_loopback:
-        yield DoctorFinding("broker", "ok", f"{address.shown} lets the daemon in and lets it write")
+        yield DoctorFinding("broker", "ok", detail)
     else:
-        yield DoctorFinding(
-            "broker",
-            "note",
-            f"{address.shown} lets the daemon in and lets it write, unencrypted",
-            "begin the address with amqps://",
-        )
+        hint = "use an address that starts with amqps://"
+        yield DoctorFinding("broker", "note", f"{detail}, unencrypted", hint)

@@ -1,4 +1,4 @@
-"""`wavewright tools`: what plans can call here."""
+"""`wavewright tools`: the tools that plans of this project can call."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import project_settings
+from wavewright.engine.cli.common.output import print_json
 from wavewright.engine.project.tools import all_tools, tools_of_goal
-from wavewright.planner.diagnostics.rendering import printable_json
 from wavewright.planner.diagnostics.suggestions import type_name
 from wavewright.planner.types import Json, JsonObject
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wavewright.planner.language.signatures import ToolSignature
 
 WIDTH = 80
-"""Columns of the text, as on the narrowest common terminal."""
+"""Columns of the text."""
 
 
 def list_tools(job: Path | None, *, output_format: str) -> int:
@@ -33,16 +33,10 @@ def list_tools(job: Path | None, *, output_format: str) -> int:
         registry = tools_of_goal(resolve_job_file(job, None, settings).goal, settings)
     signatures = [registry[name].signature for name in sorted(registry)]
     if output_format == "json":
-        listed = [_tool_json(signature) for signature in signatures]
-        sys.stdout.write(printable_json(listed, indent=2) + "\n")
+        print_json([_tool_json(signature) for signature in signatures])
     else:
         sys.stdout.write("\n".join(_tool_lines(signature) for signature in signatures))
     return exit_codes.OK
-
-
-def signature_line(signature: ToolSignature) -> str:
-    """Return `name(param: type, optional?: type) -> {field: type}`."""
-    return f"{signature.name}({', '.join(_params(signature))}) -> {_result(signature.output_schema)}"
 
 
 def _params(signature: ToolSignature) -> list[str]:
@@ -63,11 +57,9 @@ def _result(schema: Json) -> str:
     if schema.get("type") == "array" and isinstance(items, dict) and _fields(items):
         return f"list of {_result(items)}"
     fields = _fields(schema)
-    return (
-        f"{{{', '.join(f'{name}: {type_name(value)}' for name, value in fields.items())}}}"
-        if fields
-        else (type_name(schema))
-    )
+    if not fields:
+        return type_name(schema)
+    return f"{{{', '.join(f'{name}: {type_name(value)}' for name, value in fields.items())}}}"
 
 
 def _fields(schema: JsonObject) -> JsonObject:
@@ -79,25 +71,17 @@ def _tool_lines(signature: ToolSignature) -> str:
     marks: list[str] = sorted(signature.effects - {"read"})
     marks += ["untrusted output"] if signature.untrusted_output else []
     marks += ["needs approval"] if signature.needs_approval else []
-    told = signature.description.partition("\n")[0] + (f"  [{', '.join(marks)}]" if marks else "")
-    return (
-        "\n".join(
-            [
-                *_wrapped_call(signature),
-                *textwrap.wrap(told, WIDTH, initial_indent="    ", subsequent_indent="    "),
-            ]
-        )
-        + "\n"
-    )
+    about = signature.description.partition("\n")[0] + (f"  [{', '.join(marks)}]" if marks else "")
+    lines = textwrap.wrap(about, WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join([*_wrapped_call(signature), *lines]) + "\n"
 
 
 def _wrapped_call(signature: ToolSignature) -> list[str]:
-    """Return the signature on one line, or on several where it is longer than a terminal is wide."""
-    line = signature_line(signature)
-    if len(line) <= WIDTH:
-        return [line]
+    """Return `name(param: type, optional?: type) -> {field: type}`, wrapped if it is longer than a line."""
     call = f"{signature.name}({', '.join(_params(signature))})"
     result = f"-> {_result(signature.output_schema)}"
+    if len(call) + 1 + len(result) <= WIDTH:
+        return [f"{call} {result}"]
     return [
         *textwrap.wrap(call, WIDTH, subsequent_indent=" " * 8, break_long_words=False),
         *textwrap.wrap(

@@ -1,8 +1,7 @@
-"""`wavewright decisions` and `wavewright answer`: what waits for a person, and the person's word."""
+"""`wavewright decisions` and `wavewright answer`: questions and approvals that wait, and their answers."""
 
 from __future__ import annotations
 
-import datetime as dt
 import getpass
 import socket
 import sys
@@ -15,6 +14,7 @@ import anyio
 from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import has_journal, no_journal, project_settings
 from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.output import instant_text, print_json
 from wavewright.engine.cli.common.terminal import chosen_option
 from wavewright.engine.decisions.questions import (
     OpenQuestion,
@@ -23,7 +23,7 @@ from wavewright.engine.decisions.questions import (
     list_questions,
 )
 from wavewright.executor.stores import open_stores
-from wavewright.planner.diagnostics.rendering import printable, printable_json
+from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.planning.planner import UserQuestion
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ _SHORT_ID = 8
 
 
 def list_decisions(wanted: str | None, *, output_format: str) -> int:
-    """Print the questions that wait for a person, or one of them with all that is to be known.
+    """Print the questions that wait for an answer, or one of them with its whole context.
 
     Raises:
-        CommandError: the one that is wanted is not open.
+        CommandError: the wanted question is not open.
     """
     settings = project_settings()
     if not has_journal(settings):
@@ -47,7 +47,7 @@ def list_decisions(wanted: str | None, *, output_format: str) -> int:
     else:
         found = anyio.run(_find_questions, settings, wanted)
     if output_format == "json":
-        sys.stdout.write(printable_json([_as_json(question) for question in found], indent=2) + "\n")
+        print_json([_as_json(question) for question in found])
     elif not found:
         sys.stdout.write("nothing waits for an answer\n")
     else:
@@ -57,19 +57,19 @@ def list_decisions(wanted: str | None, *, output_format: str) -> int:
 
 
 def give_answer(wanted: str, choice: str) -> int:
-    """Answer a question and say what happens now.
+    """Answer a question and print how its job or run continues.
 
     Raises:
-        CommandError: there is no such question, or the answer is none that it takes.
+        CommandError: there is no such question, or it does not take this answer.
     """
     settings = project_settings()
     if not has_journal(settings):
         raise no_journal(settings)
     question, taken = anyio.run(_answer, settings, wanted, choice)
     then = (
-        f"job {question.job} goes on as soon as a daemon has a slot for it"
+        f"job {question.job} continues as soon as a daemon has a slot for it"
         if question.is_of_job
-        else f"go on with: wavewright resume {question.resume or question.run}"
+        else f"continue with: wavewright resume {question.resume or question.run}"
     )
     sys.stdout.write(f"answered {printable(taken)!r}; {then}\n")
     return exit_codes.OK
@@ -89,8 +89,8 @@ async def _answer(settings: Settings, wanted: str, choice: str) -> tuple[OpenQue
     async with open_stores(settings) as stores:
         found = await find_question(stores.journal, stores.jobs, wanted, time.time())
         if not isinstance(found, OpenQuestion):
-            msg = f"decision {found.id} was answered before, by {found.by}: {found.choice}"
-            raise CommandError(msg, hint="that answer stands", exit_code=exit_codes.NEGATIVE)
+            msg = f"decision {found.id} was already answered by {found.by}: {found.choice}"
+            raise CommandError(msg, hint="the first answer is final", exit_code=exit_codes.NEGATIVE)
         taken = chosen_option(UserQuestion(found.question, found.options), choice)
         await answer_question(stores.journal, stores.jobs, found, taken, by=_local_user(), now=time.time())
     return found, taken
@@ -103,28 +103,24 @@ def _local_user() -> str:
 def _lines(question: OpenQuestion, *, is_whole: bool) -> list[str]:
     name = question.id[:_SHORT_ID] if question.is_of_job else question.id
     what = "question" if question.subject == "question" else f"approval of a {question.subject}"
-    until = "" if question.expires is None else f", until {_instant_text(question.expires)}"
+    until = "" if question.expires is None else f", until {_minute_text(question.expires)}"
     whose = f"job {question.about} {question.job}" if question.is_of_job else f"run of {question.job}"
-    lines = [f"{name}  {what}, {printable(whose)}, asked {_instant_text(question.asked)}{until}"]
+    lines = [f"{name}  {what}, {printable(whose)}, asked {_minute_text(question.asked)}{until}"]
     lines.append(f"  {printable(question.question)}")
     lines += [f"  {number}. {printable(option)}" for number, option in enumerate(question.options, start=1)]
     if is_whole and question.context:
         lines += ["", *(f"  {printable(line)}" for line in question.context.splitlines())]
     elif question.context:
         lines.append(f"  {printable(question.context.splitlines()[0])}")
-        lines.append(f"  all of it: wavewright decisions {name}")
+        lines.append(f"  whole context: wavewright decisions {name}")
     option = question.options[0] if question.options else "TEXT"
     return [*lines, f"  answer with: wavewright answer {name} {printable(option)}"]
 
 
 def _as_json(question: OpenQuestion) -> dict[str, object]:
-    expires = None if question.expires is None else _iso_instant(question.expires)
-    return {**asdict(question), "asked": _iso_instant(question.asked), "expires": expires}
+    expires = None if question.expires is None else instant_text(question.expires)
+    return {**asdict(question), "asked": instant_text(question.asked), "expires": expires}
 
 
-def _instant_text(seconds: float) -> str:
-    return _iso_instant(seconds)[:16].replace("T", " ")
-
-
-def _iso_instant(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat()
+def _minute_text(seconds: float) -> str:
+    return instant_text(seconds)[:16].replace("T", " ")

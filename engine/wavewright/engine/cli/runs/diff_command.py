@@ -1,13 +1,10 @@
-"""`wavewright diff RUN`: a run's first plan against what its recovery made of it, round by round.
-
-`wavewright diff`: what differs between two plans.
-"""
+"""`wavewright diff`: the differences between two plans, or between the plans of a run's recovery rounds."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,20 +16,20 @@ from pydantic import ValidationError
 from wavewright.config import exit_codes
 from wavewright.config.documents import Document
 from wavewright.config.settings import Settings
-from wavewright.engine.cli.common.arguments import has_journal, open_journal, project_settings
+from wavewright.engine.cli.common.arguments import has_journal, project_settings
 from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.output import print_json
+from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.jobs.document_kinds import is_job, is_template
 from wavewright.engine.jobs.errors import misuse_error
 from wavewright.engine.jobs.resolving import read_file, resolve_job
 from wavewright.engine.project.tools import tools_of_plan
 from wavewright.engine.targets.waves import no_plan_reason
 from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Event
 from wavewright.planner.diagnostics.diagnostic import PlanError, locate_diagnostics
-from wavewright.planner.diagnostics.rendering import printable, printable_json
+from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, PlanPatch
-from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.diff import PlanDiff, diff_plans
 from wavewright.planner.plans.patches import PatchRefused, apply_patch
@@ -45,17 +42,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _RecoveryRound:
-    """One round of recovery: its patch, who made it, and what it did to the plan."""
+    """One round of recovery: its patch, the rung that made it, and its changes of the plan."""
 
     number: int
     patch: PlanPatch
     rung: str | None
-    """`recipe` or `model`; None where nobody recorded it."""
+    """`recipe` or `model`; None if it was not recorded."""
     found: PlanDiff
 
 
 def diff_rounds(state: RunState, settings: Settings, *, output_format: str) -> int:
-    """Print what each patch of a run that has a plan changed, and why; 1 where there was one.
+    """Print what each patch of a run changed, and why; the exit code is 1 if there was one.
 
     Raises:
         CommandError: another version of the plan language wrote the run's plans.
@@ -69,12 +66,13 @@ def diff_rounds(state: RunState, settings: Settings, *, output_format: str) -> i
         raise CommandError(msg, hint=hint) from error
     whole = _diff_of_plans(*ends, settings) if rounds else None
     if output_format == "json":
-        told: JsonObject = {
-            "run": state.run,
-            "rounds": [_round_json(one) for one in rounds],
-            "whole": whole.to_json() if whole is not None else None,
-        }
-        sys.stdout.write(printable_json(told, indent=2) + "\n")
+        print_json(
+            {
+                "run": state.run,
+                "rounds": [_round_json(one) for one in rounds],
+                "whole": whole.to_json() if whole is not None else None,
+            }
+        )
     else:
         sys.stdout.writelines(f"{printable(line)}\n" for line in _round_lines(state, rounds, whole))
     return exit_codes.NEGATIVE if rounds else exit_codes.OK
@@ -96,22 +94,24 @@ def _journaled_plan(journaled: JsonObject) -> Plan:
     return Plan.model_validate_json(json.dumps(journaled))
 
 
-def _diff_of_plans(old: Plan, new: Plan, settings: Settings) -> PlanDiff:
+def _diff_of_plans(
+    old: Plan, new: Plan, settings: Settings, goals: tuple[Goal, Goal] | None = None
+) -> PlanDiff:
     tools = {**tools_of_plan(old, settings).signatures, **tools_of_plan(new, settings).signatures}
-    return diff_plans(old, new, tools)
+    return diff_plans(old, new, tools, goals)
 
 
 def _round_lines(
     state: RunState, rounds: tuple[_RecoveryRound, ...], whole: PlanDiff | None
 ) -> Iterator[str]:
     if whole is None:
-        yield f"run {state.run} follows its first plan: no patch was applied"
+        yield f"run {state.run} follows its first plan; no patch was applied"
         return
     for one in rounds:
         by = f" (by the rung {one.rung})" if one.rung is not None else ""
         yield f"round {one.number}: {' '.join(one.patch.reason.split())}{by}"
         if one.patch.expect:
-            yield f"  should turn green: {', '.join(one.patch.expect)}"
+            yield f"  expected to pass: {', '.join(one.patch.expect)}"
         yield from (f"  {line}" for line in str(one.found).splitlines())
         yield ""
     if len(rounds) > 1:
@@ -133,11 +133,10 @@ def _round_json(one: _RecoveryRound) -> JsonObject:
 
 
 def diff(before: str, after: str | None, *, output_format: str) -> int:
-    """Print what differs between the plans of two files or runs; `after` may be a patch of `before`.
+    """Print the differences between the plans of two files or runs; the exit code is 1 if there are any.
 
-    Of two jobs that is also their inputs, gates, caps, limits and whatever else their goals say.
-
-    Without `after` it is what the recovery of the run `before` made of its first plan.
+    `after` may be a patch of `before`. For two jobs, their goals (inputs, gates, caps, limits) are compared too.
+    Without `after`, the plans of the recovery rounds of the run `before` are compared.
 
     Raises:
         CommandError, DocumentError: a name stands for no plan, or the patch cannot be applied.
@@ -147,27 +146,21 @@ def diff(before: str, after: str | None, *, output_format: str) -> int:
         if _is_file(before):
             msg = f"there is nothing to compare {before!r} with"
             raise CommandError(msg, hint="name a second plan; only a run is compared with its own first plan")
-
         return diff_rounds(_state_of_run(before, settings), settings, output_format=output_format)
     first, goal = _read_plan(before, settings)
     patched = _patched(first, after)
     second, other = (patched, None) if patched is not None else _read_plan(after, settings)
     goals: tuple[Goal, Goal] | None = None
     if goal is not None and other is not None:
-        # Two jobs differ also in what they put into their plans, and ask for beside them.
+        # Jobs also differ in what their goals put into the plans and ask for beside them.
         goals = (goal, other)
         first, second = bind_plan(first, goal, {}), bind_plan(second, other, {})
-    found = diff_plans(first, second, _signatures(first, second, settings), goals)
+    found = _diff_of_plans(first, second, settings, goals)
     if output_format == "json":
-        sys.stdout.write(printable_json(found.to_json(), indent=2) + "\n")
+        print_json(found.to_json())
     else:
         sys.stdout.write(f"{found}\n")
     return exit_codes.OK if found.is_empty else exit_codes.NEGATIVE
-
-
-def _signatures(first: Plan, second: Plan, settings: Settings) -> dict[str, ToolSignature]:
-    """Return the signatures of the tools that either plan names, as far as they are installed here."""
-    return {**tools_of_plan(first, settings).signatures, **tools_of_plan(second, settings).signatures}
 
 
 def _read_plan(name: str, settings: Settings) -> tuple[Plan, Goal | None]:
@@ -190,17 +183,13 @@ def _state_of_run(name: str, settings: Settings) -> RunState:
         CommandError: there is none.
     """
     if not has_journal(settings):
-        msg = f"there is no file {name!r}, and no run either"
+        msg = f"there is neither a file nor a run {name!r}"
         raise CommandError(msg, hint="name plans, jobs or runs", place=str(Path(name)))
-    state = fold(anyio.run(_events, name, settings))
+    _, events = anyio.run(load_run, settings, name)
+    state = fold(events)
     if state.plan is None:
         raise CommandError(no_plan_reason(state, f"run {state.run!r} ended before it had a plan"))
     return state
-
-
-async def _events(prefix: str, settings: Settings) -> Sequence[Event]:
-    async with open_journal(settings) as journal:
-        return await journal.load(await journal.find_run(prefix))
 
 
 def _plan_of_document(document: Document, path: Path, settings: Settings) -> tuple[Plan, Goal | None]:
@@ -209,13 +198,13 @@ def _plan_of_document(document: Document, path: Path, settings: Settings) -> tup
     order = resolve_job(document, path, None, settings)
     draft = order.draft
     if draft is None:
-        msg = f"{str(path)!r} has no plan: neither the job nor its goal template carries one"
+        msg = f"{str(path)!r} has no plan: neither the job nor its goal template has one"
         raise CommandError(msg, hint="name a plan file instead")
     return draft.plan, order.goal
 
 
 def _patched(plan: Plan, name: str) -> Plan | None:
-    """Return the plan after the patch in that file, where the file holds a patch."""
+    """Return the patched plan; None if the name is not that of a patch file."""
     path = Path(name)
     if not path.is_file():
         return None

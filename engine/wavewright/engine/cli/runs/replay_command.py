@@ -1,7 +1,4 @@
-"""A replay as people read it, and as programs do.
-
-`wavewright replay`: a recorded run under another planner, other prompts or another reviewer.
-"""
+"""`wavewright replay`: a recorded run with another planner, other prompts or another reviewer."""
 
 from __future__ import annotations
 
@@ -15,10 +12,11 @@ import anyio
 
 from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import from_root, project_settings
+from wavewright.engine.cli.common.output import counted, print_json
 from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.recordings.comparison import FORMAT, RoleCostChange, RunComparison
 from wavewright.engine.recordings.replay import ComparedRun, ReplayResult
-from wavewright.planner.diagnostics.rendering import printable, printable_json
+from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.cost_records import Cost
@@ -29,16 +27,10 @@ if TYPE_CHECKING:
 
 
 _MAX_LINES = 40
-"""Of one section."""
+"""Lines of one section."""
 
 
-def replay_text(replayed: ReplayResult, found: RunComparison) -> str:
-    """Return what a replay came to beside the recorded run: the verdict first, then what is different."""
-    return "".join(f"{printable(line).rstrip()}\n" for line in _lines(replayed, found))
-
-
-def replay_json(replayed: ReplayResult, found: RunComparison) -> JsonObject:
-    """Return the same for programs."""
+def _replay_json(replayed: ReplayResult, found: RunComparison) -> JsonObject:
     request = replayed.replay_options
     return {
         "format": FORMAT,
@@ -68,13 +60,15 @@ def replay_json(replayed: ReplayResult, found: RunComparison) -> JsonObject:
     }
 
 
-def _lines(replayed: ReplayResult, found: RunComparison) -> Iterator[str]:
+def _replay_lines(replayed: ReplayResult, found: RunComparison) -> Iterator[str]:
+    """Yield the replay compared with the recorded run: the verdict first, then the differences."""
     request = ", ".join(replayed.replay_options.description())
     yield f"Replay of {replayed.before.state.run}" + (f" with {request}" if request else "")
     yield f"  verdict     {_arrow(_outcome_text(replayed.before), _outcome_text(replayed.after))}"
     yield f"  confidence  {_arrow(_confidence(replayed.before), _confidence(replayed.after))}"
     yield from _section(
-        "Gave no answer, so that the replay did without", map(_unanswered_line, replayed.silent_models)
+        "Gave no answer",
+        (f"{use.role}: {use.message or use.model}" for use in replayed.silent_models),
     )
     for title, lines in (
         ("Plan", found.plan),
@@ -86,16 +80,12 @@ def _lines(replayed: ReplayResult, found: RunComparison) -> Iterator[str]:
         yield from _section(title, lines)
     if found.is_empty:
         yield ""
-        yield "Nothing is different."
+        yield "There are no differences."
     yield from _costs(found.costs, replayed)
     yield from _section("Never recorded", map(str, replayed.misses))
     yield from _section("Never asked", replayed.unanswered)
-    yield from _section("Called for real", map(str, replayed.live_calls))
+    yield from _section("Called live", map(str, replayed.live_calls))
     yield from _section("Changed since", replayed.changed_tools)
-
-
-def _unanswered_line(use: ModelUse) -> str:
-    return f"{use.role}: {use.message or use.model}"
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
@@ -125,15 +115,14 @@ def _costs(costs: tuple[RoleCostChange, ...], replayed: ReplayResult) -> Iterato
         output_tokens=sum(use.output_tokens for use in asked),
         usd=sum(usd) if usd else None,
     )
-    yield f"  asked anew for this replay: {_cost(spent)}"
+    yield f"  asked for this replay: {_cost(spent)}"
 
 
 def _cost(cost: Cost) -> str:
     if not cost.calls:
         return "nothing"
-    calls = f"{cost.calls} call{'' if cost.calls == 1 else 's'}"
     money = "" if cost.usd is None else f", ${cost.usd:.4f}"
-    return f"{calls}, {cost.tokens:,} tokens{money}"
+    return f"{counted(cost.calls, 'call')}, {cost.tokens:,} tokens{money}"
 
 
 def _arrow(before: str, after: str) -> str:
@@ -163,10 +152,10 @@ def _run_json(side: ComparedRun) -> JsonObject:
 
 
 def replay(run: str | None, request: ReplayOptions, *, output_format: str) -> int:
-    """Replay a run, print what is different, and return the exit code.
+    """Replay a run, print the differences, and return the exit code.
 
     Raises:
-        ReplayRejected: the run cannot be replayed as asked.
+        ReplayRejected: the run cannot be replayed with these options.
         JournalError: there is no such run, or it cannot be read.
     """
     from wavewright.engine.recordings.comparison import compare
@@ -177,13 +166,13 @@ def replay(run: str | None, request: ReplayOptions, *, output_format: str) -> in
         replayed = anyio.run(_replay, run, settings, request)
     found = compare(replayed)
     if output_format == "json":
-        sys.stdout.write(printable_json(replay_json(replayed, found), indent=2) + "\n")
+        print_json(_replay_json(replayed, found))
     else:
-        sys.stdout.write(replay_text(replayed, found))
+        sys.stdout.writelines(f"{printable(line).rstrip()}\n" for line in _replay_lines(replayed, found))
     if any(use.outcome != "over_budget" for use in replayed.silent_models):
         return exit_codes.ENVIRONMENT
-    is_yes = replayed.is_same_verdict and replayed.is_whole and not replayed.silent_models
-    return exit_codes.OK if is_yes else exit_codes.NEGATIVE
+    is_same = replayed.is_same_verdict and replayed.is_whole and not replayed.silent_models
+    return exit_codes.OK if is_same else exit_codes.NEGATIVE
 
 
 async def _replay(run: str | None, settings: Settings, request: ReplayOptions) -> ReplayResult:
@@ -194,7 +183,7 @@ async def _replay(run: str | None, settings: Settings, request: ReplayOptions) -
 
 
 def _print_model_use(use: ModelUse) -> None:
-    """Tell of a question that a model was asked, as soon as it has answered."""
+    """Print a model call to standard error as soon as it has ended."""
     from wavewright.engine.cli.common.run_text import use_line
 
     sys.stderr.write(f"{use_line(use)}\n")

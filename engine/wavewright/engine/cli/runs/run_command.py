@@ -1,14 +1,11 @@
-"""`wavewright run` and `wavewright resume`.
-
-`wavewright retry`: which run is repeated, and what of it is done anew.
-"""
+"""`wavewright run`, `wavewright resume` and `wavewright retry`."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +17,6 @@ from wavewright.engine.cli.common.arguments import (
     has_journal,
     no_journal,
     open_journal,
-    parse_instant,
     project_notes,
     project_settings,
 )
@@ -54,48 +50,13 @@ from wavewright.reviewer.atomic_files import FileNotWrittenError
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
     from wavewright.engine.pipeline.context import Approver, Asker
-    from wavewright.planner.types import Schedule
-
-
-@dataclass(frozen=True, slots=True)
-class Respondents:
-    """Whoever answers for the user in a run."""
-
-    approver: Approver
-    asker: Asker
-
-
-def run_request_of(
-    *,
-    job: Path,
-    plan: Path | None,
-    schedule: Schedule | None,
-    concurrency: int | None,
-    as_of: str | None,
-    output: Path | None,
-    inputs: InputOverrides,
-) -> RunRequest:
-    """Return the request that the options of `run` make.
-
-    Raises:
-        CommandError: the date of `--as-of` is none.
-    """
-    return RunRequest(
-        job_file=job,
-        plan_file=plan,
-        schedule=schedule,
-        concurrency=concurrency,
-        as_of=parse_instant(as_of),
-        output_dir=output,
-        inputs=inputs,
-    )
 
 
 def resume_request(run: str | None, *, concurrency: int | None, output: Path | None) -> RunRequest:
-    """Return the request that the options of `resume` make; `run` is found as by `find_run`.
+    """Return the request of the options of `resume`; `run` is found as by `find_run`.
 
     Raises:
-        CommandError: nothing has run here yet, or the run belongs to a job of a daemon.
+        CommandError: there are no runs yet, or the run belongs to a job of a daemon.
         RunNotFound: there is no such run.
     """
     settings = project_settings()
@@ -108,7 +69,7 @@ def resume_request(run: str | None, *, concurrency: int | None, output: Path | N
 def execute_request(
     request: RunRequest, *, approve: str, answers: Sequence[str], as_json: bool, is_quiet: bool = False
 ) -> int:
-    """Run or resume, show what happens, and return the exit code.
+    """Execute a request, show its progress, and return the exit code.
 
     `answers` are for the planner's questions, in their order.
 
@@ -129,16 +90,14 @@ def execute_request(
         with progress, contextlib.chdir(settings.root):  # where tools run
             for line in notes:
                 progress.print_line(line)
-            people = Respondents(approver_for(approve, progress), asker_for(answers, progress))
-            outcome = anyio.run(_run, request, settings, progress, interruption, people)
+            approver, asker = approver_for(approve, progress), asker_for(answers, progress)
+            outcome = anyio.run(_run, request, settings, progress, interruption, approver, asker)
             if outcome.context.package is not None:
                 progress.print_result(outcome.context.package, outcome.context.files)
     except KeyboardInterrupt:
         return _report_interrupted(interruption.run)
     except FileNotWrittenError as error:
-        hint = (
-            f"every result is journaled; go on with: wavewright resume {error.path.parent.name} --output DIR"
-        )
+        hint = f"every result is journaled; continue with: wavewright resume {error.path.parent.name} --output DIR"
         raise CommandError(str(error), hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
     return _exit_code(outcome)
 
@@ -148,7 +107,8 @@ async def _run(
     settings: Settings,
     progress: Progress,
     interruption: InterruptHandler,
-    people: Respondents,
+    approver: Approver,
+    asker: Asker,
 ) -> PipelineRun[RunContext]:
     def on_event(event: Event) -> None:
         interruption.observe(event)
@@ -171,8 +131,8 @@ async def _run(
                     settings=settings,
                     services=opened.services,
                     budget_store=opened.budget_store,
-                    approver=people.approver,
-                    asker=people.asker,
+                    approver=approver,
+                    asker=asker,
                     on_event=on_event,
                     cancellation=interruption.cancellation,
                 )
@@ -182,11 +142,11 @@ async def _run(
 def _check_started(run_id: RunId, events: Sequence[Event]) -> None:
     if not events:
         msg = f"run {run_id!r} has not begun; it belongs to a job that waits for a daemon"
-        raise CommandError(msg, hint="`wavewright daemon` takes it up")
+        raise CommandError(msg, hint="`wavewright daemon` executes it")
 
 
 async def _find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
-    """Return a run that belongs to no daemon's job: such a job would not learn that its run goes on."""
+    """Return a run that belongs to no daemon's job; the daemon would not know that such a run continues."""
     from wavewright.executor.stores import open_stores
 
     async with open_stores(settings) as stores:
@@ -195,7 +155,7 @@ async def _find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
     if job is not None:
         msg = f"run {run!r} belongs to a job of a daemon, {job.job}, which is {job.state}"
         is_waiting = job.state == "waiting"
-        hint = "`wavewright decisions` lists what it waits for" if is_waiting else "a daemon goes on with it"
+        hint = "`wavewright decisions` lists what it waits for" if is_waiting else "a daemon continues it"
         raise CommandError(msg, hint=hint, exit_code=exit_codes.NEGATIVE)
     return run
 
@@ -208,7 +168,7 @@ def _check_unfinished(run_id: RunId, events: Sequence[Event]) -> None:
 
 
 def _check_output_folder(folder: Path) -> None:
-    """Raise an error where the folder cannot come to be, before anything is called for it."""
+    """Raise an error, before any tool is called, if the folder cannot be made or written to."""
     existing = next((place for place in (folder, *folder.absolute().parents) if place.exists()), folder)
     if not existing.is_dir():
         msg = f"the package cannot be written to {str(folder)!r}: {str(existing)!r} is no folder"
@@ -239,7 +199,7 @@ def _exit_code(outcome: PipelineRun[RunContext]) -> int:
 
 
 def _target_line(event: Event) -> str | None:
-    """Return what is said of one of several targets."""
+    """Return the line of an event of one of several targets; None for any other event."""
     if not isinstance(event, Noted) or event.topic not in {TARGET_STARTED, TARGET_COMPLETED, TARGET_FAILED}:
         return None
     target, run = printable(str(event.body["target"])), str(event.body["run"])
@@ -247,9 +207,9 @@ def _target_line(event: Event) -> str | None:
         case "target_started":
             return f"target {target}: run {run} begins"
         case "target_completed":
-            said = printable(str(event.body.get("reason", "")))
+            reason = printable(str(event.body.get("reason", "")))
             status = str(event.body["status"]).replace("_", " ")
-            return f"target {target}: {status} (run {run})" + (f"; {said}" if said else "")
+            return f"target {target}: {status} (run {run})" + (f"; {reason}" if reason else "")
         case _:
             return f"target {target}: failed: {printable(str(event.body.get('reason', '')))}"
 
@@ -258,19 +218,19 @@ def _report_interrupted(run: RunId | None) -> int:
     if run is None:
         print_error("interrupted before the run began")
     else:
-        print_error(f"run {run} was interrupted", f"go on with: wavewright resume {run}")
+        print_error(f"run {run} was interrupted", f"continue with: wavewright resume {run}")
     return exit_codes.INTERRUPTED
 
 
 def _report_unanswered(run: RunId) -> int:
-    hint = f"go on with: wavewright resume {run} --answer TEXT"
+    hint = f"continue with: wavewright resume {run} --answer TEXT"
     print_error(f"run {run} waits for the answer to its planner's question", hint)
     return exit_codes.INTERRUPTED
 
 
 def _report_unapproved(run: RunId) -> int:
     hint = f"`wavewright decisions {run}` shows it; then: wavewright answer {run} approve; wavewright resume {run}"
-    print_error(f"run {run} waits for a person's word", hint)
+    print_error(f"run {run} waits for approval", hint)
     return exit_codes.INTERRUPTED
 
 
@@ -282,7 +242,7 @@ def retry_request(
     concurrency: int | None,
     output: Path | None,
 ) -> RunRequest:
-    """Return the request that the options of `retry` make; `run` is found as by `find_run`.
+    """Return the request of the options of `retry`; `run` is found as by `find_run`.
 
     Raises:
         CommandError: the run has not ended, it has several targets, or it has no step of that name.
@@ -292,7 +252,7 @@ def retry_request(
     found, events = anyio.run(load_run, project_settings(), run)
     state = fold(events)
     if state.started is None or not isinstance(events[-1], RunFinished) or state.is_interrupted:
-        raise CommandError(f"run {found!r} has not ended", hint=f"go on with: wavewright resume {found}")
+        raise CommandError(f"run {found!r} has not ended", hint=f"continue with: wavewright resume {found}")
     if target_waves(state) is not None:
         raise CommandError(
             f"run {found!r} has several targets",

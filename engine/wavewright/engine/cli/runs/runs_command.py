@@ -1,11 +1,7 @@
-"""`wavewright runs` and `wavewright show`: what the journal holds.
-
-`wavewright runs prune`: old runs are removed, with their events and files.
-"""
+"""`wavewright runs`, `wavewright show` and `wavewright runs prune`: list, show and remove runs of the journal."""
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import sys
 import time
@@ -23,6 +19,7 @@ from wavewright.engine.cli.common.arguments import (
     project_settings,
 )
 from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.output import counted, instant_text, print_json
 from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.pipeline.run_files import remove_run_files
 from wavewright.engine.targets.waves import TargetWaves, target_waves
@@ -48,13 +45,13 @@ _STATUS_WIDTH = 14
 
 
 _STATUSES = {"waiting": ("waiting_for_answer", "waiting_for_approval")}
-"""Statuses that one word of `--status` stands for, where it is not the status itself."""
+"""Statuses selected by a value of `--status` that is no status itself."""
 
 
 def list_runs(
     *, limit: int, output_format: str, statuses: Sequence[str] = (), since: str | None = None
 ) -> int:
-    """Print the newest runs; those with one of the statuses, and begun since then, where it is said.
+    """Print the newest runs, filtered by status and by their start if these are given.
 
     Raises:
         CommandError: `since` is neither a date nor a duration.
@@ -63,13 +60,13 @@ def list_runs(
     wanted = frozenset(name for status in statuses for name in _STATUSES.get(status, (status,)))
     rows = anyio.run(_rows, limit, wanted, begun)
     if output_format == "json":
-        sys.stdout.write(printable_json([_row_json(row) for row in rows], indent=2) + "\n")
+        print_json([_row_json(row) for row in rows])
     elif rows:
         sys.stdout.write("".join(f"{line}\n" for line in runs_table(rows)))
     elif statuses or since is not None:
         sys.stdout.write("no such runs\n")
     else:
-        sys.stdout.write("no runs yet; `wavewright run JOB` makes one\n")
+        sys.stdout.write("no runs yet; `wavewright run JOB` starts one\n")
     return exit_codes.OK
 
 
@@ -77,7 +74,7 @@ def show_run(run: str | None, *, output_format: str) -> int:
     """Print one run: its package as text, JSON or HTML, or its events as lines of JSON.
 
     Raises:
-        CommandError: the run has no plan yet, so there is nothing to show but its events.
+        CommandError: the run has no plan yet, so only its events can be shown.
     """
     _, events = anyio.run(load_run, project_settings(), run)
     if output_format == "events":
@@ -115,7 +112,7 @@ async def _rows(limit: int, statuses: frozenset[str], begun: float) -> list[RunR
         rows = [row for row in await journal.list_runs() if row.started >= begun]
         if not statuses:
             return await mark_waiting_runs(journal, rows[:limit], time.time())
-        # Which runs wait is read from their events: the store knows them as interrupted.
+        # The store lists waiting runs as interrupted; their events show that they wait.
         rows = [row for row in rows if row.status in {*statuses, "interrupted"}]
         if not statuses.isdisjoint({"interrupted", *_STATUSES["waiting"]}):
             rows = await mark_waiting_runs(journal, rows, time.time())
@@ -123,7 +120,7 @@ async def _rows(limit: int, statuses: frozenset[str], begun: float) -> list[RunR
 
 
 def _show_targets(state: RunState, waves: TargetWaves, output_format: str) -> int:
-    """Print a run of several targets: each with its wave, its end and its own run."""
+    """Print a run of several targets: each with its wave, its status and its own run."""
     rows: list[dict[str, object]] = []
     for target in waves.known():
         end = waves.ends.get(target.name)
@@ -139,7 +136,7 @@ def _show_targets(state: RunState, waves: TargetWaves, output_format: str) -> in
             }
         )
     if output_format == "json":
-        sys.stdout.write(printable_json({"run": state.run, "targets": rows}, indent=2) + "\n")
+        print_json({"run": state.run, "targets": rows})
         return exit_codes.OK
     if output_format == "html":
         raise CommandError(
@@ -177,8 +174,8 @@ def _row_json(row: RunRow) -> dict[str, object]:
         "run": row.run,
         "job": row.job,
         "status": row.status,
-        "started": _instant_text(row.started),
-        "finished": _instant_text(row.finished) if row.finished is not None else None,
+        "started": instant_text(row.started),
+        "finished": instant_text(row.finished) if row.finished is not None else None,
         "steps": row.steps,
         "ok": row.ok,
         "failed": row.failed,
@@ -188,7 +185,7 @@ def _row_json(row: RunRow) -> dict[str, object]:
 
 
 def runs_table(rows: Sequence[RunRow]) -> list[str]:
-    """Return the lines of a table of runs, its head first."""
+    """Return the lines of a table of runs, with its header."""
     job_width = min(_MAX_JOB_LENGTH, max(len("job"), *(len(row.job) for row in rows)))
     costs = any(row.tokens for row in rows)
     status_width = max(_STATUS_WIDTH, *(len(row.status) + 2 for row in rows))
@@ -199,7 +196,7 @@ def runs_table(rows: Sequence[RunRow]) -> list[str]:
     lines = [f"{head}{'tokens':>12}" if costs else head]
     for row in rows:
         status = row.status.replace("_", " ")
-        started = _instant_text(row.started)[:19].replace("T", " ")
+        started = instant_text(row.started)[:19].replace("T", " ")
         steps = f"{row.ok:>3}/{row.steps}"
         job = f"{_cut(row.job, job_width):<{job_width + 2}}"
         line = f"{row.run:<{run_width}}{job}{status:<{status_width}}{started:<21}{steps}"
@@ -211,12 +208,8 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def _instant_text(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat()
-
-
 def prune(keep: str, *, is_dry: bool) -> int:
-    """Remove the runs that `keep` does not spare, or list them, and print how many they are.
+    """Remove the runs that `keep` does not keep, or only list them, and print their number.
 
     Raises:
         CommandError: `keep` is neither a duration nor a number.
@@ -242,25 +235,21 @@ def _max_age(keep: str) -> float:
 async def _prune_runs(settings: Settings, before: float, newest: int, is_dry: bool) -> None:  # noqa: FBT001 - anyio.run passes no names
     async with open_journal(settings) as journal:
         removal, rows = removal_of(journal), await journal.list_runs()
-        spared = {row.run for row in rows[:newest]}
+        kept = {row.run for row in rows[:newest]}
         if is_dry:
-            groups, _ = await find_groups(removal, before, spared)
+            groups, _ = await find_groups(removal, before, kept)
             found = {run for group in groups for run in group}
             if found:
                 table = runs_table([row for row in rows if row.run in found])
                 sys.stdout.write("".join(f"{line}\n" for line in table))
-            sys.stdout.write(f"would remove {_counted_runs(len(found))}\n")
+            sys.stdout.write(f"would remove {counted(len(found), 'run')}\n")
             return
         runs, size = 0, 0
         try:
-            async for removed in remove_groups(removal, before, spared):
+            async for removed in remove_groups(removal, before, kept):
                 runs += len(removed.runs)
                 size += removed.bytes + await anyio.to_thread.run_sync(
                     remove_run_files, settings, removed.runs
                 )
         finally:
-            sys.stdout.write(f"removed {_counted_runs(runs)}, {size:,} bytes\n")
-
-
-def _counted_runs(runs: int) -> str:
-    return "1 run" if runs == 1 else f"{runs:,} runs"
+            sys.stdout.write(f"removed {counted(runs, 'run')}, {size:,} bytes\n")

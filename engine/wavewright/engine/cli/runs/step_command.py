@@ -1,4 +1,4 @@
-"""`wavewright show RUN STEP` and `wavewright logs RUN`: what the journal holds of a step's calls."""
+"""`wavewright show RUN STEP` and `wavewright logs RUN`: the journal's records of a step's calls."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from wavewright.config import exit_codes
 from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.output import print_json
 from wavewright.engine.cli.common.run_text import use_line
 from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.project.tools import known_secrets_redactor
@@ -37,7 +38,7 @@ from wavewright.reviewer.values import duration_text, iso_of_epoch
 
 _MAX_ITEMS = 20
 _MAX_CHARS = 8_000
-"""Characters of one value, prompt or answer that are printed; with `--format json` all of it is."""
+"""Characters of one value, prompt or answer that are printed as text; `--format json` prints all."""
 _LOG_STREAMS = {
     "traceback": "traceback",
     "stdout": "standard output",
@@ -48,16 +49,16 @@ _LOG_STREAMS = {
 
 @dataclass(slots=True)
 class _StepView:
-    """All that the journal holds of one step."""
+    """The journal's records of one step."""
 
     step: Step
     ending: StepFinished | None
     calls: list[tuple[int | None, JsonObject | None, StepFinished | ItemFinished]]
-    """Each call: its item, its resolved parameters, how it ended."""
+    """Each call: its item, its resolved parameters, its end."""
     attempts: list[AttemptLogged] = field(default_factory=list[AttemptLogged])
     uses: list[ModelCalled] = field(default_factory=list[ModelCalled])
     asked: list[tuple[ModelQuestion, str]] = field(default_factory=list[tuple[ModelQuestion, str]])
-    """What models were asked, and what they answered."""
+    """Questions to models, with their answers."""
 
 
 def show_step(run: str | None, step: str, *, output_format: str) -> int:
@@ -76,7 +77,7 @@ def show_step(run: str | None, step: str, *, output_format: str) -> int:
     view = _step_view(plan, _step_of(plan, step, found), state, events)
     if output_format == "json":
         body = known_secrets_redactor(settings).redact_json(_step_json(found, view))
-        sys.stdout.write(printable_json(body, indent=2) + "\n")
+        print_json(body)
     else:
         _write(_step_lines(view, settings))
     return exit_codes.OK
@@ -89,10 +90,10 @@ def show_logs(run: str | None, *, step: str | None, output_format: str) -> int:
         CommandError: the run has no such step.
     """
     found, events = anyio.run(load_run, project_settings(), run)
-    told = redacted_events(events)
+    shown = redacted_events(events)
     if step is not None:
-        _step_of(_plan_of(fold(told)), step, found)
-    logged = [event for event in told if isinstance(event, AttemptLogged) and step in (None, event.step)]
+        _step_of(_plan_of(fold(shown)), step, found)
+    logged = [event for event in shown if isinstance(event, AttemptLogged) and step in (None, event.step)]
     if output_format == "json":
         sys.stdout.write("".join(f"{printable_json(to_json(one))}\n" for one in logged))
     elif logged:
@@ -145,7 +146,7 @@ def _step_view(plan: Plan, step: Step, state: RunState, events: Sequence[Event])
 
 
 def _answer_text(answer: JsonObject) -> str:
-    """Return what a model said: its words, and the tools that it called."""
+    """Return a model's answer as text, or its parts and tool calls as JSON."""
     if isinstance(text := answer.get("text"), str) and text:
         return text
     parts = answer.get("parts") or answer.get("calls") or answer
@@ -193,7 +194,9 @@ def _step_lines(view: _StepView, settings: Settings) -> Iterator[str]:
     for index, params, call in view.calls[:_MAX_ITEMS]:
         item = "" if index is None else f" of item {index} ({call.status})"
         yield from ["", f"Parameters{item}"]
-        yield from _value_lines(redact(params)) if params is not None else ["  (they can no longer be made)"]
+        yield from (
+            _value_lines(redact(params)) if params is not None else ["  (they can no longer be computed)"]
+        )
         if call.status in SUCCESSES:
             yield from ["", f"Output{item}"]
             yield from _value_lines(redact(call.output))
@@ -230,7 +233,7 @@ def _attempt_lines(event: AttemptLogged) -> Iterator[str]:
 
 
 def _value_lines(value: Json) -> Iterator[str]:
-    """Yield a value's lines: a text as it is, anything else as JSON."""
+    """Yield the lines of a text, or of any other value as JSON."""
     text = value if isinstance(value, str) else printable_json(value, indent=2)
     yield from _indented(text)
 
@@ -240,5 +243,5 @@ def _indented(text: str) -> Iterator[str]:
 
 
 def _write(lines: Iterator[str]) -> None:
-    """Write lines in which nothing that a tool or a model wrote can steer a terminal."""
+    """Print lines; characters that could control a terminal are escaped."""
     sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))

@@ -1,10 +1,8 @@
-"""Everything that keeps a daemon from working here, for whoever has to mend it: told at once.
+"""`wavewright daemon`: check the settings, then execute jobs; everything that prevents the start is reported at once.
 
-*Faults of settings* are known by reading: what the file and the environment say, the project's tools and workers, the
-packs, templates, ladders, models. *Faults of places* are found by trying: where health is to be answered, the store,
-the broker. A place is tried only where something is wrong already, so a daemon that can start opens everything once.
-
-`wavewright daemon`.
+*Errors of settings* are found by reading: the file, the environment, tools, workers, packs, templates, ladders and
+models. *Errors of the environment* are found by opening the health port, the store and the broker; that is tried only
+if the settings have errors or the start failed, so a daemon that can start opens everything once.
 """
 
 from __future__ import annotations
@@ -52,25 +50,26 @@ from wavewright.tools.packs import PackError, pack_names
 from wavewright.tools.workers.specs import load_workers
 
 _SETTINGS_ERRORS = (DocumentError, PlanError, ToolDefinitionError, PackError, TracingError)
-_NOT_STARTED = "the daemon cannot serve"
+_NOT_STARTED = "the daemon cannot start"
+
 _STORE_SETTINGS = ("journal", "state", "pg_url")
 START_ERRORS = (BusError, JournalError, PortTakenError)
 
 
 @dataclass(frozen=True, slots=True)
 class StartCheck:
-    """A project's settings, and what is wrong with them."""
+    """A project's settings, with their errors."""
 
     settings: Settings
     """The valid part of them."""
     settings_errors: tuple[WavewrightError, ...] = ()
     settings_error_text: str = ""
-    """What was said of file and environment: of what is named there, `settings` holds the default."""
+    """The errors of file and environment as text; `settings` holds defaults for what is named in it."""
 
     async def environment_errors(self) -> list[WavewrightError]:
-        """Try everything that a daemon opens, and return what refused it.
+        """Open everything that a daemon opens, and return the errors.
 
-        Nothing is made by a default that somebody meant to change: a queue, once made, stays as it is.
+        Nothing is created from a default that stands for a faulty setting: a queue cannot be changed afterwards.
         """
         section, found = self.settings.daemon, list[WavewrightError]()
         if section.health is not None:
@@ -88,10 +87,7 @@ class StartCheck:
 def check_start(
     *, slots: int | None = None, health: str | None = None, log_level: str | None = None
 ) -> StartCheck:
-    """Return the project's settings, with what is given in place of theirs, and all that is wrong with them.
-
-    Nothing is opened.
-    """
+    """Return the project's settings with the given overrides, and all errors in them; nothing is opened."""
     settings, invalid = load_valid_settings(Path.cwd(), default_state=user_state_dir())
     told = " ".join(fault.message for error in invalid for fault in error.faults).lower()
     faults: list[WavewrightError] = [*invalid]
@@ -132,7 +128,7 @@ def _check_port(place: str) -> None:
 
 
 def _with_start_code(error: WavewrightError) -> WavewrightError:
-    """Return what refused to be opened, with exit code 2 where no later start can succeed by itself."""
+    """Return the error, with exit code 2 if no later start can succeed without a change."""
     if isinstance(error, JournalNotOpened) and not isinstance(error, JournalLocked):
         error.exit_code = exit_codes.MISUSE
     return error
@@ -154,10 +150,10 @@ def _pack_errors(settings: Settings) -> Iterator[WavewrightError]:
 
 
 def _errors_of(
-    look: Callable[[], object], kinds: tuple[type[WavewrightError], ...] = _SETTINGS_ERRORS
+    check: Callable[[], object], kinds: tuple[type[WavewrightError], ...] = _SETTINGS_ERRORS
 ) -> Iterator[WavewrightError]:
     try:
-        look()
+        check()
     except kinds as fault:
         yield fault
 
@@ -171,22 +167,22 @@ async def _opening_errors(opening: AbstractAsyncContextManager[object]) -> list[
 
 
 _GC_THRESHOLD: Final = 5_000
-"""So many new objects make Python look for garbage: the fewer they are, the shorter the event loop stands still."""
+"""New objects that trigger a garbage collection; fewer mean shorter pauses of the event loop."""
 
 
 def serve(*, slots: int | None = None, health: str | None = None, log_level: str | None = None) -> int:
-    """Take jobs in from the broker and work on them until a signal; return the exit code.
+    """Execute jobs from the broker until a signal, and return the exit code.
 
-    What is given here goes before the environment and the file.
+    The arguments take precedence over the environment and the settings file.
 
     Raises:
-        ExceptionGroup: it cannot start, with everything that keeps it from that; or it cannot go on.
+        ExceptionGroup: the daemon cannot start, with every error that prevents it, or cannot continue.
     """
-    looked = check_start(slots=slots, health=health, log_level=log_level)
-    if looked.settings_errors:
-        errors = [*looked.settings_errors, *anyio.run(looked.environment_errors)]
+    start = check_start(slots=slots, health=health, log_level=log_level)
+    if start.settings_errors:
+        errors = [*start.settings_errors, *anyio.run(start.environment_errors)]
         raise ExceptionGroup(_NOT_STARTED, errors)
-    settings = looked.settings
+    settings = start.settings
     section = settings.daemon
     log = StructuredLog(
         agent=section.agent,
@@ -201,8 +197,8 @@ def serve(*, slots: int | None = None, health: str | None = None, log_level: str
         with contextlib.chdir(settings.root), capture_output(log), export_traces():
             anyio.run(_serve, settings, Telemetry(log), begun)
     except START_ERRORS as fault:
-        others = [] if begun else anyio.run(looked.environment_errors)
-        # Where it is gone by now, the fault is still why the daemon has ended.
+        others = [] if begun else anyio.run(start.environment_errors)
+        # The error may be gone by now; it is still the reason.
         raise ExceptionGroup(_NOT_STARTED, others or [_with_start_code(fault)]) from fault
     return exit_codes.OK
 
@@ -211,15 +207,15 @@ async def _serve(settings: Settings, watch: Telemetry, begun: list[bool]) -> Non
     stopping = ShutdownRequest()
     with handling_signals(stopping):
 
-        def take_up_work() -> None:
+        def on_ready() -> None:
             begun.append(True)
             freeze_startup_objects()
 
-        await run_daemon(settings, watch, stopping, on_ready=take_up_work)
+        await run_daemon(settings, watch, stopping, on_ready=on_ready)
 
 
 def freeze_startup_objects() -> None:
-    """Have what the start has made looked through for garbage no more: the event loop stands still meanwhile."""
+    """Exclude the objects of the start from garbage collection, which pauses the event loop."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD)

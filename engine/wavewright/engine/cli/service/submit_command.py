@@ -1,4 +1,4 @@
-"""`wavewright submit`: a job to the daemon, as a message."""
+"""`wavewright submit`: send a job to the daemon."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from wavewright.engine.bus.topology import REASON_HEADER
 from wavewright.engine.cli.common.arguments import project_settings, warn_of_foreign_job
 from wavewright.engine.cli.common.broker import open_command_bus
 from wavewright.engine.cli.common.errors import CommandError, print_error
+from wavewright.engine.cli.common.output import counted, print_line
 from wavewright.engine.cli.planning.plan_check import CheckOptions, check_plan
 from wavewright.engine.cli.service.tail_command import envelope_in, print_envelope
 from wavewright.engine.daemon.settings_check import check_broker_configured
@@ -49,22 +50,22 @@ END_EXIT_CODES = {
     "JOB_PARTIALLY_COMPLETED": exit_codes.NEGATIVE,
     "JOB_FAILED": exit_codes.NEGATIVE,
 }
-"""Statuses after which nothing more comes."""
+"""Final statuses of a job, with the exit code of each."""
 
 
 PACKAGE_TIMEOUT: Final = 2.0
-"""How long a package is waited for after the end of its job was told: the two may come in any order."""
+"""Seconds to wait for a package after its job has ended: the two messages may arrive in any order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What is to be sent, and what is wanted then."""
+    """A message to send, and how long to follow its job."""
 
     message: OutgoingMessage
     job: str
     waits: bool
     max_seconds: float
-    """Seconds that it is waited for."""
+    """Seconds to wait for the job's end."""
     as_json: bool
 
 
@@ -78,41 +79,42 @@ def submit(
     as_json: bool,
     inputs: InputOverrides,
 ) -> int:
-    """Check a job, send it, and return the exit code: that of its end where it is waited for, at most so many seconds.
+    """Check a job, send it, and return the exit code.
 
-    Nothing is sent where the check finds a fault; all of them are printed.
+    If `waits`, the job is followed for at most `most` seconds and the exit code is that of its end. If the check finds
+    faults, they are printed and nothing is sent.
 
     Raises:
-        DocumentError, PlanError: the job cannot be read, or the settings say of no broker.
-        BusError: the broker does not take it.
+        DocumentError, PlanError: the job cannot be read, or the settings name no broker.
+        BusError: the broker cannot be reached or does not accept the message.
     """
     if most is not None and not waits:
-        raise CommandError("--timeout says how long --wait waits", hint="give --wait, too")
+        raise CommandError("--timeout needs --wait", hint="add --wait, or leave out --timeout")
     warn_of_foreign_job(job)
     settings = project_settings(job)
     check_broker_configured(settings)
     check_sender(sender, settings.daemon)
     if job_id is not None and not re.fullmatch(UUID_PATTERN, job_id):
-        raise CommandError(f"{job_id!r} is no UUID", hint="leave --id out, and one is made")
+        raise CommandError(f"{job_id!r} is no UUID", hint="leave out --id to have one generated")
     document = portable_job(read_file(job), job, settings)
-    # What would fail at the daemon for its own sake fails here, where its author sits.
+    # The daemon would refuse such a job; its author is told here.
     resolve_inline_job(document, settings)
     if _print_faults(CheckOptions(job, inputs=inputs)):
         return exit_codes.NEGATIVE
     document = _with_inputs(document, job, settings, inputs)
-    # A message holds ids in lower case, whatever they were typed in.
+    # Ids are in lower case in messages.
     own = (job_id or str(uuid4())).lower()
     message = _job_message(document, own, sender, settings)
     submission = Submission(message, own, waits, inf if most is None else most, as_json)
     try:
         return anyio.run(_send, submission, settings)
     except KeyboardInterrupt:
-        print_error("interrupted", f"the job goes on; look at it with: wavewright tail {submission.job}")
+        print_error("interrupted", f"the job continues; follow it with: wavewright tail {submission.job}")
         return exit_codes.INTERRUPTED
 
 
 def _print_faults(options: CheckOptions) -> bool:
-    """Print what a check finds wrong and return whether there is any; a lacking plan may be made by the daemon."""
+    """Print the faults that a check finds and return whether there are any; the daemon may make a missing plan."""
     documents = check_plan(options).documents
     faulty = [
         (found, one.text.source)
@@ -124,12 +126,12 @@ def _print_faults(options: CheckOptions) -> bool:
     shown = "\n\n".join(render_text(found, source) for found, source in faulty)
     count = sum(len(found) for found, _ in faulty)
     sys.stderr.write(f"{shown}\n")
-    print_error(f"{str(options.file)!r} was not sent: {count} {'fault' if count == 1 else 'faults'}")
+    print_error(f"{str(options.file)!r} was not sent: {counted(count, 'fault')}")
     return True
 
 
 def _with_inputs(document: Document, file: Path, settings: Settings, inputs: InputOverrides) -> Document:
-    """Return a job's document with the inputs that the command line gives."""
+    """Return a job's document with the inputs of the command line."""
     if not inputs:
         return document
     if not isinstance(document.value, dict) or is_template(document):
@@ -142,9 +144,7 @@ def _with_inputs(document: Document, file: Path, settings: Settings, inputs: Inp
 
 
 def check_sender(sender: str, section: DaemonSection) -> None:
-    """Return where the settings believe a sender that it is one of jobs.
-
-    The daemon has the same settings, and would dead-letter the job without a word to whoever sent it.
+    """Check that the settings let a sender send jobs; the daemon would dead-letter the job without an answer.
 
     Raises:
         CommandError: they do not.
@@ -160,14 +160,17 @@ def check_sender(sender: str, section: DaemonSection) -> None:
             f"{sender!r} is the broker's user {identity.user_id!r}, and WAVEWRIGHT_AMQP_URL names {user!r}"
         )
         raise CommandError(message, hint=f"write the address with the user {identity.user_id!r}")
-    names = ", ".join(sorted(may_send)) or "nobody, for none of `daemon.identities` may"
-    raise CommandError(
-        f"the settings do not let {sender!r} send jobs", hint=f"name who sends it with --as: {names}"
+    names = ", ".join(sorted(may_send))
+    hint = (
+        f"name the sender with --as: {names}"
+        if names
+        else "let one of `daemon.identities` send `job_request`"
     )
+    raise CommandError(f"the settings do not let {sender!r} send jobs", hint=hint)
 
 
 def portable_job(document: Document, file: Path, settings: Settings) -> Document:
-    """Return a job's document as it can be sent: with its plan in it, and with paths from the project's folder."""
+    """Return a job's document as it can be sent: with its plan embedded and paths relative to the project's root."""
     if not isinstance(document.value, dict) or not is_job(document):
         return document
     value = dict(document.value)
@@ -180,7 +183,7 @@ def portable_job(document: Document, file: Path, settings: Settings) -> Document
 
 
 def _with_paths_from_root(value: Json, folder: Path, root: Path) -> Json:
-    """Return a value in which each text that is a path from a folder is that path from the project's."""
+    """Return a value with each text that is a path from a folder as a path from the project's root."""
     match value:
         case str() if (folder / value).exists() and (folder / value).resolve().is_relative_to(root.resolve()):
             return (folder / value).resolve().relative_to(root.resolve()).as_posix()
@@ -221,25 +224,25 @@ async def _send(submission: Submission, settings: Settings) -> int:
         return exit_codes.OK
     async with (
         open_command_bus(section, "wavewright submit") as bus,
-        # Whoever looks on begins before the job is sent, or would miss how it starts.
+        # Subscribed before the job is sent, so its first messages are not missed.
         _subscribe(bus, section) as watcher,
     ):
         await bus.publish(submission.message)
         _print_submission(submission)
         with anyio.move_on_after(submission.max_seconds):
             return await _follow_to_end(submission, watcher)
-    # Perhaps it was told while the connection was lost, or the daemon knew the id, or refused the message unseen.
+    # The end may have been published while the connection was lost, or the daemon knew the id or refused the message.
     print_error(
-        f"nobody told within {submission.max_seconds:g} s that job {submission.job} has ended",
-        f"look on with: wavewright tail {submission.job}; what a daemon refuses lies in the queue "
-        f"{section.queues.dead!r} with the reason, and what it has done before is not told again",
+        f"job {submission.job} did not end within {submission.max_seconds:g} s",
+        f"follow it with: wavewright tail {submission.job}; refused messages are in the queue "
+        f"{section.queues.dead!r} with the reason, and results of an earlier job of this id are not published again",
     )
     return exit_codes.INTERRUPTED
 
 
 @asynccontextmanager
 async def _subscribe(bus: Bus, section: DaemonSection) -> AsyncGenerator[Subscription]:
-    """Look on at statuses and, where the broker lets this user, at packages and dead letters as well."""
+    """Subscribe to statuses and, if the user has the permission, to packages and dead letters."""
     queues = section.queues
     async with AsyncExitStack() as stack:
         try:
@@ -252,7 +255,7 @@ async def _subscribe(bus: Bus, section: DaemonSection) -> AsyncGenerator[Subscri
 
 
 async def _follow_to_end(submission: Submission, watcher: Subscription) -> int:
-    """Show how a job goes and what came out, and return the exit code of its end."""
+    """Print a job's statuses and packages, and return the exit code of its end."""
     packages: list[JsonObject] = []
     code: int | None = None
     status: JsonObject | None = None
@@ -288,12 +291,10 @@ async def _follow_to_end(submission: Submission, watcher: Subscription) -> int:
 
 
 def _show_package(value: JsonObject) -> None:
-    """Print the summary of a package with how to get its report."""
+    """Print the summary of a package and the command for its report."""
     package = Package.model_validate(value)
     sys.stdout.write(f"\n{render_summary(package)}report    wavewright show {package.run} --format html\n")
 
 
 def _print_submission(submission: Submission) -> None:
-    line = json.dumps({"job_id": submission.job}) if submission.as_json else submission.job
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    print_line(json.dumps({"job_id": submission.job}) if submission.as_json else submission.job)

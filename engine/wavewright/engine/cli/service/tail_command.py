@@ -1,4 +1,4 @@
-"""`wavewright tail`: what the daemon tells, as it is told."""
+"""`wavewright tail`: the daemon's messages, as they are published."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from wavewright.config import exit_codes
 from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.cli.common.broker import open_command_bus
+from wavewright.engine.cli.common.output import print_line
 from wavewright.engine.daemon.settings_check import check_broker_configured
 from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.delivery import Delivery
@@ -21,11 +22,11 @@ _SHOWN_FIELDS = ("target", "step", "decision_id", "reason")
 
 
 def tail(job: str | None, *, packages: bool, as_json: bool) -> int:
-    """Print statuses and questions until Ctrl-C, and packages where they are wanted.
+    """Print statuses, questions and, if wanted, packages until Ctrl-C.
 
     Raises:
-        DocumentError: the settings say of no broker.
-        BusError: the broker is not there, or goes away.
+        DocumentError: the settings name no broker.
+        BusError: the broker cannot be reached, or closes the connection.
     """
     settings = project_settings()
     check_broker_configured(settings)
@@ -52,7 +53,7 @@ async def _tail(settings: Settings, job: str | None, packages: bool, as_json: bo
 
 
 def envelope_in(delivery: Delivery) -> JsonObject | None:
-    """Return the envelope that a message holds; none where it holds something else."""
+    """Return the envelope in a message; None if it holds something else."""
     try:
         value: Json = json.loads(delivery.body)
     except ValueError:
@@ -67,10 +68,8 @@ def _is_about(envelope: JsonObject, job: str) -> bool:
 
 
 def print_envelope(envelope: JsonObject, *, as_json: bool, own_target: str = "target") -> None:
-    """Print one message: whole, or in a line for people; `own_target` is the contract's name of the field `target`."""
-    line = printable_json(envelope) if as_json else _envelope_line(envelope, own_target)
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    """Print one message as JSON or as a line of text; `own_target` is the contract's name of the field `target`."""
+    print_line(printable_json(envelope) if as_json else _envelope_line(envelope, own_target))
 
 
 def _envelope_line(envelope: JsonObject, own_target: str) -> str:

@@ -1,4 +1,4 @@
-"""`wavewright topology`: users, rights and queues of the broker, for it to load when it starts."""
+"""`wavewright topology`: definitions of users, permissions and queues that the broker loads at its start."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import project_settings
-from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.output import write_file
 from wavewright.engine.operations.broker_definitions import definitions
 
 
 def print_topology(out: Path | None, vhost: str) -> int:
-    """Print the definitions, or write them into a file.
+    """Print the definitions, or write them to a file.
 
     Raises:
         NoPasswordError: a password is missing.
@@ -24,11 +24,6 @@ def print_topology(out: Path | None, vhost: str) -> int:
     text = json.dumps(made, indent=2) + "\n"
     if out is None:
         sys.stdout.write(text)
-        return exit_codes.OK
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        msg = f"{str(out)!r} cannot be written: {error.strerror}"
-        hint = "name a file in a folder that can be written to"
-        raise CommandError(msg, hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
+    else:
+        write_file(out, text)
     return exit_codes.OK
