@@ -96,10 +96,12 @@ class PlanGraph:
         if reads is None:
             reads = {step_id: step_reads(step) for step_id, step in steps.items()}
         reads = {step_id: _interned(read, steps) for step_id, read in reads.items()}
-        dependencies = {
-            step_id: _known_others((*reads[step_id], *step.depends_on), step_id, steps)
-            for step_id, step in steps.items()
-        }
+        dependencies: dict[StepId, StepIds] = {}
+        for step_id, step in steps.items():
+            read = reads[step_id]
+            awaited = _known_others((*read, *step.depends_on), step_id, steps)
+            # One tuple where both are equal: of a large plan, that is 5 MB for 100,000 steps.
+            dependencies[step_id] = read if awaited == read else awaited
         resting = {step.supersedes for step in steps.values()}.union(*dependencies.values())
         for gate in plan.gates:
             # A gate runs as soon as its step has its output, so the step waits for what the gate reads.
