@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -13,8 +12,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
-from tests.docs.blocks import Command, Project
-from tests.repository.tree import ROOT
+from tests.docs.blocks import Command
 from wavewright.executor.postgres.driver import display_url
 
 # What differs from run to run and says nothing.
@@ -101,7 +99,7 @@ class Reader:
     """Daemons that the reader has started and not stopped."""
 
     @classmethod
-    def starting_from(cls, project: Project, home: Path) -> Reader:
+    def in_folder(cls, home: Path) -> Reader:
         """Return a reader in a fresh folder."""
         kept = {name: value for name, value in os.environ.items() if name in {"LANG", "SYSTEMROOT", "TZ"}}
         reader = cls(home, home)
@@ -112,11 +110,6 @@ class Reader:
             "NO_COLOR": "1",
             "TERM": "dumb",
         }
-        if project == "plans":
-            shutil.copytree(ROOT / "plans", home / "plans")
-        if project == "starter":
-            reader.type("wavewright init project")
-            reader.type("cd project")
         return reader
 
     def type(self, command: str) -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.docs.blocks import Block, blocks, commands, page_name, pages, project_of
 from tests.docs.reader import Reader, brought_up_to_date
+from tests.repository.tree import ROOT
 from tests.support.postgres import PostgresServer
 from tests.support.rabbitmq import Broker, RunningBroker
 from wavewright.planner.reading.reader import read_plan
@@ -67,10 +69,17 @@ def follow_block(block: Block, reader: Reader, page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", pages(), ids=page_name)
 def test_a_reader_who_types_what_a_page_says_gets_what_it_shows(
-    page: Path, tmp_path: Path, request: pytest.FixtureRequest
+    page: Path, tmp_path: Path, starter_project: Path, request: pytest.FixtureRequest
 ) -> None:
     text = page.read_text(encoding="utf-8")
-    reader = Reader.starting_from(project_of(text), tmp_path)
+    reader = Reader.in_folder(tmp_path)
+    match project_of(text):
+        case "plans":
+            shutil.copytree(ROOT / "plans", tmp_path / "plans")
+        case "starter":
+            reader.folder = shutil.copytree(starter_project, tmp_path / "project")
+        case "empty":
+            pass
     if NAMES_DATABASE in text:
         server: PostgresServer = request.getfixturevalue("postgres")
         reader.database = server.database()

@@ -61,7 +61,7 @@ def test_what_a_model_cost_differs_from_run_to_run() -> None:
 
 
 def test_a_reader_sets_and_forgets_variables(tmp_path: Path) -> None:
-    reader = Reader.starting_from("empty", tmp_path)
+    reader = Reader.in_folder(tmp_path)
 
     reader.type("export COLOUR=green")
     before = reader.type("echo $COLOUR")
@@ -72,7 +72,7 @@ def test_a_reader_sets_and_forgets_variables(tmp_path: Path) -> None:
 
 
 def test_a_server_listens_elsewhere_and_is_told_of_as_the_page_names_it(tmp_path: Path) -> None:
-    reader = Reader.starting_from("empty", tmp_path)
+    reader = Reader.in_folder(tmp_path)
     reader.save("answers.yaml", "answers: [{text: hello}]\n")
     reader.type("wavewright fake-model --port 8765 --script answers.yaml &")
     try:
