@@ -287,7 +287,7 @@ def _charged(path: Path, rows: Sequence[Row]) -> dict[str, int]:
     """Return the tokens of all entries of the purse, settled or not."""
     with closing(sqlite3.connect(path, timeout=10)) as connection:
         tokens = dict[str, int](
-            connection.execute("SELECT run, sum(tokens) FROM purse_entry GROUP BY run").fetchall()
+            connection.execute("SELECT run, sum(tokens) FROM model_call GROUP BY run").fetchall()
         )
     return {row.job: tokens.get(row.run, 0) for row in rows}
 

@@ -43,7 +43,7 @@ async def read_tables(url: str) -> Tables:
             jobs = await connection.fetch("SELECT job, run, state, attempts FROM wavewright.job")
             runs = await connection.fetch("SELECT run, status, steps, ok, failed FROM wavewright.run")
             written = await connection.fetch(_EVENTS)
-            spent = await connection.fetch("SELECT run, sum(tokens) FROM wavewright.purse_entry GROUP BY run")
+            spent = await connection.fetch("SELECT run, sum(tokens) FROM wavewright.model_call GROUP BY run")
     finally:
         await connection.close()
     events, faults = _events(written)

@@ -234,7 +234,7 @@ class Simulation:
         self.crashes.append(time.time())
         with closing(sqlite3.connect(self.folder / JOURNAL, timeout=10)) as file, file:
             # As if its process id had gone to a later program: this one cannot die.
-            file.execute("UPDATE run SET born = 'before' WHERE owner = ?", (token,))
+            file.execute("UPDATE run SET process_start = 'before' WHERE owner = ?", (token,))
 
     async def _end(self, daemon: Simulated) -> None:
         await daemon.opened.aclose()

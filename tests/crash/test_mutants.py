@@ -86,7 +86,7 @@ async def a_late_owner(folder: Path, _mutant: str | None) -> list[str]:
     async with SqliteJournal(path) as first, SqliteJournal(path) as second:
         await first.open_run(RUN)
         with closing(sqlite3.connect(path, timeout=10)) as file, file:
-            file.execute("UPDATE run SET born = 'before'")
+            file.execute("UPDATE run SET process_start = 'before'")
         await second.open_run(RUN)
         try:
             await first.append(RUN, [run_started(RUN)])
@@ -171,7 +171,7 @@ async def a_loop_that_is_blocked(folder: Path, _mutant: str | None) -> list[str]
 
 def _beat(path: Path) -> int:
     with closing(sqlite3.connect(path, timeout=10)) as file:
-        (beat,) = file.execute("SELECT beat FROM run").fetchone()
+        (beat,) = file.execute("SELECT heartbeat FROM run").fetchone()
     return int(beat)
 
 

@@ -192,5 +192,7 @@ async def _freeze(plant: Fleet, daemon: Daemon) -> None:
 def _move_away(folder: Path) -> None:
     """Have whoever holds runs look as if it were on another machine that has not been heard of for a minute."""
     with closing(sqlite3.connect(folder / JOURNAL, timeout=0.5)) as file, file:
-        file.execute("UPDATE run SET realm = 'elsewhere', beat_at = beat_at - 60 WHERE owner IS NOT NULL")
+        file.execute(
+            "UPDATE run SET pid_namespace = 'elsewhere', heartbeat_at = heartbeat_at - 60 WHERE owner IS NOT NULL"
+        )
         file.execute("UPDATE outbox SET leased = leased - 60 WHERE leased IS NOT NULL")

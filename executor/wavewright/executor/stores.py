@@ -1,7 +1,6 @@
-"""What a run and a daemon keep, opened together: journal, jobs and purse, wherever the settings say.
+"""The stores of a run or a daemon, opened and closed together: journal, job store and budget store.
 
-The *stores* are parts of one database. They are opened and closed together, so that nothing is written to one after
-another was given up.
+They are parts of one file or database, which the settings name.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """One owner's way to all that is kept."""
+    """The open stores of one owner."""
 
     journal: Journal
     jobs: JobStore
@@ -46,7 +45,7 @@ def place_of_journal(settings: Settings) -> str:
 def journal_of(
     settings: Settings, *, clock: Callable[[], float] = time.time
 ) -> SqliteJournal | PostgresJournal:
-    """Return the journal that the settings name, to be entered; it is made where there is none.
+    """Return the journal that the settings name, to be entered; it is created where there is none.
 
     Raises:
         JournalError: with the place and the fix.
@@ -63,7 +62,7 @@ def journal_of(
 def budget_store_of(
     settings: Settings, *, clock: Callable[[], float] = time.time
 ) -> SqliteBudgetStore | PostgresBudgetStore:
-    """Return the purse beside that journal, to be entered.
+    """Return the budget store beside that journal, to be entered.
 
     Raises:
         JournalError: with the place and the fix.
@@ -81,7 +80,7 @@ def budget_store_of(
 async def open_stores(
     settings: Settings, *, clock: Callable[[], float] = time.time
 ) -> AsyncGenerator[Stores]:
-    """Open the stores that the settings name, and close them in the end; made where there are none.
+    """Open the stores that the settings name, and close them in the end; created where there are none.
 
     Args:
         settings: The project's.

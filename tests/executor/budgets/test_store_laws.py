@@ -284,7 +284,7 @@ class PostgresBudgetStoreMachine(BudgetStoreMachine):
         self.stores = [self.opened(), self.opened()]
         self.turn = 0
         self.left_now(BudgetScope())
-        self.server.run("TRUNCATE wavewright.purse_entry, wavewright.purse_total", self.url)
+        self.server.run("TRUNCATE wavewright.model_call, wavewright.budget_total", self.url)
 
     def opened(self) -> BudgetTables:
         return BudgetTables(PostgresBudgetDatabase(self.url), self.budgets, clock=lambda: self.time)

@@ -61,7 +61,7 @@ async def test_a_reservation_whose_answer_was_lost_is_made_once(postgres: Postgr
                 await answers.lose(held)
                 reservations.append(await held)
                 assert await spent(purse) == 1 + 10 * len(reservations)
-            entries = postgres.fetch("SELECT id FROM wavewright.purse_entry ORDER BY id", line.url)
+            entries = postgres.fetch("SELECT id FROM wavewright.model_call ORDER BY id", line.url)
 
     assert {number for (number,) in entries[1:]} == {reservation.id for reservation in reservations}
     assert len(reservations) > 5
@@ -95,7 +95,7 @@ async def test_calls_that_wait_at_once_share_a_transaction(postgres: PostgresSer
         async with anyio.create_task_group() as group:
             for _ in range(200):
                 group.start_soon(purse.reserve, WORK, Spend(tokens=3))
-        (turns,) = postgres.fetch("SELECT turn FROM wavewright.opening", url)
+        (turns,) = postgres.fetch("SELECT transaction_id FROM wavewright.session", url)
 
         assert await spent(purse) == 603
     assert turns[0] in range(2, 20)

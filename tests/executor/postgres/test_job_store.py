@@ -55,7 +55,8 @@ class PostgresDaemonStores:
         """Write down another start of its process than its own, as if its pid had gone to a later one."""
         assert isinstance(stores.journal, PostgresJournal)
         token = stores.journal.store.session.owner.token
-        self.server.run(f"UPDATE wavewright.opening SET born = 'before' WHERE token = '{token}'", self.url)  # noqa: S608
+        set_start = f"UPDATE wavewright.session SET process_start = 'before' WHERE token = '{token}'"  # noqa: S608
+        self.server.run(set_start, self.url)
 
     async def expire_leases(self) -> None:
         self.server.run("UPDATE wavewright.outbox SET leased = leased - 3600", self.url)
@@ -242,17 +243,19 @@ async def test_an_owner_on_another_machine_is_watched_from_one_claim_to_the_next
     await claimed(gone, 1)
     assert isinstance(gone.journal, PostgresJournal)
     token = gone.journal.store.session.owner.token
-    opening = f"UPDATE wavewright.opening SET {{}} WHERE token = '{token}'"  # noqa: S608 - a token made here
+    session = f"UPDATE wavewright.session SET {{}} WHERE token = '{token}'"  # noqa: S608 - a token made here
 
-    def set_opening(columns: str) -> None:
-        daemons.server.run(opening.format(columns), daemons.url)
+    def set_session(columns: str) -> None:
+        daemons.server.run(session.format(columns), daemons.url)
 
-    set_opening("realm = 'far', lease = 60.0, beat = 7, beat_at = wavewright.clock_seconds()")
+    set_session(
+        "pid_namespace = 'far', lease = 60.0, heartbeat = 7, heartbeat_at = wavewright.clock_seconds()"
+    )
     believed = await other.jobs.claim()
-    set_opening("lease = 0.0, beat_at = beat_at - 1")
+    set_session("lease = 0.0, heartbeat_at = heartbeat_at - 1")
 
     first = await other.jobs.claim()
-    set_opening("beat = 8")
+    set_session("heartbeat = 8")
     after_a_beat = await other.jobs.claim()
     after_silence = await other.jobs.claim()
 
@@ -383,7 +386,7 @@ async def test_events_and_what_daemons_want_at_once_share_a_transaction(
     for number in (1, 2):
         await one.jobs.receive(request_of(number))
     first, second = await claimed(one, 1), await claimed(one, 2)
-    turn = "SELECT turn FROM wavewright.opening ORDER BY no"
+    turn = "SELECT transaction_id FROM wavewright.session ORDER BY no"
     ((before,), *_) = daemons.server.fetch(turn, daemons.url)
 
     other = await asyncpg.connect(daemons.url)

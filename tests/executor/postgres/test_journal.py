@@ -54,9 +54,9 @@ async def test_appends_of_one_tick_share_a_transaction(postgres: PostgresServer)
     url = postgres.database()
     async with PostgresJournal(url) as journal:
         await journal.open_run(RUN)
-        (before,) = postgres.fetch("SELECT turn FROM wavewright.opening", url)
+        (before,) = postgres.fetch("SELECT transaction_id FROM wavewright.session", url)
         await all_at_once(*(journal.append(RUN, [event]) for event in steps(50)))
-        (after,) = postgres.fetch("SELECT turn FROM wavewright.opening", url)
+        (after,) = postgres.fetch("SELECT transaction_id FROM wavewright.session", url)
 
     assert (before, after) == ((1,), (2,))
     assert await seen_from_outside(url) == steps(50)

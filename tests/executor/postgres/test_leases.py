@@ -42,7 +42,7 @@ async def test_a_busy_run_names_its_owner_since_when_and_the_mend(postgres: Post
 @contextmanager
 def grown_old(postgres: PostgresServer, url: str) -> Generator[None]:
     """Let the lease of the owner elsewhere run out, as the database's clock shows it."""
-    postgres.run("UPDATE wavewright.opening SET beat_at = beat_at - 11 WHERE token = 'f00'", url)
+    postgres.run("UPDATE wavewright.session SET heartbeat_at = heartbeat_at - 11 WHERE token = 'f00'", url)
     yield
 
 
@@ -193,4 +193,4 @@ async def test_it_beats_by_itself_while_the_event_loop_is_blocked(postgres: Post
         beats = set[object]()
         # Nothing here gives the event loop a turn.
         while len(beats) < 3:
-            beats.add(postgres.fetch("SELECT beat FROM wavewright.opening", url)[0])
+            beats.add(postgres.fetch("SELECT heartbeat FROM wavewright.session", url)[0])

@@ -40,7 +40,7 @@ async def test_whoever_only_reads_leaves_no_trace_of_an_owner(postgres: Postgres
         await journal.list_runs()
         await journal.load(RUN)
 
-        assert postgres.fetch("SELECT count(*) FROM wavewright.opening", url) == [(0,)]
+        assert postgres.fetch("SELECT count(*) FROM wavewright.session", url) == [(0,)]
 
 
 async def test_a_closed_journal_leaves_no_trace_of_an_owner(postgres: PostgresServer) -> None:
@@ -48,7 +48,7 @@ async def test_a_closed_journal_leaves_no_trace_of_an_owner(postgres: PostgresSe
     async with PostgresJournal(url) as journal:
         await journal.open_run(RUN)
 
-    assert postgres.fetch("SELECT count(*) FROM wavewright.opening", url) == [(0,)]
+    assert postgres.fetch("SELECT count(*) FROM wavewright.session", url) == [(0,)]
 
 
 async def test_a_newer_format_is_refused_and_left_as_it_is(postgres: PostgresServer) -> None:
@@ -83,7 +83,7 @@ async def test_a_server_that_is_not_there_is_told_at_once(postgres: PostgresServ
     assert await refusal("postgresql://ada:geheimnis@127.0.0.1:1/notes") == (
         "the database cannot be reached: no server listens there\n"
         "  --> postgresql://ada@127.0.0.1:1/notes\n"
-        "  = help: start the server or mend the way to it, then go on; all that was journaled before is safe"
+        "  = help: start the server or fix the network, then resume; all that was journaled before is safe"
     )
 
 

@@ -50,7 +50,7 @@ async def test_what_is_beside_the_events_has_the_same_columns_in_a_database_as_i
 
     # Who has a run open is a table of its own in a database, and outputs need no index of ours.
     differing = {table for table, _ in in_file ^ in_database}
-    assert differing == {"run", "opening", "format", "result", "indexed"}
+    assert differing == {"run", "session", "format", "result", "indexed"}
 
 
 async def test_a_connection_that_breaks_while_the_tables_are_made_leaves_none_and_they_are_made_anew(

@@ -43,7 +43,9 @@ class SqliteDaemonStores:
     async def kill(self, stores: Stores) -> None:
         """Write down another start of its process than its own, as if its pid had gone to a later one."""
         assert isinstance(stores.journal, SqliteJournal)
-        write(self.path, "UPDATE run SET born = 'before' WHERE owner = ?", stores.journal.store.token)
+        write(
+            self.path, "UPDATE run SET process_start = 'before' WHERE owner = ?", stores.journal.store.token
+        )
 
     async def expire_leases(self) -> None:
         write(self.path, "UPDATE outbox SET leased = leased - 3600")
@@ -135,16 +137,16 @@ async def test_an_owner_on_another_machine_is_watched_from_one_claim_to_the_next
     await jobs.receive(request_of(1))
     job = await jobs.claim()
     assert job is not None
-    elsewhere = (
-        "UPDATE run SET owner = 'other', host = 'far', realm = 'far', lease = 0.0, beat = 7, beat_at = ?"
-    )
+    elsewhere = """
+        UPDATE run SET owner = 'other', host = 'far', pid_namespace = 'far', lease = 0.0, heartbeat = 7,
+                       heartbeat_at = ?"""
     await journal.close_run(job.run)
     write(journal.path, elsewhere, seconds[0])
     believed = await jobs.claim()
     seconds[0] += 1
 
     first = await jobs.claim()
-    write(journal.path, "UPDATE run SET beat = 8")
+    write(journal.path, "UPDATE run SET heartbeat = 8")
     after_a_beat = await jobs.claim()
     after_silence = await jobs.claim()
 
@@ -209,5 +211,5 @@ async def test_the_stores_of_a_project_share_one_file(tmp_path: Path) -> None:
         await opened.budget_store.reserve(BudgetScope(run=job.run), Spend(tokens=5))
 
     with closing(sqlite3.connect(tmp_path / "here.sqlite")) as connection:
-        counts = "SELECT (SELECT count(*) FROM job), (SELECT count(*) FROM event), (SELECT count(*) FROM purse_entry)"
+        counts = "SELECT (SELECT count(*) FROM job), (SELECT count(*) FROM event), (SELECT count(*) FROM model_call)"
         assert connection.execute(counts).fetchone() == (1, 1, 1)

@@ -53,13 +53,13 @@ class Clock:
         return self.now
 
 
-def _hold(owner: Owner, *, beat_at: float = 1000.0) -> Lease:
-    return Lease(owner=owner, since=1000.0, heartbeat=1, heartbeat_at=beat_at, seconds=10.0)
+def _hold(owner: Owner, *, heartbeat_at: float = 1000.0) -> Lease:
+    return Lease(owner=owner, since=1000.0, heartbeat=1, heartbeat_at=heartbeat_at, seconds=10.0)
 
 
 def _beat(path: Path) -> int:
     with closing(sqlite3.connect(path)) as connection:
-        (beat,) = connection.execute("SELECT beat FROM run").fetchone()
+        (beat,) = connection.execute("SELECT heartbeat FROM run").fetchone()
     return int(beat)
 
 

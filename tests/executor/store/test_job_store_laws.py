@@ -112,7 +112,9 @@ class SqliteJobStoreMachine(JobStoreMachine):
     def expire_lease(self, daemon: SyncJobStore) -> None:
         assert isinstance(daemon, SqliteSyncJobStore)
         with closing(sqlite3.connect(self.path, timeout=10)) as connection, connection:
-            connection.execute("UPDATE run SET born = 'before' WHERE owner = ?", (daemon.store.token,))
+            connection.execute(
+                "UPDATE run SET process_start = 'before' WHERE owner = ?", (daemon.store.token,)
+            )
 
     def messages(self) -> list[tuple[object, ...]]:
         with closing(sqlite3.connect(self.path)) as connection:
@@ -191,7 +193,8 @@ class PostgresJobStoreMachine(JobStoreMachine):
     def expire_lease(self, daemon: SyncJobStore) -> None:
         assert isinstance(daemon, PostgresSyncJobStore)
         token = daemon.journal.store.session.owner.token
-        self.server.run(f"UPDATE wavewright.opening SET born = 'before' WHERE token = '{token}'", self.url)  # noqa: S608 - a token made here
+        set_start = f"UPDATE wavewright.session SET process_start = 'before' WHERE token = '{token}'"  # noqa: S608
+        self.server.run(set_start, self.url)
 
     def set_clock(self) -> None:
         self.server.run(f"UPDATE shown_time SET seconds = {self.now}", self.url)  # noqa: S608 - a number
@@ -216,7 +219,7 @@ _SHOWN_TIME = """
     $$ SELECT seconds FROM public.shown_time $$"""
 _EMPTY = """
     SET session_replication_role = replica;
-    TRUNCATE wavewright.run, wavewright.event, wavewright.opening, wavewright.job, wavewright.job_request,
+    TRUNCATE wavewright.run, wavewright.event, wavewright.session, wavewright.job, wavewright.job_request,
              wavewright.inbox, wavewright.outbox, wavewright.outbox_body, wavewright.decision"""
 
 TestJobsInAFile = SqliteJobStoreMachine.TestCase

@@ -46,9 +46,11 @@ if TYPE_CHECKING:
 
 _NEW_RUN: Final = RunId("dry-run")
 """Stands for a run that has spent nothing."""
-_LATEST_DAY: Final = "SELECT max(name) FROM purse_total WHERE pot = 'day'"
-_TOTAL: Final = "SELECT calls, tokens, usd, seconds FROM purse_total WHERE pot = ? AND name = ? AND step = ?"
-_HAS_BUDGET_TABLES: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'purse_total'"
+_LATEST_DAY: Final = "SELECT max(name) FROM budget_total WHERE counter = 'day'"
+_TOTAL: Final = (
+    "SELECT calls, tokens, usd, seconds FROM budget_total WHERE counter = ? AND name = ? AND step = ?"
+)
+_HAS_BUDGET_TABLES: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'budget_total'"
 
 
 def read_remaining_allowance(

@@ -1,8 +1,8 @@
 """Which budgets a model call counts towards, and whether it may still be made.
 
-A *pot* is one sum that is kept: of a run, of the work in it, of a job, of a day, of a step. Sums are kept in whole
-units (calls, tokens, billionths of a dollar, millionths of a second), so that what is put aside and given back again
-leaves nothing behind. Nothing here keeps anything: see `purse.py` and `purse_store.py`.
+A *budget counter* is one sum: of a run, of the work in it, of a job, of a day or of a step. Sums are in whole units
+(calls, tokens, billionths of a dollar, millionths of a second), so that reserving and giving back leaves no remainder.
+Nothing is stored here: see `stores.py` and `tables.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_UNITS: Final = 10**15
 
 
 class Amount(NamedTuple):
-    """What was spent or is put aside, in whole units."""
+    """What was spent or is reserved, in whole units."""
 
     calls: int = 0
     tokens: int = 0
@@ -78,16 +78,16 @@ Totals: TypeAlias = Callable[[BudgetCounter], Amount]
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """The most that one pot may hold of one measure."""
+    """The most that one counter may come to in one measure."""
 
     scope: LimitScope
     counter: BudgetCounter
     measure: Measure
     limit: int
     whole: int
-    """The budget itself: more than `most` where a part of it is held back."""
+    """The budget itself: more than `limit` where a part of it is held back."""
     setting: str
-    """Where the budget is set, for the mend."""
+    """Where the budget is set, for the hint."""
 
 
 class BudgetLimits:
@@ -98,20 +98,20 @@ class BudgetLimits:
         self._run_budgets = dict[str, Budget]()
 
     def limit_run(self, run: str, budget: Budget | None) -> None:
-        """Hold a run to its goal's own budget; the latest word counts."""
+        """Hold a run to its goal's own budget; the latest call counts."""
         if budget is None:
             self._run_budgets.pop(run, None)
         else:
             self._run_budgets[run] = budget
 
     def check(self, account: BudgetScope, day: str, amount: Spend, totals: Totals) -> Amount:
-        """Return what is to be put aside for a call.
+        """Return the amount to reserve for a call.
 
         A price that is not a finite number is an unknown one: it counts as nothing, and is refused under any budget
         of money.
 
         Raises:
-            OverBudget: it is more than is left.
+            BudgetExceeded: it is more than is left.
         """
         asked = reserved_amount(amount)
         is_priceless = amount.usd in (math.inf, -math.inf) or amount.usd != amount.usd
@@ -128,7 +128,7 @@ class BudgetLimits:
         return asked
 
     def left(self, account: BudgetScope, day: str, totals: Totals) -> Allowance:
-        """Return what an account could still reserve."""
+        """Return what a scope could still reserve."""
         left: dict[LimitScope, dict[Measure, int]] = {"run": {}, "job": {}, "day": {}, "step": {}}
         for bound in self._limits(account, day):
             rest = max(0, bound.limit - getattr(totals(bound.counter), bound.measure))
@@ -142,7 +142,7 @@ class BudgetLimits:
         return Allowance(run=of("run"), job=of("job"), day=of("day"), step=of("step"))
 
     def _limits(self, account: BudgetScope, day: str) -> Iterator[_Limit]:
-        """Yield what an account is held to, the narrowest first."""
+        """Yield the limits of a scope, the narrowest first."""
         configured = self._configured
         counters = {counter.kind: counter for counter in counters_of(account, day)}
         if "step" in counters:
@@ -183,13 +183,13 @@ def reserved_amount(amount: Spend) -> Amount:
 
 
 def settled_amount(spent: Spend, reserved: Amount) -> Amount:
-    """Return what a call came to; a figure that nobody can believe is replaced by what was put aside for it."""
+    """Return what a call came to; a figure that cannot be true is replaced by what was reserved for it."""
     units = (_units(measure, getattr(spent, measure)) for measure in MEASURES)
     return Amount(*(aside if given is None else given for given, aside in zip(units, reserved, strict=True)))
 
 
 def plausible_seconds(use: ModelUse) -> float | None:
-    """Return the seconds of a call that others may learn from: an answered one, with a figure to be believed."""
+    """Return the seconds of an answered call, for estimates; None where they cannot be true."""
     is_known = use.outcome == "answered" and math.isfinite(use.seconds) and use.seconds >= 0
     return use.seconds if is_known else None
 
@@ -285,7 +285,7 @@ def _format_figure(figure: float, places: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Put something aside."""
+    """Reserve an amount."""
 
     account: BudgetScope
     amount: Spend
@@ -293,7 +293,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Replace what was put aside by what it came to; without a use, by nothing at all: the call was never made."""
+    """Replace a reservation by what the call came to; without a use, by nothing: the call was never made."""
 
     id: int
     spent: Spend

@@ -65,10 +65,10 @@ class MemoryBudgetStore:
         self._budgets.limit_run(run, budget)
 
     async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
-        """Put something aside.
+        """Reserve an amount.
 
         Raises:
-            OverBudget: it is more than is left; nothing was put aside then.
+            BudgetExceeded: it is more than is left; nothing was reserved then.
         """
         day = self._today()
         asked = self._budgets.check(account, day, amount, self._total)
@@ -81,7 +81,7 @@ class MemoryBudgetStore:
         return reservation
 
     async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
-        """Replace a reservation by what it came to and remember the use; repeating it changes nothing."""
+        """Replace a reservation by what the call came to and remember the use; repeating it changes nothing."""
         standing = self._reserved.pop(reservation.id, None)
         if standing is None:
             return
@@ -92,7 +92,7 @@ class MemoryBudgetStore:
             self._past.setdefault(place, deque(maxlen=CALL_HISTORY_SIZE)).append(seconds)
 
     async def left(self, account: BudgetScope) -> Allowance:
-        """Return what an account could still reserve, and what was spent."""
+        """Return what a scope could still reserve, and what was spent."""
         return self._budgets.left(account, self._today(), self._total)
 
     async def past_seconds(self, model: str, role: Role) -> Sequence[float]:

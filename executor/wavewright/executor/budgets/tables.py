@@ -1,6 +1,6 @@
 """The tables of a budget store: each model call, and the sums of all calls by counter.
 
-A row of `purse_entry` is one model call: what was reserved for it, and once it is settled what it came to. What several
+A row of `model_call` is one model call: what was reserved for it, and once it is settled what it came to. What several
 calls request at once is one transaction.
 """
 
@@ -32,22 +32,23 @@ from wavewright.planner.ports.model_port import Role
 
 _T = TypeVar("_T")
 
-_LATEST_DAY: Final = "SELECT max(name) FROM purse_total WHERE pot = 'day'"
+_LATEST_DAY: Final = "SELECT max(name) FROM budget_total WHERE counter = 'day'"
 _RESERVED: Final = """
-    SELECT id, day, run, job, step, role, calls, tokens, usd, seconds FROM purse_entry WHERE NOT settled AND id """
-_LATEST_ID: Final = "SELECT coalesce(max(id), 0) FROM purse_entry"
+    SELECT id, day, run, job, step, role, calls, tokens, usd, seconds FROM model_call WHERE NOT settled AND id """
+_LATEST_ID: Final = "SELECT coalesce(max(id), 0) FROM model_call"
 _RESERVE: Final = """
-    INSERT INTO purse_entry (id, at, day, run, job, step, role, calls, tokens, usd, seconds)
+    INSERT INTO model_call (id, at, day, run, job, step, role, calls, tokens, usd, seconds)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"""
 _SETTLE: Final = """
-    UPDATE purse_entry SET settled = true, calls = $1, tokens = $2, usd = $3, seconds = $4,
+    UPDATE model_call SET settled = true, calls = $1, tokens = $2, usd = $3, seconds = $4,
     model = $5, outcome = $6, took = $7 WHERE id = $8"""
 _ADD: Final = """
-    INSERT INTO purse_total AS total VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (pot, name, step) DO UPDATE SET
+    INSERT INTO budget_total AS total VALUES ($1, $2, $3, $4, $5, $6, $7)
+    ON CONFLICT (counter, name, step) DO UPDATE SET
     calls = total.calls + excluded.calls, tokens = total.tokens + excluded.tokens,
     usd = total.usd + excluded.usd, seconds = total.seconds + excluded.seconds"""
 _PAST: Final = """
-    SELECT took FROM purse_entry WHERE model = $1 AND role = $2 AND took IS NOT NULL ORDER BY id DESC LIMIT $3"""
+    SELECT took FROM model_call WHERE model = $1 AND role = $2 AND took IS NOT NULL ORDER BY id DESC LIMIT $3"""
 
 
 class BudgetDatabase(Protocol):
@@ -258,10 +259,10 @@ async def _totals(statements: Statements, counters: Iterable[BudgetCounter]) -> 
     wanted = [_key(counter) for counter in counters]
     where = " AND ".join(
         f"{column} {statements.in_list(f'${place}', 'text')}"
-        for place, column in enumerate(("pot", "name", "step"), 1)
+        for place, column in enumerate(("counter", "name", "step"), 1)
     )
     rows = await statements.fetch(
-        f"SELECT pot, name, step, calls, tokens, usd, seconds FROM purse_total WHERE {where}",  # noqa: S608
+        f"SELECT counter, name, step, calls, tokens, usd, seconds FROM budget_total WHERE {where}",  # noqa: S608
         *([*{counter[place] for counter in wanted}] for place in range(3)),
     )
     return {BudgetCounter(*row[:3]): Amount(*row[3:]) for row in rows}

@@ -38,11 +38,12 @@ from wavewright.planner.types import RunId
 # Most appends are this statement alone: one transaction and one round trip. Rows of runs that are not held any more
 # are left out. Nothing is written where the transaction id was taken before.
 _APPEND: Final = """
-    WITH turn AS (
-        UPDATE opening SET turn = $2, beat = beat + 1, beat_at = clock_seconds() WHERE no = $1 AND turn < $2
+    WITH begun AS (
+        UPDATE session SET transaction_id = $2, heartbeat = heartbeat + 1, heartbeat_at = clock_seconds()
+        WHERE no = $1 AND transaction_id < $2
         RETURNING clock_seconds() AS now
     ), held AS (
-        SELECT run.no FROM turn, run JOIN unnest($3::bigint[], $4::bigint[]) AS mine (no, fence)
+        SELECT run.no FROM begun, run JOIN unnest($3::bigint[], $4::bigint[]) AS mine (no, fence)
         ON run.no = mine.no AND run.fence = mine.fence FOR SHARE OF run
     ), new AS (
         SELECT * FROM unnest($5::bigint[], $6::bigint[], $7::double precision[], $8::text[], $9::text[], $10::text[],
@@ -53,7 +54,7 @@ _APPEND: Final = """
         INSERT INTO event (run, seq, at, kind, step, status, key, crc, body)
         SELECT run, seq, at, kind, step, status, key, crc, body FROM new ORDER BY place
     ){more}
-    SELECT (SELECT now FROM turn), (SELECT coalesce(array_agg(no), '{{}}') FROM held)"""
+    SELECT (SELECT now FROM begun), (SELECT coalesce(array_agg(no), '{{}}') FROM held)"""
 # What the same statement writes is not in the tables yet: the steps of a run that ends are counted with its new events.
 _CHANGE_RUNS: Final = """
     changed AS (
@@ -175,17 +176,17 @@ class AppendTransaction:
             works,
         )
 
-    async def execute(self, connection: Connection, opening: int, turn: int) -> set[int]:
+    async def execute(self, connection: Connection, session_no: int, transaction_id: int) -> set[int]:
         """Write all of it in one transaction and return the numbers of the runs that are held still.
 
         Raises:
             OutboxRowsRefused: nothing was written.
         """
         if not (self.outbox_rows or self.works):
-            held, _ = await self._insert(connection, opening, turn)
+            held, _ = await self._insert(connection, session_no, transaction_id)
             return held
         async with PostgresTransaction(connection):
-            held, now = await self._insert(connection, opening, turn)
+            held, now = await self._insert(connection, session_no, transaction_id)
             transaction = self.begin(connection, now)
             results = dict[int, object]()
             for _, work in sorted(self._works(held, transaction, results), key=itemgetter(0)):
@@ -212,7 +213,9 @@ class AppendTransaction:
         for number, queued in enumerate(self.works):
             yield queued.lock_order, partial(work, number)
 
-    async def _insert(self, connection: Connection, opening: int, turn: int) -> tuple[set[int], float]:
+    async def _insert(
+        self, connection: Connection, session_no: int, transaction_id: int
+    ) -> tuple[set[int], float]:
         """Return the numbers of the runs that are held still, and the time by the database's clock."""
         numbers = [hold.no for hold in self.leases.values()]
         fences = [hold.fence for hold in self.leases.values()]
@@ -222,7 +225,7 @@ class AppendTransaction:
         if self.messages:
             columns += message_columns(self.messages)
         query = _append_statement(changes_runs=bool(self.run_changes), puts_messages=bool(self.messages))
-        row = await connection.fetchrow(query, opening, turn, numbers, fences, *columns)
+        row = await connection.fetchrow(query, session_no, transaction_id, numbers, fences, *columns)
         assert row is not None
         now, held = row
         if now is None:

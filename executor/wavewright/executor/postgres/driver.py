@@ -1,13 +1,14 @@
-"""The driver's connections and transactions, and its errors in the user's words.
+"""The driver's connections, transactions and errors.
 
-An error is recognised by its code, never by its text; each has one message and one fix. The place is the database's
-address without the password, and no message repeats the address as it was given.
+An error is recognised by its class, never by its text; each has one message and one fix. The place is the database's
+address without the password; no message repeats the address as it was given.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import asyncpg
@@ -37,16 +38,16 @@ _CONNECTION_ERRORS: Final = (
     asyncpg.InternalClientError,
     OSError,
 )
-"""What another try may not meet: the connection, not the request, is at fault."""
+"""Errors of the connection, not of the request: another connection may succeed."""
 
 
 def is_conflict(error: Exception) -> bool:
-    """Return whether another transaction was in the way, so that this one, undone, may succeed now."""
+    """Return whether the transaction was rolled back for another one's sake, so that it may succeed now."""
     return isinstance(error, pg.DeadlockDetectedError | pg.SerializationError)
 
 
 def is_connection_lost(error: Exception) -> bool:
-    """Return whether the connection is at fault, so that another one may do."""
+    """Return whether the connection is at fault, so that another connection may succeed."""
     return isinstance(error, _CONNECTION_ERRORS)
 
 
@@ -65,39 +66,108 @@ def display_url(url: str) -> str:
     return f"postgresql://{user}{host}{port}{parts.path}"
 
 
+class _Explanation(NamedTuple):
+    """What an error of the server means to users."""
+
+    errors: type[Exception] | tuple[type[Exception], ...]
+    raised: type[JournalError]
+    message: str
+    """`{}` stands for the server's own message."""
+    hint: str
+
+
+_OPENING_ERRORS: Final = (
+    _Explanation(
+        (pg.InvalidPasswordError, pg.InvalidAuthorizationSpecificationError),
+        JournalNotOpened,
+        "the database refuses the user or the password",
+        "check the user and password of the address, and the server's pg_hba.conf",
+    ),
+    _Explanation(
+        pg.InvalidCatalogNameError,
+        JournalNotOpened,
+        "there is no such database on the server",
+        "make it with `createdb NAME`, or name another one",
+    ),
+    _Explanation(
+        pg.InsufficientPrivilegeError,
+        JournalNotOpened,
+        "the database's user may not make or use the journal's tables",
+        "let an administrator run `GRANT CREATE ON DATABASE … TO …`, or make the user the owner",
+    ),
+    _Explanation(
+        (asyncpg.ClientConfigurationError, ValueError),
+        JournalNotOpened,
+        "the address of the database is faulty",
+        "write postgresql://USER:PASSWORD@HOST:PORT/DATABASE",
+    ),
+)
+_USE_ERRORS: Final = (
+    _Explanation(
+        pg.DiskFullError,
+        JournalNotWritten,
+        "the server's disk is full",
+        "free some space there and resume the run; all that was journaled before is safe",
+    ),
+    _Explanation(
+        pg.ReadOnlySQLTransactionError,
+        JournalNotWritten,
+        "the database is read-only",
+        "name the primary server: a standby takes no events",
+    ),
+    _Explanation(
+        pg.InsufficientPrivilegeError,
+        JournalNotWritten,
+        "the database's user may not write the journal's tables",
+        "let an administrator grant it, or make the user the owner of the schema 'wavewright'",
+    ),
+    _Explanation(
+        (pg.LockNotAvailableError, pg.QueryCanceledError, pg.DeadlockDetectedError),
+        JournalNotWritten,
+        "another program keeps the journal locked",
+        "end that program (a backup, an open transaction in psql) and resume the run",
+    ),
+    _Explanation(
+        pg.ProgramLimitExceededError,
+        EventUnwritable,
+        "an event is longer than PostgreSQL can hold (1 GB)",
+        "let the step write its output to a file and return the path",
+    ),
+    _Explanation(
+        (pg.DataCorruptedError, pg.IndexCorruptedError),
+        JournalDamaged,
+        "the journal is damaged: {}",
+        "restore the database from a backup, or name another one to start anew",
+    ),
+    _Explanation(
+        (pg.UndefinedTableError, pg.UndefinedColumnError, pg.InvalidSchemaNameError),
+        JournalNotWritten,
+        "the journal's tables were changed or dropped while it was open",
+        "restore the schema 'wavewright' and resume the run, or start the job anew",
+    ),
+    _Explanation(
+        Exception, JournalError, "the journal cannot be used: {}", "see the server's log for the cause"
+    ),
+)
+
+
 def explain_opening(error: Exception, place: str) -> JournalError:
     """Return what keeps the database from being used as a journal."""
-    match error:
-        case JournalError():
-            return error
-        case pg.InvalidPasswordError() | pg.InvalidAuthorizationSpecificationError():
-            return JournalNotOpened(
-                "the database refuses the user or the password",
-                place=place,
-                hint="check the user and password of the address, and the server's pg_hba.conf",
-            )
-        case pg.InvalidCatalogNameError():
-            return JournalNotOpened(
-                "there is no such database on the server",
-                place=place,
-                hint="make it with `createdb NAME`, or name another one",
-            )
-        case pg.InsufficientPrivilegeError():
-            return JournalNotOpened(
-                "the database's user may not make or use the journal's tables",
-                place=place,
-                hint="let an administrator run `GRANT CREATE ON DATABASE … TO …`, or make the user the owner",
-            )
-        case asyncpg.ClientConfigurationError() | ValueError():
-            return JournalNotOpened(
-                "the address of the database is faulty",
-                place=place,
-                hint="write postgresql://USER:PASSWORD@HOST:PORT/DATABASE",
-            )
-        case _ if is_connection_lost(error):
-            return unreachable_error(error, place)
-        case _:
-            return explain_use(error, place)
+    return _explain(error, place, (*_OPENING_ERRORS, *_USE_ERRORS))
+
+
+def explain_use(error: Exception, place: str, run: str | None = None) -> JournalError:
+    """Return what went wrong in a database that was opened."""
+    return _explain(error, place if run is None else f"{place}, run {run}", _USE_ERRORS)
+
+
+def _explain(error: Exception, place: str, known: Sequence[_Explanation]) -> JournalError:
+    if isinstance(error, JournalError):
+        return error
+    if is_connection_lost(error):
+        return unreachable_error(error, place)
+    found = next(one for one in known if isinstance(error, one.errors))
+    return found.raised(found.message.format(_server_message(error)), place=place, hint=found.hint)
 
 
 def unreachable_error(error: Exception, place: str) -> JournalError:
@@ -120,66 +190,8 @@ def unreachable_error(error: Exception, place: str) -> JournalError:
     return JournalUnreachable(
         f"the database cannot be reached: {reason}",
         place=place,
-        hint="start the server or mend the way to it, then go on; all that was journaled before is safe",
+        hint="start the server or fix the network, then resume; all that was journaled before is safe",
     )
-
-
-def explain_use(error: Exception, place: str, run: str | None = None) -> JournalError:
-    """Return what went wrong in a database that was opened."""
-    where = place if run is None else f"{place}, run {run}"
-    match error:
-        case JournalError():
-            return error
-        case _ if is_connection_lost(error):
-            return unreachable_error(error, where)
-        case pg.DiskFullError():
-            return JournalNotWritten(
-                "the server's disk is full",
-                place=where,
-                hint="free some space there and resume the run; all that was journaled before is safe",
-            )
-        case pg.ReadOnlySQLTransactionError():
-            return JournalNotWritten(
-                "the database is read-only",
-                place=where,
-                hint="name the primary server: a standby takes no events",
-            )
-        case pg.InsufficientPrivilegeError():
-            return JournalNotWritten(
-                "the database's user may not write the journal's tables",
-                place=where,
-                hint="let an administrator grant it, or make the user the owner of the schema 'wavewright'",
-            )
-        case pg.LockNotAvailableError() | pg.QueryCanceledError() | pg.DeadlockDetectedError():
-            return JournalNotWritten(
-                "another program keeps the journal locked",
-                place=where,
-                hint="end that program (a backup, an open transaction in psql) and resume the run",
-            )
-        case pg.ProgramLimitExceededError():
-            return EventUnwritable(
-                "an event is longer than PostgreSQL can hold (1 GB)",
-                place=where,
-                hint="let the step write its output to a file and return the path",
-            )
-        case pg.DataCorruptedError() | pg.IndexCorruptedError():
-            return JournalDamaged(
-                f"the journal is damaged: {_server_message(error)}",
-                place=where,
-                hint="restore the database from a backup, or name another one to start anew",
-            )
-        case pg.UndefinedTableError() | pg.UndefinedColumnError() | pg.InvalidSchemaNameError():
-            return JournalNotWritten(
-                "the journal's tables were changed or dropped while it was open",
-                place=where,
-                hint="restore the schema 'wavewright' and resume the run, or start the job anew",
-            )
-        case _:
-            return JournalError(
-                f"the journal cannot be used: {_server_message(error)}",
-                place=where,
-                hint="the server's log tells more",
-            )
 
 
 def _server_message(error: Exception) -> str:
@@ -204,6 +216,6 @@ class PostgresTransaction:
         if kind is None:
             await self._connection.execute("COMMIT")
         elif not self._connection.is_closed():
-            # What was wrong before is what is told.
+            # The first error is the one to report.
             with suppress(*DRIVER_ERRORS):
                 await self._connection.execute("ROLLBACK")

@@ -53,7 +53,7 @@ class PostgresEventStore:
         Args:
             url: The database's address.
             owner: Who opens it; this process where not given.
-            lease: Seconds for which an owner on another machine is believed without a beat.
+            lease: Seconds for which an owner on another machine is believed without a heartbeat.
             patience: Seconds for which a database that was there and does not answer is waited for.
         """
         owner = owner or this_owner()
@@ -78,7 +78,7 @@ class PostgresEventStore:
 
         Args:
             run: The run, new or known.
-            unmoved: The beat of a watch that is over.
+            unmoved: The heartbeat of a watch that is over.
 
         Raises:
             RunBusy: its owner lives.
@@ -88,9 +88,11 @@ class PostgresEventStore:
         self._held.pop(run, None)
         self.faults.pop(run, None)
         try:
-            opening = await self.session.number()
+            session_no = await self.session.number()
             held = await self.session.transact(
-                lambda connection, _: self.leases.acquire(connection, run, opening=opening, unmoved=unmoved)
+                lambda connection, _: self.leases.acquire(
+                    connection, run, session_no=session_no, unmoved=unmoved
+                )
             )
         except DRIVER_ERRORS as error:
             raise explain_use(error, self.place, run) from error
@@ -220,7 +222,7 @@ class PostgresEventStore:
         return PostgresStoreTransaction(
             connection,
             self.leases,
-            opening=self.session.opening,
+            session_no=self.session.no,
             now=now,
             held=self._held,
             faults=self.faults,

@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 
 
 LEASE_COLUMNS: Final = """
-    opening.token, opening.host, opening.pid, opening.born, opening.realm, run.since,
-    opening.beat, opening.beat_at, opening.lease"""
-"""The columns of `read_hold`, of a run joined with its owner's opening."""
+    session.token, session.host, session.pid, session.process_start, session.pid_namespace, run.since,
+    session.heartbeat, session.heartbeat_at, session.lease"""
+"""The columns of `read_lease`, of a run joined with its owner's session."""
 _MAKE: Final = """
     INSERT INTO run (run, created, fence, owner, since, host, pid)
     VALUES ($1, clock_seconds(), 1, $2, clock_seconds(), $3, $4) ON CONFLICT (run) DO NOTHING RETURNING no, fence"""
 _LOOK: Final = f"""
     SELECT {LEASE_COLUMNS}, run.no, run.fence, run.status, clock_seconds() AS now
-    FROM run LEFT JOIN opening ON opening.no = run.owner WHERE run.run = $1 FOR UPDATE OF run"""  # noqa: S608 - constants
+    FROM run LEFT JOIN session ON session.no = run.owner WHERE run.run = $1 FOR UPDATE OF run"""  # noqa: S608 - constants
 _TAKE: Final = """
     UPDATE run SET fence = fence + 1, owner = $2, since = clock_seconds(), host = $3, pid = $4 WHERE no = $1
     RETURNING fence, (SELECT coalesce(max(seq) + 1, 0) FROM event WHERE event.run = $1)"""
@@ -54,7 +54,7 @@ _CHECK: Final = "SELECT 1 FROM run WHERE no = $1 AND fence = $2 FOR SHARE"
 RELEASE: Final = "UPDATE run SET owner = NULL WHERE no = $1 AND fence = $2"
 """Takes an owner out of a run's row, unless another one stands there; given a held lease's number and fence."""
 _OWNER: Final = f"""
-    SELECT {LEASE_COLUMNS}, clock_seconds() AS now FROM run JOIN opening ON opening.no = run.owner
+    SELECT {LEASE_COLUMNS}, clock_seconds() AS now FROM run JOIN session ON session.no = run.owner
     WHERE run.run = $1"""  # noqa: S608 - constants
 
 
@@ -70,7 +70,7 @@ class PostgresLeases:
         connection: Connection,
         run: RunId,
         *,
-        opening: int,
+        session_no: int,
         unmoved: int | None = None,
         waits: bool = True,
     ) -> HeldLease | LeaseProbe:
@@ -79,14 +79,14 @@ class PostgresLeases:
         Args:
             connection: In a transaction.
             run: The run, new or known.
-            opening: The number of this owner's opening.
-            unmoved: The beat of a watch that is over.
+            session_no: The number of this owner's session.
+            unmoved: The heartbeat of a watch that is over.
             waits: Whether to wait for whoever is in the middle of something with the run.
 
         Raises:
             RunBusy: the run's owner lives; or, where it is not waited for, somebody is at it.
         """
-        owner = (opening, self.owner.host, self.owner.pid)
+        owner = (session_no, self.owner.host, self.owner.pid)
         if (made := await connection.fetchrow(_MAKE, run, *owner)) is not None:
             return HeldLease(made["no"], made["fence"], seq=0, is_finished=False)
         row = await connection.fetchrow(_LOOK if waits else f"{_LOOK} SKIP LOCKED", run)
@@ -145,11 +145,11 @@ _NEWEST: Final = """
 _RUNS: Final = f"""
     SELECT {LEASE_COLUMNS}, run.run, run.job, run.created, run.finished, run.status,
            coalesce(run.steps, counted.steps) AS steps, coalesce(run.ok, counted.ok) AS ok,
-           coalesce(run.failed, counted.failed) AS failed, coalesce(purse_total.tokens, 0) AS tokens,
+           coalesce(run.failed, counted.failed) AS failed, coalesce(budget_total.tokens, 0) AS tokens,
            clock_seconds() AS now
-    FROM run LEFT JOIN opening ON opening.no = run.owner
+    FROM run LEFT JOIN session ON session.no = run.owner
     LEFT JOIN LATERAL count_steps(run.no) AS counted ON run.steps IS NULL
-    LEFT JOIN purse_total ON pot = 'run' AND name = run.run AND step = ''
+    LEFT JOIN budget_total ON counter = 'run' AND name = run.run AND step = ''
     ORDER BY run.created DESC, run.run COLLATE "C" DESC"""  # noqa: S608 - constants
 
 

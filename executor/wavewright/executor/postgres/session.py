@@ -1,9 +1,8 @@
-"""One connection to the database, opened again as often as it breaks, on which nothing is done twice.
+"""An owner's session: one connection at a time, reconnected when it breaks, and no transaction committed twice.
 
-A *turn* is the number of a transaction of this opening; it is written in the transaction itself. After a connection
-broke, nobody knows whether the last transaction was committed, so the database is asked which turn it has seen, and
-the transaction is repeated only where it has not. One that arrives late, on a connection given up, finds its turn
-taken and changes nothing.
+A *transaction id* counts the transactions of a session and is written in the transaction itself. When a connection
+breaks during a commit, the session's row says whether the transaction was committed; it is repeated only if not. A
+late request on an abandoned connection finds its transaction id taken and changes nothing.
 """
 
 from __future__ import annotations
@@ -48,20 +47,23 @@ _SETTINGS: Final = """
     SET idle_in_transaction_session_timeout TO '5s';
 """
 _OPEN: Final = """
-    INSERT INTO opening (token, host, pid, born, realm, beat_at, lease)
+    INSERT INTO session (token, host, pid, process_start, pid_namespace, heartbeat_at, lease)
     VALUES ($1, $2, $3, $4, $5, clock_seconds(), $6)
-    ON CONFLICT (token) DO UPDATE SET beat_at = excluded.beat_at RETURNING no"""
+    ON CONFLICT (token) DO UPDATE SET heartbeat_at = excluded.heartbeat_at RETURNING no"""
 _SWEEP: Final = """
-    DELETE FROM opening
-    WHERE beat_at < clock_seconds() - 604800 AND NOT EXISTS (SELECT FROM run WHERE run.owner = opening.no)"""
+    DELETE FROM session
+    WHERE heartbeat_at < clock_seconds() - 604800 AND NOT EXISTS (SELECT FROM run WHERE run.owner = session.no)"""
 _TAKE_TRANSACTION_ID: Final = """
-    UPDATE opening SET turn = $2, beat = beat + 1, beat_at = clock_seconds() WHERE no = $1 AND turn < $2
+    UPDATE session SET transaction_id = $2, heartbeat = heartbeat + 1, heartbeat_at = clock_seconds()
+    WHERE no = $1 AND transaction_id < $2
     RETURNING clock_seconds()"""
-_HEARTBEAT: Final = "UPDATE opening SET beat = beat + 1, beat_at = clock_seconds() WHERE no = $1"
+_HEARTBEAT: Final = (
+    "UPDATE session SET heartbeat = heartbeat + 1, heartbeat_at = clock_seconds() WHERE no = $1"
+)
 
 
 class AlreadyCommitted(WavewrightError):
-    """The transaction of this turn was committed already, over a connection that broke."""
+    """The transaction with this id was committed already, over a connection that broke."""
 
 
 class PostgresSession:
@@ -74,8 +76,8 @@ class PostgresSession:
 
         Args:
             url: The database's address.
-            owner: Whose opening this is.
-            lease: Seconds for which an owner on another machine is believed without a beat.
+            owner: The session's owner.
+            lease: Seconds for which an owner on another machine is believed without a heartbeat.
             patience: Seconds for which a database that was there and does not answer is waited for.
         """
         self.place = display_url(url)
@@ -85,13 +87,13 @@ class PostgresSession:
         self._patience = patience
         self._connection: Connection | None = None
         self._was_open = False
-        self.opening: int | None = None
+        self.no: int | None = None
         """The number of this owner's row, once it has something to write."""
         self._transaction_id = 0
         """The latest that was begun; never used again, whatever became of it."""
 
     async def read(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
-        """Return an answer of the database; the question is repeated where the connection breaks.
+        """Return an answer of the database; asked again where the connection breaks.
 
         Raises:
             JournalError: the database cannot be reached.
@@ -103,34 +105,34 @@ class PostgresSession:
         attempt: Callable[[Connection, int, int], Awaitable[_T]],
         recall: Callable[[Connection], Awaitable[_T]],
     ) -> _T:
-        """Make one transaction, once, whatever becomes of the connection meanwhile.
+        """Commit one transaction exactly once, also where the connection breaks meanwhile.
 
         Args:
-            attempt: Makes it, given the connection, this opening's number and the turn, which it takes with its
-                first statement. Raises `TurnTaken` where that finds it taken.
-            recall: Returns what an attempt would have returned that is known to be committed.
+            attempt: Makes it, given the connection, the session's number and the transaction id, which its first
+                statement writes. Raises `AlreadyCommitted` if that id is taken.
+            recall: Returns the result of an attempt that is known to be committed.
 
         Raises:
             JournalError: the database cannot be reached.
         """
         self._transaction_id += 1
-        turn = self._transaction_id
+        transaction_id = self._transaction_id
         was_tried = False
 
         async def try_once(connection: Connection) -> _T:
             nonlocal was_tried
-            opening = await self._registered(connection)
-            if was_tried and await self._is_committed(connection, opening, turn):
+            session_no = await self._registered(connection)
+            if was_tried and await self._is_committed(connection, session_no, transaction_id):
                 return await recall(connection)
             was_tried = True
-            return await attempt(connection, opening, turn)
+            return await attempt(connection, session_no, transaction_id)
 
         while True:
             with suppress(AlreadyCommitted):
                 return await self._retry(try_once)
 
     async def transact(self, work: Callable[[Connection, float], Awaitable[_T]]) -> _T:
-        """Do all of the work in one transaction, or nothing, and never twice; what it raises undoes it.
+        """Do the work in one transaction, exactly once; rolled back where it raises.
 
         Args:
             work: Given the connection and when the transaction began.
@@ -140,10 +142,9 @@ class PostgresSession:
         """
         results = list[_T]()
 
-        async def attempt(connection: Connection, opening: int, turn: int) -> _T:
+        async def attempt(connection: Connection, session_no: int, transaction_id: int) -> _T:
             async with PostgresTransaction(connection):
-                now = await connection.fetchval(_TAKE_TRANSACTION_ID, opening, turn)
-                # Only whoever has the turn can be the one that is committed.
+                now = await connection.fetchval(_TAKE_TRANSACTION_ID, session_no, transaction_id)
                 if now is None:
                     raise AlreadyCommitted
                 results.append(await work(connection, now))
@@ -155,34 +156,34 @@ class PostgresSession:
         return await self.commit_once(attempt, recall)
 
     async def number(self) -> int:
-        """Return the number of this opening."""
+        """Return the number of the session's row."""
         return await self._retry(self._registered)
 
     async def heartbeat(self) -> None:
-        """Show that this owner lives. A beat that is not written is made up for by the next."""
-        if self.opening is None:
+        """Renew the heartbeat. One that cannot be written is left out."""
+        if self.no is None:
             return
         with suppress(*DRIVER_ERRORS, JournalError):
             if self._connection is None or self._connection.is_closed():
                 self._connection = await self._connect()
-            await self._connection.execute(_HEARTBEAT, self.opening)
+            await self._connection.execute(_HEARTBEAT, self.no)
 
     async def close(self) -> None:
-        """Give up all that is held and close; a database that cannot be reached is left to find out by itself."""
+        """Release all runs and close; nothing is released where the database cannot be reached."""
         with suppress(*DRIVER_ERRORS):
             connection = self._connection
-            if connection is not None and not connection.is_closed() and self.opening is not None:
+            if connection is not None and not connection.is_closed() and self.no is not None:
                 async with PostgresTransaction(connection):
-                    await connection.execute("UPDATE run SET owner = NULL WHERE owner = $1", self.opening)
-                    await connection.execute("DELETE FROM opening WHERE no = $1", self.opening)
-        self.opening = None
+                    await connection.execute("UPDATE run SET owner = NULL WHERE owner = $1", self.no)
+                    await connection.execute("DELETE FROM session WHERE no = $1", self.no)
+        self.no = None
         with suppress(*DRIVER_ERRORS):
             if self._connection is not None:
                 await self._connection.close(timeout=2.0)
         self._drop()
 
     async def _retry(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
-        """Ask again, over new connections, for as long as the connection is what is at fault."""
+        """Repeat over new connections while only the connection is at fault, for `patience` seconds at most."""
         deadline = anyio.current_time() + self._patience
         pause = 0.02
         while True:
@@ -195,7 +196,7 @@ class PostgresSession:
                 if not self._is_broken(error):
                     raise
                 self._drop()
-                # A server that was never there is told at once; one that was is likely to come back.
+                # Only a server that was reached before is waited for.
                 if not self._was_open or is_over:
                     raise unreachable_error(error, self.place) from error
             await anyio.sleep(pause)
@@ -235,10 +236,10 @@ class PostgresSession:
             connection.terminate()
 
     async def _registered(self, connection: Connection) -> int:
-        if self.opening is None:
+        if self.no is None:
             owner = self.owner
             await connection.execute(_SWEEP)
-            self.opening = int(
+            self.no = int(
                 await connection.fetchval(
                     _OPEN,
                     owner.token,
@@ -249,13 +250,13 @@ class PostgresSession:
                     self._lease,
                 )
             )
-        return self.opening
+        return self.no
 
-    async def _is_committed(self, connection: Connection, opening: int, turn: int) -> bool:
-        seen = await connection.fetchval("SELECT turn FROM opening WHERE no = $1", opening)
+    async def _is_committed(self, connection: Connection, session_no: int, transaction_id: int) -> bool:
+        seen = await connection.fetchval("SELECT transaction_id FROM session WHERE no = $1", session_no)
         if seen is None:
             raise self._session_lost()
-        return int(seen) >= turn
+        return int(seen) >= transaction_id
 
     def _session_lost(self) -> JournalNotWritten:
         return JournalNotWritten(

@@ -154,14 +154,14 @@ class PostgresStoreTransaction(PostgresStatements, StoreTransaction):
     """A transaction of the journal in the database."""
 
     lease_columns: ClassVar[str] = LEASE_COLUMNS
-    lease_join: ClassVar[str] = "LEFT JOIN opening ON opening.no = run.owner"
+    lease_join: ClassVar[str] = "LEFT JOIN session ON session.no = run.owner"
 
     def __init__(
         self,
         connection: Connection,
         leases: PostgresLeases,
         *,
-        opening: int | None,
+        session_no: int | None,
         now: float,
         held: Mapping[RunId, HeldLease],
         faults: Mapping[RunId, JournalError],
@@ -171,17 +171,17 @@ class PostgresStoreTransaction(PostgresStatements, StoreTransaction):
             self, now=now, owner=leases.owner, place=leases.place, held=held, faults=faults
         )
         self._leases = leases
-        self._opening = opening
+        self._session_no = session_no
 
     async def owner_of(self, run: RunId) -> str | None:
         await self.flush()
         return await self._leases.owner_of(self._connection, run)
 
     async def _acquire(self, run: RunId, unmoved: int | None) -> HeldLease | LeaseProbe:
-        assert self._opening is not None
+        assert self._session_no is not None
         await self.flush()
         return await self._leases.acquire(
-            self._connection, run, opening=self._opening, unmoved=unmoved, waits=False
+            self._connection, run, session_no=self._session_no, unmoved=unmoved, waits=False
         )
 
     async def _check(self, run: RunId, held: HeldLease) -> None:

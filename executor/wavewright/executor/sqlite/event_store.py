@@ -68,7 +68,7 @@ class SqliteEventStore:
             path: The file.
             owner: Who opens it; this process where not given.
             clock: Seconds since the epoch.
-            lease: Seconds for which an owner on another machine is believed without a beat.
+            lease: Seconds for which an owner on another machine is believed without a heartbeat.
             patience: Seconds to wait for another program's lock.
 
         Raises:
@@ -127,7 +127,7 @@ class SqliteEventStore:
 
         Args:
             run: The run, new or known.
-            unmoved: The beat of a watch that is over.
+            unmoved: The heartbeat of a watch that is over.
 
         Raises:
             RunBusy: its owner lives.
@@ -164,7 +164,7 @@ class SqliteEventStore:
             raise explain_use(error, self.path, self._connection, run) from error
 
     def heartbeat(self) -> None:
-        """Show that the owner of the held runs lives. A beat that is not written is made up for by the next."""
+        """Show that the owner of the held runs lives. A heartbeat that is not written is made up for by the next."""
         if self._held:
             # A full disk or a lock will be told to whoever appends; on this machine the process itself is looked at.
             with suppress(sqlite3.Error), self._transaction():

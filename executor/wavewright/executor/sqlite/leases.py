@@ -26,7 +26,9 @@ from wavewright.executor.store.leases import (
 )
 from wavewright.planner.types import RunId
 
-LEASE_COLUMNS: Final = "owner, host, pid, born, realm, run.since, beat, beat_at, lease"
+LEASE_COLUMNS: Final = (
+    "owner, host, pid, process_start, pid_namespace, run.since, heartbeat, heartbeat_at, lease"
+)
 """The columns of `read_lease`, of a run."""
 
 
@@ -54,7 +56,7 @@ class SqliteLeases:
 
         Args:
             run: The run, new or known.
-            unmoved: The beat of a watch that is over.
+            unmoved: The heartbeat of a watch that is over.
 
         Raises:
             RunBusy: the run's owner lives.
@@ -77,8 +79,8 @@ class SqliteLeases:
                     pass
         owner = self.owner
         self._connection.execute(
-            """UPDATE run SET fence = fence + 1, beat = beat + 1, owner = ?, host = ?, pid = ?, born = ?, realm = ?,
-               since = ?, beat_at = ?, lease = ? WHERE no = ?""",
+            """UPDATE run SET fence = fence + 1, heartbeat = heartbeat + 1, owner = ?, host = ?, pid = ?,
+               process_start = ?, pid_namespace = ?, since = ?, heartbeat_at = ?, lease = ? WHERE no = ?""",
             (
                 owner.token,
                 owner.host,
@@ -117,7 +119,8 @@ class SqliteLeases:
     def heartbeat(self) -> None:
         """Renew all holds of this owner."""
         self._connection.execute(
-            "UPDATE run SET beat = beat + 1, beat_at = ? WHERE owner = ?", (self._clock(), self.owner.token)
+            "UPDATE run SET heartbeat = heartbeat + 1, heartbeat_at = ? WHERE owner = ?",
+            (self._clock(), self.owner.token),
         )
 
     def owner_of(self, run: RunId) -> str | None:

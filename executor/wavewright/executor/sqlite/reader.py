@@ -182,7 +182,7 @@ class JournalReader:
         """Return all runs, the newest first."""
         try:
             rows = self._connection.execute(
-                """SELECT owner, host, pid, born, realm, since, beat, beat_at, lease,
+                """SELECT owner, host, pid, process_start, pid_namespace, since, heartbeat, heartbeat_at, lease,
                           no, run, job, created, finished, status, steps, ok, failed
                    FROM run ORDER BY created DESC, run DESC"""
             ).fetchall()
@@ -196,7 +196,7 @@ class JournalReader:
 
     def _tokens_by_run(self) -> dict[str, int]:
         """Return the tokens that the budget store counts for each run."""
-        sums = "SELECT name, tokens FROM purse_total WHERE pot = 'run' AND step = ''"
+        sums = "SELECT name, tokens FROM budget_total WHERE counter = 'run' AND step = ''"
         return dict(self._connection.execute(sums).fetchall())
 
     def _summary(

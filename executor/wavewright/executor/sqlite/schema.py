@@ -6,7 +6,7 @@ from typing import Final
 
 APPLICATION_ID: Final = 0x57617665
 """`Wave` in ASCII; what `file` and `PRAGMA application_id` show."""
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Of the tables and of the events' bodies; in `PRAGMA user_version`."""
 
 TABLES: Final = (
@@ -20,8 +20,8 @@ TABLES: Final = (
         status TEXT,
         steps INTEGER, ok INTEGER, failed INTEGER,
         fence INTEGER NOT NULL DEFAULT 0,
-        owner TEXT, host TEXT, pid INTEGER, born TEXT, realm TEXT,
-        since REAL, beat INTEGER NOT NULL DEFAULT 0, beat_at REAL, lease REAL
+        owner TEXT, host TEXT, pid INTEGER, process_start TEXT, pid_namespace TEXT,
+        since REAL, heartbeat INTEGER NOT NULL DEFAULT 0, heartbeat_at REAL, lease REAL
     )""",
     # `body` comes last, so that a search by key reads none of a long one.
     """
@@ -54,7 +54,7 @@ TABLES: Final = (
     f"PRAGMA user_version = {FORMAT}",
     # A model call: put aside while `settled` is 0, then what it came to. In the whole units of `budgets.Amount`.
     """
-    CREATE TABLE purse_entry (
+    CREATE TABLE model_call (
         id INTEGER PRIMARY KEY,
         at REAL NOT NULL,
         day TEXT NOT NULL,
@@ -64,13 +64,13 @@ TABLES: Final = (
         settled INTEGER NOT NULL DEFAULT 0,
         model TEXT, outcome TEXT, took REAL
     )""",
-    "CREATE INDEX purse_latency ON purse_entry (model, role, id) WHERE took IS NOT NULL",
-    # Derived from `purse_entry`, in the same transactions: a budget is asked for at every call.
+    "CREATE INDEX model_call_seconds ON model_call (model, role, id) WHERE took IS NOT NULL",
+    # Derived from `model_call`, in the same transactions: a budget is asked for at every call.
     """
-    CREATE TABLE purse_total (
-        pot TEXT NOT NULL, name TEXT NOT NULL, step TEXT NOT NULL,
+    CREATE TABLE budget_total (
+        counter TEXT NOT NULL, name TEXT NOT NULL, step TEXT NOT NULL,
         calls INTEGER NOT NULL, tokens INTEGER NOT NULL, usd INTEGER NOT NULL, seconds INTEGER NOT NULL,
-        PRIMARY KEY (pot, name, step)
+        PRIMARY KEY (counter, name, step)
     ) WITHOUT ROWID""",
     """
     CREATE TABLE job (
@@ -89,12 +89,12 @@ TABLES: Final = (
         not_before REAL,
         finished REAL,
         since REAL NOT NULL,
-        turn REAL NOT NULL
+        queue_rank REAL NOT NULL
     )""",
-    "CREATE INDEX job_begun ON job (turn, no) WHERE state = 'running'",
-    # A daemon's beat renews its holds among the runs of years.
+    "CREATE INDEX job_begun ON job (queue_rank, no) WHERE state = 'running'",
+    # A daemon's heartbeat renews its holds among the runs of years.
     "CREATE INDEX run_owned ON run (owner) WHERE owner IS NOT NULL",
-    "CREATE INDEX job_turn ON job (turn, no, weight, not_before, since) WHERE state = 'queued'",
+    "CREATE INDEX job_queued ON job (queue_rank, no, weight, not_before, since) WHERE state = 'queued'",
     # Apart, since a change of a row writes all of it anew, and a request can be long.
     "CREATE TABLE job_request (no INTEGER PRIMARY KEY REFERENCES job (no), request TEXT NOT NULL)",
     # Messages that had an effect, and those that wait for their turn: these have a text in `kept`. One is ripe when

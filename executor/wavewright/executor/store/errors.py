@@ -1,7 +1,6 @@
-"""What can be wrong with a journal, each with the place and the fix.
+"""The errors of a journal, each with the place and the fix.
 
-A *journal error* is shown to people as it stands: what happened, where, and what would mend it. Whatever was
-committed before it stays committed and readable.
+What was committed before an error stays committed and readable.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ class JournalNotWritten(JournalError):
 
 
 class EventUnwritable(JournalNotWritten):
-    """An event cannot be written as it is, whenever that is tried: it is too long, or not JSON."""
+    """An event cannot be written at all: it is too long, or not JSON."""
 
 
 class JournalUnreachable(JournalNotWritten):
-    """The database does not answer, and was waited for: nobody else need wait for it now."""
+    """The database does not answer within the time for which it is waited for."""
 
 
 class JournalStopped(JournalError):
-    """What writes it has ended at a fault of its own: nothing can be written from this process any more."""
+    """The writer thread has ended at an internal error: nothing more can be written from this process."""
 
 
 class RunBusy(JournalError):
@@ -54,7 +53,7 @@ class RunBusy(JournalError):
 
 
 class RunLost(JournalError):
-    """Another process has taken the run over; nothing more may be written here."""
+    """Another owner has the run; nothing more may be written to it from here."""
 
 
 class RunNotFound(JournalError):

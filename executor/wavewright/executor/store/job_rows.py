@@ -266,7 +266,7 @@ _NO_WRITES: Final = OutboxWrites()
 
 SELECT_JOB: Final = """
     SELECT job.job, job.run, state, (SELECT request FROM job_request WHERE job_request.no = job.no), received,
-           weight, attempts, iteration, package, feedback, sent, reason, not_before, finished, since, turn, job.no
+           weight, attempts, iteration, package, feedback, sent, reason, not_before, finished, since, queue_rank, job.no
     FROM job"""
 """For `read_job`."""
 
@@ -291,7 +291,7 @@ class DeferredMessage(NamedTuple):
 def read_job(row: Sequence[Any]) -> JobRow:
     """Return the job in those columns."""
     job, run, state, request, received, weight, attempts, iteration, package, *others = row
-    feedback, sent, reason, not_before, finished, since, turn, _ = others
+    feedback, sent, reason, not_before, finished, since, queue_rank, _ = others
     return JobRow(
         job=JobId(job),
         run=RunId(run),
@@ -308,12 +308,12 @@ def read_job(row: Sequence[Any]) -> JobRow:
         not_before=not_before,
         finished=finished,
         state_since=since,
-        queue_rank=turn,
+        queue_rank=queue_rank,
     )
 
 
 def mutable_columns(job: JobRow) -> tuple[object, ...]:
-    """Return the columns of a job that can change, from its state to its turn."""
+    """Return the columns of a job that can change, from its state to its queue rank."""
     return (
         job.state,
         job.attempts,

@@ -49,12 +49,12 @@ from wavewright.planner.types import RunId
 # No row where some job or some run has the run's id.
 _INSERT_JOB: Final = """
     INSERT INTO job (job, run, received, weight, state, attempts, iteration, package, feedback, sent, reason,
-                     not_before, finished, since, turn)
+                     not_before, finished, since, queue_rank)
     SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15
     WHERE NOT EXISTS (SELECT 1 FROM run WHERE run = $2) ON CONFLICT (run) DO NOTHING RETURNING no"""
 _UPDATE_JOB: Final = """
     UPDATE job SET state = $1, attempts = $2, iteration = $3, package = $4, feedback = $5, sent = $6, reason = $7,
-                   not_before = $8, finished = $9, since = $10, turn = $11
+                   not_before = $8, finished = $9, since = $10, queue_rank = $11
     WHERE job = $12"""
 _IS_DUE: Final = (
     "state = 'queued' AND weight <= $1 AND (not_before IS NULL OR not_before <= {now} OR {now} < since)"
@@ -180,13 +180,14 @@ class JobTables:
     async def find_work(self, most_weight: float) -> FoundWork:
         """Return what may be claimed now."""
         rows = await self._transaction.fetch(
-            f"""SELECT {self._transaction.lease_columns}, job.turn, job.no, job.job, job.run, has_ripe, has_due, now
+            f"""SELECT {self._transaction.lease_columns}, job.queue_rank, job.no, job.job, job.run,
+                       has_ripe, has_due, now
                 FROM (SELECT now, EXISTS (SELECT 1 FROM inbox WHERE is_ripe) AS has_ripe,
                              EXISTS (SELECT 1 FROM job WHERE {_IS_DUE.format(now="now")}) AS has_due
                       FROM (SELECT clock_seconds() AS now) AS clock) AS found
                 LEFT JOIN job ON state = 'running' AND weight <= $1
                 LEFT JOIN run ON run.run = job.run {self._transaction.lease_join}
-                ORDER BY job.turn, job.no""",  # noqa: S608 - constants
+                ORDER BY job.queue_rank, job.no""",  # noqa: S608 - constants
             most_weight,
         )
         *_, has_ripe, has_due, now = rows[0]
@@ -208,8 +209,8 @@ class JobTables:
     ) -> tuple[WaitingJob, JobRow] | None:
         """Lock and return the next job that is queued and due, leaving those out that somebody else has locked."""
         place = (-math.inf, 0) if after is None else (after.queue_rank, after.no)
-        query = f"""{SELECT_JOB} WHERE {_IS_DUE.format(now="$2")} AND (turn, no) > ($3, $4)
-                    ORDER BY turn, no LIMIT 1{self._transaction.skip_locked("job")}"""
+        query = f"""{SELECT_JOB} WHERE {_IS_DUE.format(now="$2")} AND (queue_rank, no) > ($3, $4)
+                    ORDER BY queue_rank, no LIMIT 1{self._transaction.skip_locked("job")}"""
         row = await self._transaction.fetch_one(query, most_weight, now, *place)
         if row is None:
             return None

@@ -56,7 +56,7 @@ class RunRow:
     owner: str | None = None
     """Who has it open, for people: `pid 4711 on ada`."""
     tokens: int = 0
-    """Tokens of models that the purse in the same file has spent on it or put aside for it."""
+    """Tokens of models that the budget store beside the journal counts for it, reserved ones included."""
 
 
 def new_run_id(now: float, random: Callable[[int], bytes] = secrets.token_bytes) -> RunId:

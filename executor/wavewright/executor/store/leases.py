@@ -1,20 +1,12 @@
-"""One owner a run: who has it open, and whether that owner still lives.
+"""One owner a run: who has it open, and whether that owner is alive.
 
-An *owner* is one opening of a journal by one process; its *hold* on a run is renewed by a *beat* every third of the
-lease. An owner on this machine is judged by its process alone, so a dead one is replaced at once and no jump of a
-clock takes a run from a living one. An owner that cannot be looked at, on another machine or in another container,
-is believed for one lease since its last beat, and after that replaced only when it lets a *watch* pass without
-beating. The *fence*, a number that grows with each new owner, stops a replaced one that wakes up late.
+An *owner* is one process that has a journal open; its *lease* of a run is renewed by a *heartbeat* every third of the
+lease's length. An owner on this machine is judged by its process alone, so a dead one is replaced at once and no jump
+of a clock takes a run from a living one. An owner that cannot be inspected, on another machine or in another container,
+is believed for one lease since its last heartbeat, and after that replaced only if a *probe* sees no heartbeat. The
+*fence*, a number that grows with each new owner, refuses the writes of a replaced owner that wakes up late.
 
-What every journal says when a run cannot be opened, written or read, whichever database it lies in.
-
-A *run's fault* names the run, the place and the fix in the same words everywhere, so that whoever has read one
-message knows the other.
-
-Owners who may be dead, watched from one claim to the next, so that no claim waits.
-
-A *suspect* cannot be looked at from here and has not beaten for a lease; it is dead if its beat has not moved by the
-time that its watch is over.
+The errors of runs that cannot be opened, written or read are here, too: every store raises the same ones.
 """
 
 from __future__ import annotations
@@ -36,7 +28,7 @@ from wavewright.executor.store.errors import EventDamaged, RunBusy, RunLost
 from wavewright.planner.types import RunId
 
 LEASE_SECONDS: Final = 10.0
-"""How long an owner that cannot be looked at is believed without a beat."""
+"""Seconds for which an owner that cannot be inspected is believed without a heartbeat."""
 
 Liveness: TypeAlias = Literal["alive", "gone", "unknown"]
 LeaseVerdict: TypeAlias = Literal["free", "busy", "watch"]
@@ -46,10 +38,10 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """One opening of a journal, in one process."""
+    """A process that has a journal open."""
 
     token: str
-    """Random, so that two openings in one process differ."""
+    """Random, so that two owners in one process differ."""
     host: str
     pid: int
     process_start: str
@@ -63,18 +55,18 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """An owner's hold on a run, as the journal shows it."""
+    """An owner's lease of a run, as the journal shows it."""
 
     owner: Owner
     since: float
     heartbeat: int
-    """Counts up; whether it moved is asked where clocks cannot be trusted."""
+    """Counts up; compared where clocks cannot be trusted."""
     heartbeat_at: float
     seconds: float
 
     @property
     def probe_seconds(self) -> float:
-        """How long to look for a beat: longer than the pause between two."""
+        """Seconds to wait for a heartbeat: more than the pause between two."""
         return self.seconds / 2
 
 
@@ -90,19 +82,19 @@ def this_owner() -> Owner:
 
 
 def judge_lease(hold: Lease, *, now: float, pid_namespace: str) -> LeaseVerdict:
-    """Return whether a run under that hold may be taken: `watch` means only if no beat comes meanwhile."""
+    """Return whether a run under that lease may be acquired; `watch`: only after a probe has seen no heartbeat."""
     match owner_liveness(hold.owner, pid_namespace=pid_namespace):
         case "gone":
             return "free"
         case "alive":
             return "busy"
         case "unknown":
-            # A beat from the future is a clock that jumped; it proves nothing.
+            # A heartbeat from the future means a clock that jumped.
             return "busy" if 0 <= now - hold.heartbeat_at <= hold.seconds else "watch"
 
 
 def owner_liveness(owner: Owner, *, pid_namespace: str) -> Liveness:
-    """Return whether the owner's process lives, as far as it can be told from here."""
+    """Return whether the owner's process is alive, as far as this process can see it."""
     if not owner.pid_namespace or owner.pid_namespace != pid_namespace:
         return "unknown"
     if owner.process_start:
@@ -121,7 +113,7 @@ def owner_liveness(owner: Owner, *, pid_namespace: str) -> Liveness:
 
 
 def _process_start(pid: int) -> str | None:
-    """Return the process's start as the kernel's text; None where it does not live or is not told."""
+    """Return the process's start as the kernel gives it; None where the process has ended or cannot be seen."""
     try:
         text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -133,7 +125,7 @@ def _process_start(pid: int) -> str | None:
 
 @cache
 def current_pid_namespace() -> str:
-    """Return what tells whether a pid can be looked at from here."""
+    """Return the name of the namespace in which this process sees pids."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         return f"{boot} {(_PROC / 'self/ns/pid').readlink()}"
@@ -143,14 +135,14 @@ def current_pid_namespace() -> str:
 
 @dataclass(frozen=True, slots=True)
 class LeaseProbe:
-    """The run's owner may be dead: it is, if its beat does not move while the hold is watched."""
+    """The run's owner may be dead: it is, if its heartbeat does not move while the lease is probed."""
 
     lease: Lease
 
 
 @dataclass(slots=True)
 class HeldLease:
-    """A run that is held here."""
+    """The lease of a run that this process holds."""
 
     no: int
     fence: int
@@ -160,8 +152,8 @@ class HeldLease:
 
 
 def read_lease(columns: tuple[object, ...]) -> Lease | None:
-    """Return the hold in those columns of a run's row; None for a run that nobody has open."""
-    token, host, pid, born, pid_namespace, since, beat, beat_at, lease = columns
+    """Return the lease in those columns of a run's row; None for a run that nobody has open."""
+    token, host, pid, process_start, pid_namespace, since, heartbeat, heartbeat_at, lease = columns
     if token is None:
         return None
     return Lease(
@@ -169,12 +161,12 @@ def read_lease(columns: tuple[object, ...]) -> Lease | None:
             token=str(token),
             host=str(host),
             pid=cast("int", pid),
-            process_start=str(born),
+            process_start=str(process_start),
             pid_namespace=str(pid_namespace),
         ),
         since=cast("float", since),
-        heartbeat=cast("int", beat),
-        heartbeat_at=cast("float", beat_at),
+        heartbeat=cast("int", heartbeat),
+        heartbeat_at=cast("float", heartbeat_at),
         seconds=cast("float", lease),
     )
 
@@ -245,19 +237,19 @@ class _SeenHeartbeat:
 
 
 class LeaseProbes:
-    """The suspects of one opening of a store."""
+    """Owners who may be dead, probed from one claim to the next so that no claim waits."""
 
     def __init__(self) -> None:
         self._seen = dict[RunId, _SeenHeartbeat]()
 
     def expired_heartbeat(self, run: RunId) -> int | None:
-        """Return the beat that a run's owner must have moved from since, where its watch is over."""
+        """Return the heartbeat that a run's owner had at first, once its probe has ended."""
         seen = self._seen.get(run)
         is_over = seen is not None and time.monotonic() - seen.at >= seen.seconds
         return seen.heartbeat if seen is not None and is_over else None
 
     def note(self, run: RunId, watch: LeaseProbe | None) -> None:
-        """Note what came of trying to hold a run: whom to watch until the next time, if anybody."""
+        """Note the result of an acquisition: the lease to probe until the next one, if any."""
         seen = self._seen.pop(run, None)
         if watch is not None:
             is_same = seen is not None and seen.heartbeat == watch.lease.heartbeat
