@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import sqlite3
 import stat
@@ -21,7 +20,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.executor.event_examples import any_event, run_finished, run_started, step_finished
-from wavewright.executor.events.codec import from_json
 from wavewright.executor.events.types import Event, StepFinished
 from wavewright.executor.sqlite import reader as journal_reader
 from wavewright.executor.sqlite.event_store import SqliteEventStore
@@ -191,14 +189,10 @@ def test_each_run_is_loaded_as_it_was_appended_by_many_at_once(
 
 @given(st.lists(any_event, max_size=8))
 @settings(max_examples=25, deadline=None)
-def test_any_events_are_loaded_and_exported_as_they_were_written(events: list[Event]) -> None:
+def test_any_events_are_loaded_as_they_were_written(events: list[Event]) -> None:
     with TemporaryDirectory() as folder, SqliteEventStore(Path(folder) / "j.db") as store:
         assert store.write([append_entry(RUN, events)]) == {}
-        lines = [json.loads(line) for line in store.reader.export(RUN)]
-
         assert store.reader.load(RUN) == events
-        assert [line.pop("seq") for line in lines] == list(range(len(events)))
-        assert [from_json(line) for line in lines] == events
 
 
 @pytest.mark.anyio

@@ -170,7 +170,7 @@ class PostgresSyncJobStore:
         return self._now(self.journal.load(run))
 
     def holds(self, run: RunId) -> bool:
-        return self.journal.store.held_lease(run, despite_faults=True) is not None
+        return self.journal.store.holds(run)
 
     def close(self) -> None:
         self._now(self.journal.aclose())

@@ -14,7 +14,7 @@ from asyncpg import exceptions as pg
 
 from wavewright.executor.postgres.append import AppendTransaction, OutboxRowsRefused
 from wavewright.executor.postgres.driver import DRIVER_ERRORS, Connection, explain_use
-from wavewright.executor.postgres.run_rows import RELEASE, PostgresLeases
+from wavewright.executor.postgres.leases import RELEASE, PostgresLeases
 from wavewright.executor.postgres.session import PATIENCE_SECONDS, PostgresSession
 from wavewright.executor.postgres.transaction import PostgresStoreTransaction
 from wavewright.executor.store.commands import AppendEntry, QueuedTransaction, job_lock_order
@@ -60,7 +60,6 @@ class PostgresEventStore:
         self.lease = lease
         self.session = PostgresSession(url, owner=owner, lease=lease, patience=patience)
         self.place = self.session.place
-        self.pid_namespace = owner.pid_namespace
         self.leases = PostgresLeases(owner, self.place)
         self.faults = dict[RunId, JournalError]()
         """Runs to which nothing more is written here, and why, until they are opened again."""
@@ -101,9 +100,9 @@ class PostgresEventStore:
         self._held[run] = held
         return None
 
-    def held_lease(self, run: RunId, *, despite_faults: bool = False) -> HeldLease | None:
-        """Return how a run is held here, if it is, and if all that was appended to it is written."""
-        return None if run in self.faults and not despite_faults else self._held.get(run)
+    def holds(self, run: RunId) -> bool:
+        """Return whether this store is the run's owner."""
+        return run in self._held
 
     def busy_error(self, run: RunId, lease: Lease) -> RunBusy:
         """Return the error that names the run's owner."""

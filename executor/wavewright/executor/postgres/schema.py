@@ -69,13 +69,6 @@ _TABLES: Final = f"""
     CREATE UNIQUE INDEX event_order ON event (run, seq);
     CREATE INDEX event_key ON event (key, id) WHERE key IS NOT NULL;
 
-    -- Of one run: steps by their last ending; all, good and failed.
-    CREATE FUNCTION count_steps(bigint, OUT steps bigint, OUT ok bigint, OUT failed bigint) LANGUAGE sql STABLE AS
-    $$ SELECT count(*), count(*) FILTER (WHERE status IN ('ok', 'empty', 'reused')),
-              count(*) FILTER (WHERE status = 'failed')
-       FROM (SELECT DISTINCT ON (step) status FROM event
-             WHERE run = $1 AND kind = 'step_finished' ORDER BY step, seq DESC) AS last_ending $$;
-
     CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'the journal is append-only: an event is never changed or deleted'; END $$;
     CREATE TRIGGER event_kept BEFORE UPDATE OR TRUNCATE ON event

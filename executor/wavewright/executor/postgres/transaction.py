@@ -8,7 +8,7 @@ from functools import cache
 from typing import ClassVar, Final, cast
 
 from wavewright.executor.postgres.driver import Connection
-from wavewright.executor.postgres.run_rows import LEASE_COLUMNS, RELEASE, PostgresLeases
+from wavewright.executor.postgres.leases import LEASE_COLUMNS, RELEASE, PostgresLeases
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.job_rows import OutgoingRow
 from wavewright.executor.store.leases import HeldLease, LeaseProbe
@@ -150,6 +150,11 @@ class PostgresStatements(Statements):
         return bool(is_free)
 
 
+_NEWEST: Final = f"""
+    SELECT run.run, event.seq, event.kind, event.crc, {PostgresStatements.body_bytes}
+    FROM event JOIN run ON run.no = event.run WHERE event.key = $1 ORDER BY event.id DESC LIMIT 1"""  # noqa: S608
+
+
 class PostgresStoreTransaction(PostgresStatements, StoreTransaction):
     """A transaction of the journal in the database."""
 
@@ -172,6 +177,9 @@ class PostgresStoreTransaction(PostgresStatements, StoreTransaction):
         )
         self._leases = leases
         self._session_no = session_no
+
+    async def newest_event(self, key: str) -> Row | None:
+        return await self.fetch_one(_NEWEST, key)
 
     async def owner_of(self, run: RunId) -> str | None:
         await self.flush()

@@ -21,8 +21,9 @@ from wavewright.executor.events.types import RunStarted
 from wavewright.executor.sqlite.database import SqliteTransaction, WriteAheadLog, open_journal_file
 from wavewright.executor.sqlite.errors import explain_use, is_locked
 from wavewright.executor.sqlite.leases import SqliteLeases
-from wavewright.executor.sqlite.reader import STEP_COUNTS, JournalReader
-from wavewright.executor.sqlite.transaction import SqliteStoreTransaction
+from wavewright.executor.sqlite.reader import JournalReader
+from wavewright.executor.sqlite.transaction import SqliteStatements, SqliteStoreTransaction
+from wavewright.executor.store import run_queries
 from wavewright.executor.store.commands import AppendEntry
 from wavewright.executor.store.errors import JournalError, JournalNotWritten, RunBusy
 from wavewright.executor.store.job_transactions import put_outbox_rows
@@ -91,11 +92,8 @@ class SqliteEventStore:
         self._name = str(self.path)
         status = self.path.stat()
         self._place = (status.st_dev, status.st_ino)
-        self.reader = JournalReader(
-            self.path, self._connection, clock=clock, pid_namespace=owner.pid_namespace
-        )
+        self.reader = JournalReader(self.path, self._connection, clock=clock)
         self._leases = SqliteLeases(self._connection, self.path, owner=owner, clock=clock, seconds=lease)
-        self._connection.create_function("clock_seconds", 0, clock)
 
     def __enter__(self) -> Self:
         return self
@@ -334,7 +332,8 @@ class SqliteEventStore:
                     "UPDATE run SET job = ?, created = ? WHERE no = ?", (mark.job, mark.at, no)
                 )
             else:
-                counts = self._connection.execute(STEP_COUNTS, (no,)).fetchone()
+                counted = run_inline(run_queries.count_steps(SqliteStatements(self._connection), [no]))
+                counts = counted.get(no, (0, 0, 0))
                 self._connection.execute(
                     "UPDATE run SET status = ?, finished = ?, steps = ?, ok = ?, failed = ? WHERE no = ?",
                     (mark.status, mark.at, *counts, no),

@@ -15,16 +15,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from wavewright.executor.events.types import Event
 from wavewright.executor.sqlite.event_store import DatabaseLocked, SqliteEventStore
 from wavewright.executor.store.commands import AppendBatch, AppendEntry, QueuedTransaction
 from wavewright.executor.store.errors import JournalError
-from wavewright.executor.store.journal import COMPLETED, RunRow, StoredOutput
+from wavewright.executor.store.journal import COMPLETED
 from wavewright.executor.store.leases import LEASE_SECONDS, LeaseProbe
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.store.transaction import TransactionWork
 from wavewright.executor.store.writer import InlineRunner
-from wavewright.planner.types import RunId, StepKey
+from wavewright.planner.types import RunId
 
 INLINE_WRITE_SECONDS: Final = 0.001
 """A disk that took longer for the last commit is not waited for on the event loop."""
@@ -136,33 +135,6 @@ class SqliteJournal(StoredJournal):
             # More came in the tick than the append that was written in place.
             self._hand_over()
         self._is_tick_used = False
-
-    async def load(self, run: RunId) -> list[Event]:
-        """Return the run's events in order.
-
-        Raises:
-            JournalDamaged: one is not what was written.
-        """
-        return await self._ask(lambda: self.store.reader.load(run))
-
-    async def find_output(self, key: StepKey) -> StoredOutput | None:
-        """Return the newest whole and unblocked output that any run journaled under the key."""
-        return await self._ask(lambda: self.store.reader.find_output(key))
-
-    async def list_runs(self) -> list[RunRow]:
-        """Return all runs, the newest first."""
-        return await self._ask(self.store.reader.list_runs)
-
-    async def find_run(self, prefix: str) -> RunId:
-        """Return the run whose id or tail starts so."""
-        return await self._ask(lambda: self.store.reader.find_run(prefix))
-
-    async def _ask(self, question: Callable[[], _T]) -> _T:
-        async def locked() -> _T:
-            with self._lock:
-                return question()
-
-        return await self.query(locked)
 
     # On the writer thread
 

@@ -46,6 +46,7 @@ class SqliteLeases:
     ) -> None:
         """Keep leases for this owner, each for so many seconds after its last heartbeat."""
         self._connection = connection
+        connection.create_function("clock_seconds", 0, clock)
         self.path = path
         self.owner = owner
         self._clock = clock

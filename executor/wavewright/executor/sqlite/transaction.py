@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import ClassVar, Final
 
+from wavewright.executor.sqlite.database import SqliteTransaction
 from wavewright.executor.sqlite.leases import LEASE_COLUMNS, SqliteLeases
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.job_rows import OutgoingRow
@@ -24,6 +25,18 @@ _DELETE_EVENTS: Final = (
 _SHORTEN_INDEX: Final = (
     "UPDATE indexed SET upto = min(upto, (SELECT coalesce(max(id), 0) FROM event)) WHERE upto > 0"
 )
+
+
+_MAX_UNINDEXED: Final = 1000
+"""Events that `newest_event` searches without an index before it brings the index up to date."""
+_INDEX: Final = """
+    INSERT OR IGNORE INTO result SELECT key, id FROM event
+    WHERE id > (SELECT upto FROM indexed) AND id <= ? AND key IS NOT NULL ORDER BY key"""
+_NEWEST: Final = """
+    SELECT run.run, event.seq, event.kind, event.crc, CAST(event.body AS BLOB)
+    FROM event JOIN run ON run.no = event.run
+    WHERE event.id = (SELECT max(coalesce((SELECT max(id) FROM event WHERE id > $1 AND key = $2), 0),
+                                 coalesce((SELECT max(event) FROM result WHERE key = $2), 0)))"""
 
 
 class SqliteStatements(Statements):
@@ -117,6 +130,26 @@ class SqliteStoreTransaction(SqliteStatements, StoreTransaction):
             self, now=now, owner=leases.owner, place=str(leases.path), held=held, faults=faults
         )
         self._leases = leases
+
+    async def newest_event(self, key: str) -> Row | None:
+        ((last, upto),) = await self.fetch(
+            "SELECT (SELECT coalesce(max(id), 0) FROM event), upto FROM indexed"
+        )
+        if last - upto > _MAX_UNINDEXED:
+            upto = self._index(last)
+        return await self.fetch_one(_NEWEST, upto, key)
+
+    def _index(self, last: int) -> int:
+        """Bring the index of outputs up to that event; return the event up to which it is complete."""
+        try:
+            with SqliteTransaction(self._connection, patience=0):
+                self._connection.execute(_INDEX, (last,))
+                self._connection.execute("UPDATE indexed SET upto = max(upto, ?)", (last,))
+        except sqlite3.OperationalError:
+            # Locked, full or read-only: the search is slower and finds the same.
+            pass
+        (upto,) = self._connection.execute("SELECT upto FROM indexed").fetchone()
+        return int(upto)
 
     async def owner_of(self, run: RunId) -> str | None:
         return self._leases.owner_of(run)

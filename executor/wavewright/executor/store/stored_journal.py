@@ -16,6 +16,7 @@ from typing import Any, Protocol, Self, TypeVar
 import anyio
 
 from wavewright.executor.events.types import Event
+from wavewright.executor.store import run_queries
 from wavewright.executor.store.commands import (
     ANY_ORDER,
     AppendBatch,
@@ -27,10 +28,11 @@ from wavewright.executor.store.commands import (
 )
 from wavewright.executor.store.errors import JournalError, RunBusy
 from wavewright.executor.store.job_records import OutboxWrites
+from wavewright.executor.store.journal import RunRow, StoredOutput
 from wavewright.executor.store.leases import Lease, LeaseProbe
 from wavewright.executor.store.transaction import TransactionWork
 from wavewright.executor.store.writer import CoroutineRunner, WriterHandlers, WriterThread, call_on_loop
-from wavewright.planner.types import RunId
+from wavewright.planner.types import RunId, StepKey
 
 _T = TypeVar("_T")
 
@@ -219,6 +221,30 @@ class StoredJournal:
             JournalError: the store cannot be read.
         """
         return await self.query(partial(self._store.read, ask))
+
+    async def load(self, run: RunId) -> list[Event]:
+        """Return the run's events in order.
+
+        Raises:
+            JournalDamaged: one is not what was written.
+        """
+        return await self.read(partial(run_queries.load, run=run))
+
+    async def find_output(self, key: StepKey) -> StoredOutput | None:
+        """Return the newest whole and unblocked output that any run journaled under the key."""
+        return await self.read(partial(run_queries.find_output, key=key))
+
+    async def list_runs(self) -> list[RunRow]:
+        """Return all runs, the newest first."""
+        return await self.read(run_queries.list_runs)
+
+    async def find_run(self, prefix: str) -> RunId:
+        """Return the run whose id or tail starts so.
+
+        Raises:
+            RunNotFound: none does, or several do.
+        """
+        return await self.read(partial(run_queries.find_run, prefix=prefix))
 
     async def transact(self, work: TransactionWork[_T], *, order: LockOrder = ANY_ORDER) -> _T:
         """Return what the work does in one transaction, after all that was appended before.

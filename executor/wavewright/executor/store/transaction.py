@@ -152,6 +152,11 @@ class StoreTransaction(Statements):
         """Return the lease of a run that is held here, also where something could not be written to it."""
         return None if run in self.released else self.acquired.get(run) or self._held.get(run)
 
+    def is_empty(self, run: RunId) -> bool:
+        """Return whether a run is held here to which nothing was ever appended."""
+        held = self._held.get(run)
+        return held is not None and held.seq == 0 and run not in self._faults
+
     async def acquire(self, run: RunId, *, unmoved: int | None) -> LeaseProbe | None:
         """Acquire the lease of a run, or return the lease that must be probed first.
 
@@ -194,6 +199,10 @@ class StoreTransaction(Statements):
             await self._release(held)
             self.acquired.pop(run, None)
             self.released.add(run)
+
+    @abstractmethod
+    async def newest_event(self, key: str) -> Row | None:
+        """Return the newest event under a step key: its run's id, `seq`, kind, checksum and body."""
 
     @abstractmethod
     async def owner_of(self, run: RunId) -> str | None:

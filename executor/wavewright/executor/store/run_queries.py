@@ -1,0 +1,122 @@
+"""Runs and their events read back from the journal's tables, in SQL that both databases share.
+
+Reading changes no event and needs no lease, so a run is read while another process writes it. Each event has a checksum
+and its place in the run: one that was altered or is missing is an error and never returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wavewright.executor.events.types import Event
+from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.journal import RunRow, StoredOutput, match_run, reusable_output, run_status
+from wavewright.executor.store.leases import event_damaged_error, judge_lease, read_event, read_lease
+from wavewright.executor.store.transaction import Row, Statements, StoreTransaction
+from wavewright.planner.types import RunId, StepKey
+
+
+async def load(transaction: StoreTransaction, run: RunId) -> list[Event]:
+    """Return the run's events in order; none for a run that does not exist.
+
+    Raises:
+        JournalDamaged: one is not what was written, names it; `salvage` returns those before it.
+    """
+    # A run that is held here changes here only; a daemon loads each new one.
+    if transaction.is_empty(run):
+        return []
+    events, fault = await salvage(transaction, run)
+    if fault is not None:
+        raise fault
+    return events
+
+
+async def salvage(transaction: StoreTransaction, run: RunId) -> tuple[list[Event], JournalError | None]:
+    """Return the run's events up to the first that cannot be read, and what is wrong with that one."""
+    events, place = list[Event](), transaction.place
+    # Bytes, since a damaged text need not be UTF-8.
+    rows = await transaction.fetch(
+        f"""SELECT event.seq, event.kind, event.crc, {transaction.body_bytes}
+            FROM event JOIN run ON run.no = event.run WHERE run.run = $1 ORDER BY event.seq""",  # noqa: S608 - constants
+        run,
+    )
+    for expected, (seq, kind, crc, body) in enumerate(rows):
+        if seq != expected:
+            return events, event_damaged_error(run, expected, "it is missing", place=place)
+        try:
+            events.append(read_event(run, seq, kind, crc, body, place=place))
+        except JournalError as fault:
+            return events, fault
+    return events, None
+
+
+async def find_output(transaction: StoreTransaction, key: StepKey) -> StoredOutput | None:
+    """Return the newest whole and unblocked output that any run journaled under the key."""
+    row = await transaction.newest_event(key)
+    if row is None:
+        return None
+    run, seq, kind, crc, body = row
+    return reusable_output(run, read_event(run, seq, kind, crc, body, place=transaction.place))
+
+
+async def list_runs(transaction: StoreTransaction) -> list[RunRow]:
+    """Return all runs, the newest first."""
+    rows = await transaction.fetch(
+        f"""SELECT {transaction.lease_columns}, run.run, run.job, run.created, run.finished, run.status,
+                   run.steps, run.ok, run.failed, coalesce(budget_total.tokens, 0), clock_seconds(), run.no
+            FROM run {transaction.lease_join}
+            LEFT JOIN budget_total ON counter = 'run' AND name = run.run AND step = ''"""  # noqa: S608 - constants
+    )
+    counts = await count_steps(transaction, [row[19] for row in rows if row[14] is None])
+    runs = [_run_row(row, counts.get(row[19], (0, 0, 0)), transaction) for row in rows]
+    return sorted(runs, key=lambda run: (run.started, run.run), reverse=True)
+
+
+def _run_row(row: Row, counted: Sequence[int], transaction: StoreTransaction) -> RunRow:
+    run, job, created, finished, status, *stored, tokens, now, _ = row[9:]
+    steps, ok, failed = counted if stored[0] is None else stored
+    lease = read_lease(tuple(row[:9]))
+    is_owned = (
+        lease is not None
+        and judge_lease(lease, now=now, pid_namespace=transaction.owner.pid_namespace) == "busy"
+    )
+    return RunRow(
+        run=RunId(run),
+        job=job,
+        status=run_status(status, is_owned=is_owned),
+        started=created,
+        finished=finished,
+        steps=steps,
+        ok=ok,
+        failed=failed,
+        owner=str(lease.owner) if lease is not None and is_owned else None,
+        tokens=tokens,
+    )
+
+
+async def count_steps(statements: Statements, runs: Sequence[int]) -> dict[int, tuple[int, int, int]]:
+    """Return of runs, given by number, how many steps have ended, and how many of them well and as failed.
+
+    A step counts by its last end. Runs without one are left out.
+    """
+    if not runs:
+        return {}
+    rows = await statements.fetch(
+        f"""SELECT last.run, count(*), count(*) FILTER (WHERE status IN ('ok', 'empty', 'reused')),
+                   count(*) FILTER (WHERE status = 'failed')
+            FROM (SELECT run, step, max(seq) AS seq FROM event
+                  WHERE run {statements.in_list("$1", "bigint")} AND kind = 'step_finished' GROUP BY run, step) AS last
+            JOIN event ON event.run = last.run AND event.seq = last.seq GROUP BY last.run""",  # noqa: S608 - constants
+        [*runs],
+    )
+    return {run: (steps, ok, failed) for run, steps, ok, failed in rows}
+
+
+async def find_run(transaction: StoreTransaction, prefix: str) -> RunId:
+    """Return the run whose id, or whose tail after the last `-`, starts so.
+
+    Raises:
+        RunNotFound: none does, or several do.
+    """
+    runs = [RunId(run) for (run,) in await transaction.fetch("SELECT run FROM run")]
+    return match_run(prefix, runs, place=transaction.place)
