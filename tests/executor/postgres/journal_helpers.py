@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import anyio
 
 from tests.executor.event_examples import step_finished
 from tests.support.lossy_proxy import LossyLine
+from tests.support.postgres import PostgresServer
 from wavewright.executor.events.types import Event
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.planner.types import RunId
@@ -43,6 +45,31 @@ async def until(is_so: Callable[[], bool]) -> None:
     with anyio.fail_after(20):
         while not is_so():  # noqa: ASYNC110 - neither can set an event of this loop
             await anyio.sleep(0.002)
+
+
+@asynccontextmanager
+async def breaking_connections(server: PostgresServer, url: str) -> AsyncGenerator[Callable[[], None]]:
+    """Break all connections to a database while the block runs; once more after each call of what it gives.
+
+    A client that is slower than the breaks would never get through, so each waits for some progress.
+    """
+    progress = anyio.Event()
+
+    def note_progress() -> None:
+        progress.set()
+
+    async def break_them() -> NoReturn:
+        nonlocal progress
+        while True:
+            await anyio.to_thread.run_sync(server.kill_connections, url)
+            progress = anyio.Event()
+            await progress.wait()
+            await anyio.sleep(0.003)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(break_them)
+        yield note_progress
+        group.cancel_scope.cancel()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import sys
 import anyio
 import pytest
 
-from tests.executor.postgres.journal_helpers import each_lost_in_turn, until
+from tests.executor.postgres.journal_helpers import breaking_connections, each_lost_in_turn, until
 from tests.support.lossy_proxy import LossyLine
 from tests.support.postgres import OwnServer, PostgresServer
 from wavewright.config.sections import BudgetSettings, BudgetsSection
@@ -69,21 +69,12 @@ async def test_a_reservation_whose_answer_was_lost_is_made_once(postgres: Postgr
 
 async def test_connections_that_break_all_the_time_lose_and_repeat_nothing(postgres: PostgresServer) -> None:
     url = postgres.database()
-    async with PostgresBudgetStore(url) as purse, anyio.create_task_group() as group:
-
-        async def break_them() -> None:
-            pause = 0.03
-            while True:
-                await anyio.to_thread.run_sync(postgres.kill_connections, url)
-                await anyio.sleep(pause)
-                # On a busy machine it takes longer to connect again.
-                pause *= 1.1
-
-        group.start_soon(break_them)
+    async with PostgresBudgetStore(url) as purse, breaking_connections(postgres, url) as note_progress:
         for _ in range(25):
             held = await purse.reserve(WORK, Spend(tokens=5))
+            note_progress()
             await purse.settle(held, Spend(tokens=3), USE)
-        group.cancel_scope.cancel()
+            note_progress()
     async with PostgresBudgetStore(url) as purse:
         assert await spent(purse) == 75
 
