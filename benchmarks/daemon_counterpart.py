@@ -108,7 +108,7 @@ class Counterpart:
             encode(payload, address, message=MessageId(str(uuid4())), correlation=job, at=time.time())
             for payload, job in zip(payloads, correlations, strict=True)
         ]
-        await self._bus.flush(_Letters(messages))
+        await self._bus.relay.flush(_Letters(messages))
 
 
 class _Letters:

@@ -14,11 +14,10 @@ from wavewright.engine.bus.topology import Topology
 from wavewright.executor.store.job_records import MessageId, OutgoingMessage
 
 
-async def until(is_so: Callable[[], bool], seconds: float = 50) -> None:
-    """Wait for something that no event tells of."""
-    with anyio.fail_after(seconds):
-        while not is_so():  # noqa: ASYNC110 - it happens in the library or at the broker
-            await anyio.sleep(0.01)
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait for a condition that no event reports, for as long as the test may take."""
+    while not is_so():  # noqa: ASYNC110 - it happens in the library or at the broker
+        await anyio.sleep(0.01)
 
 
 class Notices:

@@ -27,7 +27,7 @@ async def fail(error: Exception) -> None:
 
 
 async def test_a_cancellation_that_nobody_asked_for_is_an_error_with_a_name() -> None:
-    with pytest.raises(BusDown, match="went silent"):
+    with pytest.raises(BusDown, match="stopped answering"):
         await translate_errors(fallen())
 
 

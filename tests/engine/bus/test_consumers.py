@@ -38,7 +38,7 @@ async def test_nothing_is_taken_beforehand(
 ) -> None:
     for number in range(5):
         await bus.publish(message(topology, number))
-    await bus.take()
+    await bus.intake.take()
 
     # Whoever else is there gets the others, undelivered before.
     rest = await contents(broker.url, topology.intake)
@@ -52,7 +52,7 @@ async def test_a_taker_that_waited_stops_to_be_a_consumer_before_it_has_its_mess
     taken = list[bytes]()
 
     async def take() -> None:
-        taken.append((await bus.take()).body)
+        taken.append((await bus.intake.take()).body)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(take)
@@ -70,12 +70,12 @@ async def test_a_taker_that_is_cancelled_costs_no_delivery(
     broker: Broker | RunningBroker, bus: Bus, topology: Topology
 ) -> None:
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(bus.take)
+        tasks.start_soon(bus.intake.take)
         await anyio.sleep(0.1)
         tasks.cancel_scope.cancel()
     await bus.publish(message(topology, 1))
 
-    delivery = await bus.take()
+    delivery = await bus.intake.take()
     assert delivery.body == b"1"
     assert delivery.delivery_count == 0
 
@@ -94,7 +94,7 @@ async def take_and_cancel(bus: Bus, topology: Topology) -> None:
     taken = set[bytes]()
 
     async def take() -> None:
-        delivery = await bus.take()
+        delivery = await bus.intake.take()
         taken.add(delivery.body)
         await delivery.ack()
 
@@ -122,7 +122,7 @@ async def test_several_may_take_at_once_and_each_message_is_given_to_one(
 
     async def take() -> None:
         while True:
-            delivery = await bus.take()
+            delivery = await bus.intake.take()
             taken.append(delivery.body)
             await delivery.ack()
 
@@ -143,9 +143,9 @@ async def test_a_count_of_deliveries_that_a_sender_wrote_is_not_believed(
 ) -> None:
     await send_raw(broker.url, topology, b"sound", {"x-delivery-count": forged, "x-death": [{"count": 99}]})
 
-    first = await bus.take()
+    first = await bus.intake.take()
     await first.requeue()
-    second = await bus.take()
+    second = await bus.intake.take()
 
     assert (first.body, first.delivery_count) == (b"sound", 0)
     assert (second.body, second.delivery_count) == (b"sound", 1)
@@ -159,7 +159,7 @@ async def test_a_queue_that_is_deleted_while_somebody_waits_is_made_again(
     await bus.publish(message(topology, 0, key=topology.outlets[0]))
 
     async def take() -> None:
-        taken.append((await bus.take()).body)
+        taken.append((await bus.intake.take()).body)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(take)
@@ -180,7 +180,7 @@ async def test_a_queue_that_is_deleted_and_made_again_at_once_is_taken_from(
     taken = list[bytes]()
 
     async def take() -> None:
-        taken.append((await bus.take()).body)
+        taken.append((await bus.intake.take()).body)
 
     [intake] = [queue for queue in topology.queues() if queue.name == topology.intake]
     async with anyio.create_task_group() as tasks:
@@ -204,7 +204,7 @@ async def test_a_taker_that_looks_again_and_again_takes_each_message_once(
 
     async def take() -> None:
         while True:
-            delivery = await bus.take()
+            delivery = await bus.intake.take()
             taken.append(delivery.body)
             await delivery.ack()
 
@@ -233,7 +233,7 @@ async def test_what_another_bus_holds_is_not_given_out(
 ) -> None:
     await bus.publish(message(topology, 1))
     await bus.publish(message(topology, 2))
-    await bus.take()
+    await bus.intake.take()
 
     async with open_bus(BusSettings(broker.url, topology)) as other:
-        assert (await other.take()).body == b"2"
+        assert (await other.intake.take()).body == b"2"

@@ -35,7 +35,7 @@ async def test_a_dead_letter_keeps_its_bytes_and_says_why(
         app_id="ui",
         reply_to="nobody",
     )
-    await bus.dead_letter(await bus.take(), "bad_json", "line 1: no value")
+    await bus.dead_letter(await bus.intake.take(), "bad_json", "line 1: no value")
 
     [letter] = await contents(broker.url, topology.dead_queue)
     assert letter.body == body
@@ -56,7 +56,7 @@ async def test_a_dead_letter_says_who_sent_it_as_the_broker_knows_him(
     broker: Broker | RunningBroker, bus: Bus, topology: Topology
 ) -> None:
     await bus.publish(message(topology, 1))
-    sender = await bus.take()
+    sender = await bus.intake.take()
     await bus.dead_letter(sender, "bad_payload", "no")
 
     [letter] = await contents(broker.url, topology.dead_queue)
@@ -69,7 +69,7 @@ async def test_a_dead_letter_lasts_and_goes_nowhere_else(
     copied_to = topology.outlets[0]
     await send_raw(broker.url, topology, b"x", {"BCC": [copied_to], "kept": 1}, expiration=60)
     await contents(broker.url, copied_to)
-    delivery = await bus.take()
+    delivery = await bus.intake.take()
     delivery = type(delivery)(
         body=delivery.body,
         routing_key=delivery.routing_key,
@@ -103,7 +103,7 @@ async def test_headers_of_any_shape_can_be_laid_aside(
     }
     await send_raw(broker.url, topology, b"x", strange)
 
-    await bus.dead_letter(await bus.take(), "bad_headers", "too many")
+    await bus.dead_letter(await bus.intake.take(), "bad_headers", "too many")
 
     [letter] = await contents(broker.url, topology.dead_queue)
     assert letter.headers["x-wavewright-kind"] == "bad_headers"
@@ -117,7 +117,7 @@ async def test_headers_that_could_not_be_sent_again_are_laid_aside_as_text(
     bus: Bus, broker: Broker | RunningBroker, topology: Topology
 ) -> None:
     await bus.publish(message(topology, 1))
-    taken = await bus.take()
+    taken = await bus.intake.take()
     strange = {"double": 1e300, "beyond": 2**80, "object": object, "large": "x" * 200_000, "last": 1}
     delivery = Delivery(body=b"1", routing_key=topology.intake, headers=strange, settlement=taken.settlement)
 
@@ -135,7 +135,7 @@ async def test_a_reason_that_is_long_is_cut(
     broker: Broker | RunningBroker, bus: Bus, topology: Topology
 ) -> None:
     await bus.publish(message(topology, 1))
-    await bus.dead_letter(await bus.take(), "bad_json", "x" * 10_000)
+    await bus.dead_letter(await bus.intake.take(), "bad_json", "x" * 10_000)
 
     [letter] = await contents(broker.url, topology.dead_queue)
     assert len(str(letter.headers["x-wavewright-reason"])) == 500
@@ -146,7 +146,7 @@ async def test_a_sender_cannot_write_the_reason(
 ) -> None:
     forged = {"x-wavewright-reason": "fine: nothing", "x-wavewright-kind": "fine"}
     await send_raw(broker.url, topology, b"x", forged)
-    await bus.dead_letter(await bus.take(), "bad_json", "no")
+    await bus.dead_letter(await bus.intake.take(), "bad_json", "no")
 
     [letter] = await contents(broker.url, topology.dead_queue)
     assert letter.headers["x-wavewright-reason"] == "bad_json: no"

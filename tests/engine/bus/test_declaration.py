@@ -25,7 +25,7 @@ async def test_who_may_not_read_is_told_when_it_takes(
 ) -> None:
     async with open_bus(BusSettings(address_of(broker, DEAF), topology)) as deaf:
         with anyio.fail_after(10), pytest.raises(RightsMissing, match="ACCESS_REFUSED") as caught:
-            await deaf.take()
+            await deaf.intake.take()
 
     assert "set_permissions" in str(caught.value.hint)
 
@@ -43,7 +43,7 @@ async def test_an_outbox_that_may_not_be_sent_is_told_of_and_stays_as_it_is(
 ) -> None:
     outbox = MemoryOutbox([message(topology, number) for number in range(3)])
     async with open_bus(BusSettings(address_of(broker, DUMB), topology), notices) as dumb:
-        await dumb.flush(outbox)
+        await dumb.relay.flush(outbox)
 
     assert len(outbox.waiting) == 3
     [told] = notices.of("rights_missing")

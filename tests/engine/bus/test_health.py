@@ -23,12 +23,12 @@ async def test_a_queue_that_was_made_anew_in_another_form_is_told_of_on_both_way
     name = topology.outlets[1]
 
     async def take(bus: Bus) -> None:
-        await (await bus.take()).ack()
+        await (await bus.intake.take()).ack()
 
     with TcpProxy.before(broker.url) as proxy:
         settings = BusSettings(proxy.url(broker.url), topology)
         async with open_bus(settings, notices) as bus, anyio.create_task_group() as tasks:
-            tasks.start_soon(bus.relay, outbox)
+            tasks.start_soon(bus.relay.run, outbox)
             tasks.start_soon(take, bus)
             await anyio.wait_all_tasks_blocked()
             connection = await aio_pika.connect(broker.url)
@@ -46,7 +46,7 @@ async def test_a_queue_that_was_made_anew_in_another_form_is_told_of_on_both_way
             await until(lambda: bus.fault is None)
             tasks.cancel_scope.cancel()
 
-    assert f"queue {name!r} is there in another form" in fault
+    assert f"queue {name!r} exists with other arguments" in fault
     told = notices.of("broker_misconfigured")
     assert [(fields["error"], "delete it" in str(fields["hint"])) for fields in told] == [(fault, True)] * 2
 

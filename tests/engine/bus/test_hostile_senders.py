@@ -69,7 +69,7 @@ async def test_a_message_that_the_library_cannot_read_does_not_stop_the_intake(
 
     async def take() -> None:
         while True:
-            delivery = await bus.take()
+            delivery = await bus.intake.take()
             taken.append(delivery.body)
             await delivery.ack()
 

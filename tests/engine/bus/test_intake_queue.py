@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_message_arrives_as_it_was_sent(bus: Bus, topology: Topology) -> None:
     await bus.publish(message(topology, 1))
 
-    delivery = await bus.take()
+    delivery = await bus.intake.take()
 
     assert delivery.body == b"1"
     assert delivery.message_id == message(topology, 1).message
@@ -35,14 +35,14 @@ async def test_a_message_arrives_as_it_was_sent(bus: Bus, topology: Topology) ->
 async def test_the_broker_vouches_for_the_sender(bus: Bus, topology: Topology) -> None:
     await bus.publish(message(topology, 1))
 
-    assert (await bus.take()).user_id is not None
+    assert (await bus.intake.take()).user_id is not None
 
 
 async def test_messages_come_in_the_order_in_which_they_were_sent(bus: Bus, topology: Topology) -> None:
     for number in range(10):
         await bus.publish(message(topology, number))
 
-    taken = [await bus.take() for _ in range(10)]
+    taken = [await bus.intake.take() for _ in range(10)]
 
     assert [delivery.body for delivery in taken] == [str(number).encode() for number in range(10)]
 
@@ -51,7 +51,7 @@ async def test_nothing_is_kept_of_the_waiting_for_messages_that_have_come(
     bus: Bus, topology: Topology
 ) -> None:
     async def take() -> None:
-        await (await bus.take()).ack()
+        await (await bus.intake.take()).ack()
 
     async def consumers_after(messages: int) -> int:
         for number in range(messages):
@@ -71,7 +71,7 @@ async def test_a_message_that_is_acknowledged_is_gone(
 ) -> None:
     async with open_bus(BusSettings(broker.url, topology)) as bus:
         await bus.publish(message(topology, 1))
-        await (await bus.take()).ack()
+        await (await bus.intake.take()).ack()
 
     assert await contents(broker.url, topology.intake) == []
 
@@ -81,10 +81,10 @@ async def test_a_message_that_nobody_settled_comes_again(
 ) -> None:
     async with open_bus(BusSettings(broker.url, topology)) as bus:
         await bus.publish(message(topology, 1))
-        await bus.take()
+        await bus.intake.take()
 
     async with open_bus(BusSettings(broker.url, topology)) as bus:
-        again = await bus.take()
+        again = await bus.intake.take()
 
     assert again.body == b"1"
     assert again.delivery_count == 1
@@ -94,7 +94,7 @@ async def test_a_message_that_is_given_back_counts_its_deliveries(bus: Bus, topo
     await bus.publish(message(topology, 1))
     counts = list[int]()
     for _ in range(3):
-        delivery = await bus.take()
+        delivery = await bus.intake.take()
         counts.append(delivery.delivery_count)
         await delivery.requeue()
 
@@ -107,7 +107,7 @@ async def test_a_message_is_given_out_five_times_and_then_dead_lettered_with_the
     await bus.publish(message(topology, 1))
     await bus.publish(message(topology, 2))
     given_out = list[bytes]()
-    while (delivery := await bus.take()).body != b"2":
+    while (delivery := await bus.intake.take()).body != b"2":
         given_out.append(delivery.body)
         await delivery.requeue()
 

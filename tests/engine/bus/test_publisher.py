@@ -41,7 +41,7 @@ async def test_a_message_for_an_exchange_that_is_not_there_is_returned_and_distu
         await bus.publish(message(topology, 1, exchange="nowhere"))
 
     await bus.publish(message(topology, 2))
-    assert (await bus.take()).body == b"2"
+    assert (await bus.intake.take()).body == b"2"
 
 
 async def test_a_queue_that_is_full_refuses_a_message_for_now(

@@ -12,6 +12,7 @@ import pytest
 from tests.engine.bus.bus_doubles import MemoryOutbox, Notices, message, until
 from tests.support.rabbitmq import DRIVEN_OUT, Broker, RunningBroker, clear, contents
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
+from wavewright.engine.bus.errors import BusDown
 from wavewright.engine.bus.topology import Topology
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.executor.store.job_records import OutgoingMessage
@@ -77,7 +78,7 @@ async def test_work_goes_on_when_the_broker_is_back(victim: Victim, topology: To
 
     async def take(bus: Bus) -> None:
         while True:
-            delivery = await bus.take()
+            delivery = await bus.intake.take()
             taken.add(delivery.body)
             await delivery.ack()
 
@@ -91,15 +92,17 @@ async def test_work_goes_on_when_the_broker_is_back(victim: Victim, topology: To
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(take, bus)
             tasks.start_soon(look_on, bus)
-            tasks.start_soon(bus.relay, outbox)
+            tasks.start_soon(bus.relay.run, outbox)
             await until(lambda: len(outbox.sent) > 50 and len(taken) > 20)
             await anyio.to_thread.run_sync(victim.disturb)
             await until(lambda: bool(notices.of("broker_lost")))
             # Settling what came by a connection that is gone does no harm.
             await held.ack()
             await until(lambda: not outbox.waiting and len(taken) == len(messages) + 1)
-            await bus.publish(late)
-            await until(lambda: late.body in watched)
+            # A subscription misses what is published while it reconnects, which nothing outside can tell.
+            while late.body not in watched:
+                await publish_when_up(bus, late)
+                await anyio.sleep(0.1)
             tasks.cancel_scope.cancel()
 
     assert {outgoing.body for outgoing in messages} <= taken
@@ -109,6 +112,15 @@ async def test_work_goes_on_when_the_broker_is_back(victim: Victim, topology: To
     assert left <= taken | {late.body}
 
 
+async def publish_when_up(bus: Bus, outgoing: OutgoingMessage) -> None:
+    """Publish a message; a broker that has just started may not confirm it in time."""
+    while True:
+        try:
+            return await bus.publish(outgoing)
+        except BusDown:
+            continue
+
+
 async def held_before(bus: Bus, topology: Topology) -> Delivery:
     await bus.publish(message(topology, 9_999))
-    return await bus.take()
+    return await bus.intake.take()

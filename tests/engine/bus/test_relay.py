@@ -27,7 +27,7 @@ async def test_what_lies_in_the_outbox_goes_out_in_its_order(
     messages = [message(topology, number, key=topology.outlets[1]) for number in range(250)]
     outbox = MemoryOutbox(messages)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(bus.relay, outbox)
+        tasks.start_soon(bus.relay.run, outbox)
         await until(lambda: not outbox.waiting)
         tasks.cancel_scope.cancel()
 
@@ -46,7 +46,7 @@ async def test_messages_larger_than_a_frame_and_than_a_write_arrive_whole_and_in
     ]
     outbox = MemoryOutbox(messages)
 
-    await bus.flush(outbox)
+    await bus.relay.flush(outbox)
 
     assert outbox.sent == [outgoing.message for outgoing in messages]
     arrived = await contents(broker.url, topology.outlets[1])
@@ -58,10 +58,10 @@ async def test_what_is_put_in_later_goes_out_when_it_is_told(
 ) -> None:
     outbox = MemoryOutbox()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(bus.relay, outbox)
+        tasks.start_soon(bus.relay.run, outbox)
         await anyio.wait_all_tasks_blocked()
         outbox.waiting.append(message(topology, 5))
-        bus.wake_relay()
+        bus.relay.wake()
         await until(lambda: not outbox.waiting)
         tasks.cancel_scope.cancel()
 
@@ -75,7 +75,7 @@ async def test_a_message_that_nobody_wants_is_marked_and_holds_up_no_other(
     astray = message(topology, 2, exchange="no.exchange")
     outbox = MemoryOutbox([unwanted, astray, message(topology, 3)])
 
-    await bus.flush(outbox)
+    await bus.relay.flush(outbox)
 
     assert outbox.refused == {
         unwanted.message: "no queue is bound for the message",
@@ -95,7 +95,7 @@ async def test_what_no_queue_was_bound_for_goes_out_on_the_next_connection(
     with TcpProxy.before(broker.url) as proxy:
         settings = BusSettings(proxy.url(broker.url), topology)
         async with open_bus(settings, notices) as bus, anyio.create_task_group() as tasks:
-            tasks.start_soon(bus.relay, outbox)
+            tasks.start_soon(bus.relay.run, outbox)
             await until(lambda: len(notices.of("message_returned")) == 1)
             await _delete(broker.url, status)
             outbox.waiting.append(letter)
@@ -124,7 +124,7 @@ async def test_a_message_that_is_too_large_for_the_broker_is_marked_and_holds_up
     large = replace(message(topology, 1), body=b"x" * (LARGEST_MESSAGE + 1))
     outbox = MemoryOutbox([message(topology, 0), large, message(topology, 2)])
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(bus.relay, outbox)
+        tasks.start_soon(bus.relay.run, outbox)
         await until(lambda: not outbox.waiting)
         tasks.cancel_scope.cancel()
 
@@ -145,7 +145,7 @@ async def test_what_is_on_its_way_for_long_stays_leased(
             anyio.create_task_group() as tasks,
         ):
             proxy.black_hole("back")
-            tasks.start_soon(bus.relay, outbox)
+            tasks.start_soon(bus.relay.run, outbox)
             await until(lambda: bool(outbox.renewed))
             proxy.pass_on()
             tasks.cancel_scope.cancel()
@@ -165,7 +165,7 @@ async def test_a_message_that_was_confirmed_is_marked_also_when_the_relay_is_sto
     stopping = anyio.Event()
     outbox = SlowOutbox([message(topology, 1)])
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(bus.relay, outbox)
+        tasks.start_soon(bus.relay.run, outbox)
         await stopping.wait()
         tasks.cancel_scope.cancel()
 
@@ -186,7 +186,7 @@ async def test_an_outbox_that_cannot_be_read_is_told_of_and_asked_again(
 
     outbox = FaultyOutbox([message(topology, 1)])
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(bus.relay, outbox)
+        tasks.start_soon(bus.relay.run, outbox)
         await until(lambda: not outbox.waiting)
         tasks.cancel_scope.cancel()
 
@@ -201,7 +201,7 @@ async def test_nothing_is_lost_while_the_network_fails_again_and_again(
     with TcpProxy.before(broker.url) as proxy:
         settings = BusSettings(proxy.url(broker.url), topology)
         async with open_bus(settings) as bus, anyio.create_task_group() as tasks:
-            tasks.start_soon(bus.relay, outbox)
+            tasks.start_soon(bus.relay.run, outbox)
             proxy.cut_after(20_000)
             await until(lambda: len(outbox.sent) >= 200)
             proxy.reset()
@@ -225,11 +225,11 @@ async def test_a_full_queue_is_told_of_once_holds_up_no_other_and_gets_all_when_
         packages = [message(topology, number, key=full) for number in range(200)]
         outbox = MemoryOutbox(packages)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(bus.relay, outbox)
+            tasks.start_soon(bus.relay.run, outbox)
             await until(lambda: bool(notices.of("message_refused")))
             for number in range(200, 260):
                 outbox.waiting.append(message(topology, number, key=status))
-                bus.wake_relay()
+                bus.relay.wake()
                 await until(lambda: outbox.waiting[-1].routing_key == full)
             faults.append(bus.fault)
             refusals = len(notices.of("message_refused"))
@@ -240,7 +240,7 @@ async def test_a_full_queue_is_told_of_once_holds_up_no_other_and_gets_all_when_
     finally:
         await delete(broker.url, full)
 
-    assert faults == [f"the queue is full that takes messages for '{full}'"]
+    assert faults == [f"the queue of these routing keys is full: '{full}'"]
     assert refusals == 1
     assert notices.names()[-1] == "queue_has_room"
     assert bus.fault is None

@@ -10,7 +10,7 @@ import pytest
 
 from wavewright.config.settings import load_settings
 from wavewright.engine.daemon.maintenance import ApprovalRenewal
-from wavewright.executor.store.errors import JournalError, JournalNotWritten
+from wavewright.executor.store.errors import JournalNotWritten
 from wavewright.executor.store.job_records import (
     Decision,
     DecisionId,
@@ -57,8 +57,7 @@ async def park_with_expired_question(stores: Stores) -> JobRow:
 
 
 def renewal_of(stores: Stores) -> ApprovalRenewal:
-    faults = list[JournalError]()
-    return ApprovalRenewal(stores.jobs, stores.journal, lambda: NOW, faults.append)
+    return ApprovalRenewal(stores.jobs, stores.journal, lambda: NOW)
 
 
 async def test_a_job_that_could_not_be_queued_can_be_queued_the_next_time(

@@ -261,7 +261,7 @@ async def test_a_spent_day_pauses_the_daemon_until_the_next(
 
     assert before_midnight == {"say one": 2, "say two": 1}
     assert site.calls() == {"say one": 2, "say two": 1, "say three": 1}
-    assert why == f"that of the day is spent; work goes on at {midnight}"
+    assert why == f"the day's budget is spent; jobs continue at {midnight}"
     assert midnight in str(paused["reason"])
     for said in (daemon.said("budget_exhausted"), after.said("budget_exhausted")):
         assert [(line["budget_type"], line["action"], line["until"]) for line in said] == [

@@ -16,7 +16,6 @@ from wavewright.engine.daemon.maintenance import ApprovalRenewal
 from wavewright.engine.decisions.approvals import APPROVAL_SECONDS
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.messages.models import JobRequest, UserDecisionResponse
-from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.job_records import (
     Decision,
     DecisionId,
@@ -206,13 +205,11 @@ async def test_an_approval_that_came_too_late_counts_for_nothing_and_is_asked_fo
 
 async def answer_late(site: DaemonSite, asked: JsonObject) -> tuple[str, list[int]]:
     """Answer a question that has expired, and look twice for such; return what came of it."""
-    faults = list[JournalError]()
     async with open_stores(site.settings) as stores:
         made = DecisionMade(DecisionId(str(asked["decision_id"])), "approve", "somebody")
         receipt = await stores.jobs.decide(made)
-        renewal = ApprovalRenewal(stores.jobs, stores.journal, time.time, faults.append)
+        renewal = ApprovalRenewal(stores.jobs, stores.journal, time.time)
         renewed = [await renewal.renew(), await renewal.renew()]
-    assert faults == []
     return receipt.action, renewed
 
 

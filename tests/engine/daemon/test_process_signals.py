@@ -12,7 +12,7 @@ import pytest
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite, job
 from tests.support.tcp_proxy import TcpProxy
-from wavewright.engine.bus.bus import Bus
+from wavewright.engine.bus.relay import Relay
 from wavewright.engine.messages.models import JobRequest
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +61,7 @@ async def test_the_last_messages_go_out_when_it_is_marked_which_have_gone_out_al
 ) -> None:
     done = list[str]()
 
-    async def relay(_bus: Bus, _outbox: object) -> None:
+    async def relay(_relay: Relay, _outbox: object) -> None:
         try:
             await anyio.sleep_forever()
         finally:
@@ -70,11 +70,11 @@ async def test_the_last_messages_go_out_when_it_is_marked_which_have_gone_out_al
                     await anyio.lowlevel.checkpoint()
             done.append("marked")
 
-    async def flush(_bus: Bus, _outbox: object) -> None:
+    async def flush(_relay: Relay, _outbox: object) -> None:
         done.append("flushed")
 
-    monkeypatch.setattr(Bus, "relay", relay)
-    monkeypatch.setattr(Bus, "flush", flush)
+    monkeypatch.setattr(Relay, "run", relay)
+    monkeypatch.setattr(Relay, "flush", flush)
     async with in_process():
         pass
 

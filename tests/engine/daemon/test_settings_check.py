@@ -78,7 +78,7 @@ async def test_faults_of_every_kind_are_told_at_once(
         "the broker refuses the user 'tester' or its password",
     ):
         assert said in told, said
-    assert "there is no address of a broker" not in told
+    assert "the address of the broker is missing" not in told
     assert "another-password" not in told
 
 
@@ -107,7 +107,7 @@ async def test_every_place_that_refuses_the_daemon_is_told(site: DaemonSite, sta
         code = await daemon.ended()
 
     assert code == 2
-    assert f"queue '{site.topology.intake}' is there in another form" in daemon.text
+    assert f"queue '{site.topology.intake}' exists with other arguments" in daemon.text
     assert "the file is not a journal" in daemon.text
     assert "Address already in use\n  = help: set `daemon.health` to another place" in daemon.text
     assert "Traceback" not in daemon.text

@@ -118,7 +118,7 @@ async def open_workshop(receiver: MessageReceiver, street: Street, folder: Path)
             watch=Telemetry(StructuredLog(agent="tester", domain="tests", stream=io.StringIO())),
             daily_budget=DailyBudget(lambda: receiver.now, lambda _reason, _until: None),
             model_circuit=ModelCircuitBreaker(lambda: receiver.now, lambda _run: None),
-            wake_relay=street.bus.wake_relay,
+            wake_relay=street.bus.relay.wake,
             clock=lambda: receiver.now,
         )
 
@@ -170,11 +170,11 @@ async def test_a_message_comes_to_its_end_and_the_good_one_behind_it_is_taken_in
         intake = MessageHandler(bus, workshop, receiver.rules, Dispatcher(workshop, 1))
         with anyio.fail_after(PATIENCE):
             for _ in range(row["deliveries"] + 1):
-                await intake.handle(await bus.take())
+                await intake.handle(await bus.intake.take())
         assert sum(pauses) < A_MOMENT
         if row["kind"] == "max_deliveries":
             await receiver.fail_until_dead(workshop.reporter.state_reports)
-            await bus.flush(receiver.stores.jobs)
+            await bus.relay.flush(receiver.stores.jobs)
         good = await receiver.stores.jobs.find_job(GOOD_JOB)
 
     letters = await street.left_in(street.topology.dead_queue)

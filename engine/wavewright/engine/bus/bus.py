@@ -1,7 +1,7 @@
 """The bus: consuming, publishing, relaying and subscribing over one topology.
 
-It has two connections, one for consuming and one for publishing. It is open once both are and the topology is
-declared; after that it reconnects by itself.
+It has two connections, one for consuming and one for publishing. `open_bus` returns once both are open and the topology
+is declared; after that each reconnects by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wavewright.engine.bus.errors import BusDown
 from wavewright.engine.bus.health import BrokerEventHandler, BrokerHealth, ignore_event
 from wavewright.engine.bus.message_conversion import dead_letter_of, message_of
 from wavewright.engine.bus.publisher import Publisher
-from wavewright.engine.bus.relay import PUBLISH_SECONDS, Outbox, Relay, RetryableOutbox
+from wavewright.engine.bus.relay import PUBLISH_SECONDS, Relay
 from wavewright.engine.bus.subscription import Subscription
 from wavewright.engine.bus.topology import Topology
 from wavewright.engine.messages.delivery import Delivery
@@ -38,7 +38,7 @@ class BusSettings:
     """`amqp://user:password@host:port/vhost`, or `amqps://…?cafile=…` for an encrypted connection."""
     topology: Topology = field(default_factory=Topology)
     connect_seconds: float = 30.0
-    """How long to wait for a broker that does not answer at the start."""
+    """How long to try to reach the broker before `BusDown` is raised."""
     name: str = "wavewright"
     """Name of the connections at the broker."""
     checks_write_rights: bool = False
@@ -90,7 +90,7 @@ class _Connections:
                 yield
                 keeping.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            # Reconnecting never fails: this is the error of the block, in the group of the task group.
+            # Reconnecting never raises: this is the error of the block, in the task group's exception group.
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
     async def close(self) -> None:
@@ -114,36 +114,26 @@ class Bus:
         self._on_event = on_event
         self._publisher = Publisher(connections.outgoing, topology)
         self._health = BrokerHealth(on_event)
-        self._intake = IntakeQueue(connections.incoming, topology, self.dead_letter, self._health)
-        self._relay = Relay(self._publisher, self._user, on_event, self._health, on_sent)
+        self.intake = IntakeQueue(connections.incoming, topology, self.dead_letter, self._health)
+        self.relay = Relay(self._publisher, self._user, on_event, self._health, on_sent)
 
     @property
     def is_up(self) -> bool:
-        """Whether both connections are open: for a health check, not to be asked before a call."""
+        """Whether both connections are open, for health checks; calls wait for a connection by themselves."""
         return self._connections.incoming.is_up and self._connections.outgoing.is_up
 
     @property
     def fault(self) -> str | None:
-        """Why messages cannot be consumed or published at the moment; none where no reason is known."""
+        """Why messages cannot be consumed or published now; None where no reason is known."""
         if not self.is_up:
             return "there is no connection to the broker"
-        return self._health.reason or self._relay.full_queues.reason
-
-    async def take(self) -> Delivery:
-        """Return the next message of the intake, waiting for it, also through losses of the connection.
-
-        Nothing is prefetched. Several tasks may take at the same time.
-
-        Raises:
-            RightsMissing: this user may not consume the intake.
-        """
-        return await self._intake.take()
+        return self._health.reason or self.relay.full_queues.reason
 
     async def dead_letter(self, delivery: Delivery, kind: str, reason: str) -> None:
-        """Publish a message as a dead letter with the reason, and acknowledge it once that is confirmed.
+        """Publish a delivery as a dead letter with the reason, and acknowledge it once the broker has confirmed.
 
         Raises:
-            BusError: the dead letter was not confirmed; the delivery is not settled.
+            BusError: the dead letter was not confirmed; the delivery is not acknowledged.
         """
         topology = self._topology
         letter = dead_letter_of(delivery, kind, reason, topology.intake, self._user)
@@ -157,33 +147,22 @@ class Bus:
         """Publish a message and return once the broker has confirmed it.
 
         Raises:
-            MessageReturned: no queue is bound, or it is too large for the broker.
+            MessageReturned: no queue is bound, or the message is too large for the broker.
             MessageNacked: the queue that is bound is full.
             RightsMissing: this user may not publish there.
-            BusDown: it was not confirmed in time; it may have arrived nevertheless.
+            BusDown: the message was not confirmed within `timeout` seconds; it may have arrived.
         """
         message = message_of(outgoing, self._user)
         await self._publisher.publish(message, outgoing.exchange, outgoing.routing_key, timeout)
-
-    async def relay(self, outbox: RetryableOutbox) -> None:
-        """Publish the messages of the outbox until this is cancelled."""
-        await self._relay.run(outbox)
-
-    async def flush(self, outbox: Outbox) -> None:
-        """Publish the messages of the outbox until it is empty, or nothing of a batch can be published."""
-        while True:
-            found, sent = await self._relay.send_batch(outbox)
-            if not found or not sent:
-                return
 
     @asynccontextmanager
     async def subscribe(self, *routing_keys: str, sees_dead: bool = False) -> AsyncGenerator[Subscription]:
         """Subscribe to the messages under these routing keys: `async for delivery in subscription`.
 
-        With `sees_dead` dead letters of the intake come as well, whatever their keys.
+        With `sees_dead` it receives dead letters of the intake as well, whatever their keys.
 
         Raises:
-            BusMisconfigured: this user may not.
+            BusMisconfigured: this user may not subscribe.
             BusDown: the connection was lost before the subscription began.
         """
         subscription = Subscription(
@@ -194,10 +173,6 @@ class Bus:
             yield subscription
         finally:
             await subscription.close()
-
-    def wake_relay(self) -> None:
-        """Publish new messages of the outbox at once, and not at the next poll."""
-        self._relay.wake()
 
 
 @asynccontextmanager

@@ -1,13 +1,11 @@
-"""One way of failing for everything that the broker's library does.
+"""Calls of the AMQP library with its exceptions translated, and channels opened and closed that way.
 
-A call of the library can end in dozens of exceptions, the bare `Exception` among them, and, when its connection dies,
-in a `CancelledError` that nobody in this program asked for: a task group would take that for its own cancellation and
-end in silence. A *guarded* call ends with its result, with `BusDown`, with what the broker said about the message or
-the call, or because its own task was cancelled; anything else is a fault of this program's, and comes out as it is.
+The library raises dozens of exceptions, the bare `Exception` among them. When a connection dies it also cancels its own
+futures, and a task group would mistake that `CancelledError` for its own cancellation and end without an error. A
+translated call returns, raises `BusDown` where the connection or channel is gone, passes on the broker's answer about
+the message or the call, and is cancelled only where its own task is.
 
-Channels, opened and closed so that a failure of either has a name.
-
-A *channel* is what the broker closes when it refuses something that is done on it; so every concern has its own.
+The broker closes a channel on which it refuses an operation, so each use has a channel of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ _RIGHTS_HINT: Final = (
 )
 
 CHANNEL_ERRORS: Final = (BusError, AMQPError)
-"""How a guarded call ends on a channel or a connection that is gone: nothing is left there to be closed or settled."""
+"""What a translated call raises where the channel or connection is gone, so nothing is left to close or settle."""
 
 
 async def translate_errors(call: Awaitable[T], *, place: str = "") -> T:
@@ -40,8 +38,8 @@ async def translate_errors(call: Awaitable[T], *, place: str = "") -> T:
 
     Raises:
         BusDown: the connection or the channel is gone.
-        DeliveryError: what the broker says about the message: returned or refused.
-        AMQPChannelError: what the broker says about the call: not found, not allowed, declared otherwise.
+        DeliveryError: the broker returned or refused the message.
+        AMQPChannelError: the broker refused the call: not found, not allowed, declared differently.
     """
     task = asyncio.current_task()
     assert task is not None
@@ -49,11 +47,13 @@ async def translate_errors(call: Awaitable[T], *, place: str = "") -> T:
     try:
         return await call
     except asyncio.CancelledError as cancelled:
-        # Whoever cancels this task says so by asking it; the library lets its own futures fall instead.
-        # https://github.com/mosquito/aio-pika: a connection that is stuck rejects what is pending this way.
+        # A cancelled task has a higher `cancelling()` count; the library cancels only its own futures.
+        # https://github.com/mosquito/aio-pika: a connection without heartbeats rejects pending calls this way.
         if task.cancelling() > asked_before:
             raise
-        raise BusDown("the broker went silent, and the connection was given up", place=place) from cancelled
+        raise BusDown(
+            "the broker stopped answering, and the connection was closed", place=place
+        ) from cancelled
     except (DeliveryError, AMQPChannelError):
         raise
     except (*CONNECTION_EXCEPTIONS, TimeoutError, EOFError) as error:
@@ -61,7 +61,7 @@ async def translate_errors(call: Awaitable[T], *, place: str = "") -> T:
             f"the connection to the broker was lost: {describe_error(error)}", place=place
         ) from error
     except Exception as error:
-        # What waits on a channel that is closed without a reason ends in the bare class.
+        # Calls that wait on a channel which is closed without a reason raise the bare class.
         # https://github.com/mosquito/aiormq, FutureStore.reject_all: `exception or Exception`
         if type(error) is Exception:
             raise BusDown("the connection to the broker was closed", place=place) from error
@@ -69,12 +69,10 @@ async def translate_errors(call: Awaitable[T], *, place: str = "") -> T:
 
 
 async def await_reply(call: Awaitable[T], *, place: str = "") -> T:
-    """Await a guarded call that the broker answers at once when it is well.
-
-    A quorum queue without a leader lets whoever asks wait for a minute; then its channel had better be another.
+    """Await a call of the library for at most `REPLY_SECONDS`: a quorum queue without a leader answers after a minute.
 
     Raises:
-        BusDown: as a guarded call, and where no answer came.
+        BusDown: as `translate_errors`, and where no answer came in time.
     """
     try:
         with anyio.fail_after(REPLY_SECONDS):
@@ -84,20 +82,19 @@ async def await_reply(call: Awaitable[T], *, place: str = "") -> T:
 
 
 def error_from_channel_close(error: AMQPChannelError, message: str, *, place: str) -> BusError:
-    """Return what it means that the broker has closed a channel: with a mend where the user has too few rights."""
+    """Return the error for a channel that the broker has closed; with a hint where the user lacks the rights."""
     if isinstance(error, ChannelAccessRefused):
         return RightsMissing(f"{message}: {describe_error(error)}", place=place, hint=_RIGHTS_HINT)
     return BusDown(f"{message}: {describe_error(error)}", place=place)
 
 
 def describe_error(error: BaseException) -> str:
-    """Return what an exception of the library says, in one line."""
-    said = " ".join(str(error).split())
-    return said or type(error).__name__
+    """Return the message of an exception of the library, in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 CLOSE_SECONDS: Final = 3.0
-"""How long the broker has to agree; after that the channel goes when its connection goes."""
+"""How long to wait for the broker to close a channel; after that it ends with its connection."""
 
 
 async def open_channel(
@@ -108,7 +105,7 @@ async def open_channel(
     Raises:
         BusDown: the connection is gone.
     """
-    # `connection.channel()` looks at the connection before anything can be awaited.
+    # `connection.channel()` may raise before there is anything to await.
     try:
         return await await_reply(_open_translated(connection, on_return_raises), place=place)
     except AMQPChannelError as error:
@@ -116,7 +113,7 @@ async def open_channel(
 
 
 async def close_channel(channel: AbstractChannel, place: str) -> None:
-    """Close a channel, also while its task is being cancelled; one that is closed already is fine."""
+    """Close a channel, also while the task is being cancelled; does nothing where it is closed."""
     if channel.is_closed:
         return
     with anyio.move_on_after(CLOSE_SECONDS, shield=True):

@@ -1,8 +1,7 @@
-"""A connection to the broker that is made anew whenever it ends.
+"""A connection to the broker that is opened again whenever it ends.
 
-A *line* is what stays when connections come and go. Whoever needs one waits for it: `connection` returns as soon as
-there is one that lives. A line is given up when it is silent for three heartbeats, and a person's settings that
-cannot work end it only at the start, before anything was promised to anybody.
+`wait_connected` returns the open connection as soon as there is one. A connection that is silent for three heartbeats
+is replaced. Wrong settings raise an error at the first attempt only; after that reconnecting goes on for ever.
 """
 
 from __future__ import annotations
@@ -28,34 +27,34 @@ from wavewright.engine.bus.channels import CHANNEL_ERRORS, describe_error, trans
 from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured
 from wavewright.engine.bus.health import BrokerEventHandler
 
-# Whoever sets up logging sees what the library says; nobody else finds its tracebacks among a command's output.
+# The library's log records are shown where logging is configured, and otherwise not mixed into a command's output.
 for _library in ("aio_pika", "aiormq"):
     logging.getLogger(_library).addHandler(logging.NullHandler())
 
 CONNECT_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 3.0
 FIRST_PAUSE: Final = 0.05
-"""Seconds before the first attempt to connect again; a broker that is there is met at once."""
-LONGEST_PAUSE: Final = 1.0
+"""Seconds before the first attempt to reconnect; twice as long after each that failed."""
+MAX_PAUSE: Final = 1.0
 REPORT_SECONDS: Final = 60.0
-"""How often it is told for the same reason that a broker is still away."""
+"""How often the same failure to reconnect is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class _LiveConnection:
-    """One connection, and word of its end."""
+    """One connection, and an event that is set when it ends."""
 
     connection: AbstractConnection
     ended: anyio.Event
 
 
 class BrokerConnection:
-    """One connection at a time; `keep` sees to it that there is one."""
+    """At most one connection at a time, which `keep_connected` replaces when it ends."""
 
-    def __init__(self, address: BrokerAddress, name: str, event: BrokerEventHandler) -> None:
+    def __init__(self, address: BrokerAddress, name: str, on_event: BrokerEventHandler) -> None:
         self._address = address
         self._name = name
-        self._notice = event
+        self._on_event = on_event
         self._session: _LiveConnection | None = None
         self._changed = anyio.Event()
 
@@ -66,20 +65,20 @@ class BrokerConnection:
 
     @property
     def is_up(self) -> bool:
-        """Whether there is a connection now that has not ended."""
+        """Whether there is an open connection now."""
         return self._session is not None and not self._session.ended.is_set()
 
     async def wait_connected(self) -> AbstractConnection:
-        """Return the connection, waiting for one where there is none."""
+        """Return the open connection, waiting until there is one."""
         while (session := self._session) is None:
             await self._changed.wait()
         return session.connection
 
     async def open(self) -> None:
-        """Connect for the first time, or again where that connection has ended before it is kept.
+        """Connect for the first time, or again where that connection has ended before `keep_connected` runs.
 
         Raises:
-            BusMisconfigured: it will never work like this.
+            BusMisconfigured: settings or broker must be changed first.
             BusDown: no broker answers.
         """
         if self._session is not None:
@@ -87,36 +86,36 @@ class BrokerConnection:
         await self._attach(await self._connect())
 
     async def keep_connected(self) -> None:
-        """Connect again whenever the connection ends, for as long as this is not cancelled."""
+        """Connect again whenever the connection ends, until this is cancelled."""
         while True:
             session = self._session
-            assert session is not None, "a line is opened before it is kept"
+            assert session is not None, "`open` comes first"
             await session.ended.wait()
             await self._detach(session)
             await self._reconnect()
 
     async def drop(self, connection: AbstractConnection) -> None:
-        """Give up a connection that does not answer any more; the next one is made at once."""
+        """Close a connection that does not answer any more, and open the next one."""
         session = self._session
         if session is not None and session.connection is connection:
             session.ended.set()
 
     async def close(self) -> None:
-        """End the connection there is; the line must not be kept any more."""
+        """Close the connection; `keep_connected` must not run any more."""
         if self._session is not None:
             await self._detach(self._session, is_lost=False)
 
     async def _reconnect(self) -> None:
-        pause, told, due = FIRST_PAUSE, "", 0.0
+        pause, reported, due = FIRST_PAUSE, "", 0.0
         while True:
             await anyio.sleep(pause)
             try:
                 await self._attach(await self._connect())
             except BusError as error:
-                if error.message != told or anyio.current_time() >= due:
-                    self._notice("broker_away", self._fields() | {"error": error.message})
-                    told, due = error.message, anyio.current_time() + REPORT_SECONDS
-                pause = min(pause * 2, LONGEST_PAUSE)
+                if error.message != reported or anyio.current_time() >= due:
+                    self._on_event("broker_away", self._fields() | {"error": error.message})
+                    reported, due = error.message, anyio.current_time() + REPORT_SECONDS
+                pause = min(pause * 2, MAX_PAUSE)
             else:
                 return
 
@@ -150,18 +149,18 @@ class BrokerConnection:
             ended.set()
         self._session = _LiveConnection(connection, ended)
         self._wake_waiters()
-        self._notice("broker_connected", self._fields())
+        self._on_event("broker_connected", self._fields())
 
     async def _detach(self, session: _LiveConnection, *, is_lost: bool = True) -> None:
         self._session = None
         self._wake_waiters()
         if is_lost:
-            self._notice("broker_lost", self._fields() | {"error": "the connection ended"})
+            self._on_event("broker_lost", self._fields() | {"error": "the connection ended"})
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
             try:
                 await translate_errors(session.connection.close(), place=self.place)
             except CHANNEL_ERRORS:
-                # It is gone already: nothing is left to be closed.
+                # It is closed already.
                 return
 
     def _wake_waiters(self) -> None:
@@ -173,14 +172,14 @@ class BrokerConnection:
 
 
 _WRONG_HOSTNAME_CODES: Final = frozenset({62, 64})
-"""OpenSSL's codes of a certificate that is sound and another host's: by its name, by its address."""
+"""OpenSSL's codes of a valid certificate of another host: by its name, by its address."""
 _RULE_BROKEN_CODES: Final = range(79, 95)
-"""OpenSSL's codes of a chain that breaks a rule of RFC 5280, such as an authority that is none."""
+"""OpenSSL's codes of a chain that breaks a rule of RFC 5280, such as an issuer that is not an authority."""
 _UNREACHABLE_HINT: Final = "is the broker running, and is this its address? it is set by WAVEWRIGHT_AMQP_URL"
 
 
 def _classify_failure(error: BusDown, address: BrokerAddress) -> BusError:
-    """Tell an address that will never work from a broker that is away."""
+    """Return `BusMisconfigured` where trying again is no use, else `BusDown`, each with a hint."""
     cause = error.__cause__
     place = address.shown
     root = cause.__cause__ if cause is not None and cause.__cause__ is not None else cause
@@ -188,21 +187,19 @@ def _classify_failure(error: BusDown, address: BrokerAddress) -> BusError:
         return BusMisconfigured(
             f"the broker refuses the user {address.user!r} or its password",
             place=place,
-            hint="look at the address in WAVEWRIGHT_AMQP_URL, and at rabbitmqctl authenticate_user",
+            hint="check the address in WAVEWRIGHT_AMQP_URL with rabbitmqctl authenticate_user",
         )
     if isinstance(cause, ConnectionNotAllowed | ConnectionClosed | InvalidFrameError) and _is_of_vhost(cause):
         return BusMisconfigured(
-            f"the broker does not let {address.user!r} into the virtual host of this address",
+            f"the broker refuses {address.user!r} access to the virtual host of this address",
             place=place,
-            hint="rabbitmqctl add_vhost makes one, rabbitmqctl set_permissions lets a user in",
+            hint="add it with rabbitmqctl add_vhost, or grant access with rabbitmqctl set_permissions",
         )
     if isinstance(root, ssl.SSLCertVerificationError):
         if root.verify_code in _WRONG_HOSTNAME_CODES:
-            hint = "name the broker in the address as its certificate does"
+            hint = "use the host name of the certificate in the address"
         elif root.verify_code in _RULE_BROKEN_CODES:
-            hint = (
-                "make the certificates anew by the rules of RFC 5280; Python 3.13 and later check all of them"
-            )
+            hint = "issue certificates that follow RFC 5280; Python 3.13 and later check all of its rules"
         else:
             hint = "name the authority that signed it: amqps://…?cafile=ca.pem"
         return BusMisconfigured(
@@ -210,9 +207,9 @@ def _classify_failure(error: BusDown, address: BrokerAddress) -> BusError:
         )
     if isinstance(root, ssl.SSLError):
         return BusMisconfigured(
-            f"no encrypted line to the broker: {root.reason or root}",
+            f"no encrypted connection to the broker: {root.reason or root}",
             place=place,
-            hint="is this the port for amqps? it is 5671 unless the broker was told otherwise",
+            hint="check the port: for amqps it is 5671 by default",
         )
     if isinstance(root, CONNECTION_EXCEPTIONS):
         return BusDown(f"no broker answers: {describe_error(root)}", place=place, hint=_UNREACHABLE_HINT)
@@ -220,6 +217,6 @@ def _classify_failure(error: BusDown, address: BrokerAddress) -> BusError:
 
 
 def _is_of_vhost(cause: BaseException) -> bool:
-    # The library does not pass on what the broker says when it is asked to open a virtual host and closes instead;
-    # https://github.com/mosquito/aiormq, Connection._rpc: it is an unexpected frame in place of `OpenOk`.
+    # The library does not pass on the broker's reason for closing a connection that opens a virtual host;
+    # https://github.com/mosquito/aiormq, Connection._rpc: the close is an unexpected frame in place of `OpenOk`.
     return "vhost" in str(cause) or "Connection.OpenOk" in str(cause)

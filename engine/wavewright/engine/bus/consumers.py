@@ -2,12 +2,12 @@
 
 `Consumer` receives messages in their order, and raises when its channel closes or its queue is deleted.
 
-`PullConsumer` takes one message at a time: it gets one that is waiting, else consumes until one comes, and cancels the
-consumer before it returns the message. So the broker counts no delivery that nobody has looked at. It gives up after
-`CONSUME_SECONDS`, since the queue may have been declared again meanwhile.
+`PullConsumer` takes one message at a time: with `basic.get` where one is in the queue, else it consumes until one comes
+and cancels the consumer before it returns the message. So the delivery count of messages that are not processed never
+grows. It gives up after `CONSUME_SECONDS`, since the queue may have been declared again meanwhile.
 
-`IntakeQueue` takes messages of the intake through every loss of the connection. A message that was delivered too often
-without being settled is dead-lettered.
+`IntakeQueue` takes messages of the intake through every loss of the connection, and dead-letters a message that was
+delivered too often without being settled.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Consumer:
         """Begin to consume, with the prefetch count as the limit of unsettled messages.
 
         Raises:
-            RightsMissing: this user may not take from the queue.
+            RightsMissing: this user may not read the queue.
             BusDown: the channel is closed, or the queue is deleted.
         """
         try:
@@ -68,9 +68,7 @@ class Consumer:
             await await_reply(self._channel.set_qos(prefetch_count=self._prefetch), place=self._place)
             self._tag = await await_reply(self._queue.consume(self._on_message), place=self._place)
         except AMQPChannelError as error:
-            raise error_from_channel_close(
-                error, "the queue cannot be taken from", place=self._place
-            ) from error
+            raise error_from_channel_close(error, "the queue cannot be read", place=self._place) from error
 
     async def next(self) -> AbstractIncomingMessage:
         """Return the next message, waiting for it.
@@ -81,10 +79,10 @@ class Consumer:
         try:
             return await self._arrived.receive()
         except anyio.EndOfStream:
-            raise BusDown("the broker stopped to send from the queue", place=self._place) from None
+            raise BusDown("the broker has cancelled the consumer", place=self._place) from None
 
     async def stop_and_drain(self) -> AbstractIncomingMessage | None:
-        """Cancel the consumer, and return a message that came meanwhile, if any.
+        """Cancel the consumer, and return the message that came meanwhile, if any.
 
         Raises:
             BusDown: the channel is gone.
@@ -98,10 +96,10 @@ class Consumer:
             return None
 
     async def stop(self) -> None:
-        """Cancel the consumer, also while this is being cancelled, and requeue messages that nobody received."""
+        """Cancel the consumer, also while the task is being cancelled, and requeue what `next` did not return."""
         self._channel.close_callbacks.discard(self._close_stream)
         if self._wire is not None:
-            # The channel stays, for the next consumer; what it holds on to would stay with it.
+            # The channel outlives this consumer and would keep a reference to it.
             self._wire.on_consumer_cancel_callbacks.discard(self._close_stream)
         with self._send, self._arrived, anyio.move_on_after(CLOSE_SECONDS, shield=True) as patience:
             try:
@@ -109,10 +107,10 @@ class Consumer:
                     await translate_errors(self._queue.cancel(self._tag), place=self._place)
                 await self._requeue_unclaimed()
             except CHANNEL_ERRORS:
-                # The channel is gone, and what was on its way goes back to the queue.
+                # The channel is gone, and the broker requeues its messages.
                 return
         if patience.cancelled_caught:
-            # The broker does not answer: closing the channel cancels the consumer for certain.
+            # The broker does not answer; closing the channel cancels the consumer as well.
             await close_channel(self._channel, self._place)
 
     async def _requeue_unclaimed(self) -> None:
@@ -127,7 +125,7 @@ class Consumer:
         try:
             self._send.send_nowait(message)
         except anyio.ClosedResourceError:
-            # It was sent before the broker read the cancellation.
+            # The broker sent it before it handled the cancellation.
             await BrokerSettlement(message).requeue()
 
     def _close_stream(self, *_: object) -> None:
@@ -135,8 +133,8 @@ class Consumer:
 
 
 CONSUME_SECONDS: Final = 15.0
-"""How long one consumer waits. RabbitMQ does not notify a consumer whose quorum queue is deleted and declared again at
-once, and its channel finds the new queue empty for ever."""
+"""How long one consumer waits. RabbitMQ does not notify a consumer whose quorum queue is deleted and declared again;
+its channel never receives from the new queue."""
 
 
 class PullConsumer:
@@ -153,18 +151,16 @@ class PullConsumer:
         return not self._channel.is_closed
 
     async def take(self) -> AbstractIncomingMessage | None:
-        """Return the next message, waiting for it; none after `CONSUME_SECONDS`.
+        """Return the next message, waiting for it; None after `CONSUME_SECONDS`.
 
         Raises:
-            RightsMissing: this user may not take from the queue.
+            RightsMissing: this user may not read the queue.
             BusDown: the channel closed; a message in flight is requeued by the broker.
         """
         try:
             waiting = await await_reply(self._queue.get(fail=False, timeout=None), place=self._place)
         except AMQPChannelError as error:
-            raise error_from_channel_close(
-                error, "the queue cannot be taken from", place=self._place
-            ) from error
+            raise error_from_channel_close(error, "the queue cannot be read", place=self._place) from error
         return waiting or await self._consume_one()
 
     async def close(self) -> None:
@@ -206,13 +202,16 @@ class IntakeQueue:
         self._dead_letter = dead_letter
         self._idle: list[PullConsumer] = []
         self._may_take = False
-        """Whether taking from the queue has worked before."""
+        """Whether reading the queue has worked before."""
 
     async def take(self) -> Delivery:
-        """Return the next message that was not delivered too often.
+        """Return the next message, waiting for it, also through losses of the connection.
+
+        Nothing is prefetched, and several tasks may wait at once. Messages that were delivered too often are
+        dead-lettered instead.
 
         Raises:
-            RightsMissing: this user may not take from the queue, and never could.
+            RightsMissing: this user may not read the queue, and never could.
         """
         while True:
             delivery = await self._take_any()
@@ -221,13 +220,9 @@ class IntakeQueue:
             await self._dead_letter_poison(delivery)
 
     async def _dead_letter_poison(self, delivery: Delivery) -> None:
-        count = delivery.delivery_count
+        reason = f"delivered {delivery.delivery_count} times, and never settled"
         try:
-            await self._dead_letter(
-                delivery,
-                "max_deliveries",
-                f"delivered {count} times, and never settled",
-            )
+            await self._dead_letter(delivery, "max_deliveries", reason)
         except BusError:
             # It is requeued, and dead-lettered by the next consumer.
             await delivery.requeue()
@@ -248,9 +243,9 @@ class IntakeQueue:
                 await anyio.sleep(SLOW_RETRY_SECONDS)
                 failures += 1
             except BusError:
-                # A lost connection is replaced by `BrokerConnection`; after a lost channel the queue is declared again,
-                # since it may have been deleted. A message that the library cannot parse closes the connection until
-                # the broker dead-letters it: the next message must not wait for that.
+                # `BrokerConnection` replaces a lost connection. After a lost channel the queue is declared again, since
+                # it may have been deleted. A message that the library cannot parse closes the connection at each
+                # delivery until the broker dead-letters it, so the first retries come quickly.
                 await anyio.sleep(RETRY_SECONDS if failures < FAST_RETRIES else SLOW_RETRY_SECONDS)
                 failures += 1
 

@@ -1,13 +1,11 @@
-"""Exchanges and queues are made where they are missing, and nothing of what is there is changed.
+"""Declaring exchanges and queues, and checking write rights.
 
-A user who may not declare is fine where everything is there already. A queue that is there in another form is named
-with its difference, because the broker would go on with the old one: it never changes a queue.
+What is missing is declared; what exists is never changed. A user without the right to declare suffices where everything
+exists. An exchange or queue with other arguments is an error that names the difference.
 
-Whether the broker's user may write to an exchange, found out without a message being delivered.
-
-RabbitMQ checks the right to write, by exchange and by routing key, before it looks at a message's properties. So a
-message whose `expiration` is no number is refused in one of two ways: for lack of the right, or for the property. The
-right to write to an exchange of that name is checked even where there is none yet; then the routing key is not.
+Write rights are checked without delivering a message. RabbitMQ checks the right to write, by exchange and by routing
+key, before it validates a message's properties. So a message with an invalid `expiration` is refused either for lack of
+the right or for the property. Where the exchange does not exist yet, its name is checked and the routing key is not.
 """
 
 from __future__ import annotations
@@ -27,15 +25,15 @@ from wavewright.engine.bus.topology import QueueDeclaration, Topology
 _Declaration = Callable[[AbstractChannel], Awaitable[object]]
 
 _RIGHTS_TO_DECLARE_HINT: Final = (
-    "let the broker's administrator make it, or let the user: rabbitmqctl set_permissions"
+    "declare it as the broker's administrator, or grant the right with rabbitmqctl set_permissions"
 )
 
 
 async def declare_topology(connection: AbstractConnection, topology: Topology, *, place: str) -> None:
-    """Make what is missing.
+    """Declare the exchanges and queues that are missing.
 
     Raises:
-        BusMisconfigured: something is there in another form, or is not there and may not be made.
+        BusMisconfigured: one exists with other arguments, or is missing and this user may not declare it.
         BusDown: the connection is gone.
     """
     for exchange in topology.exchanges():
@@ -48,10 +46,10 @@ async def _declare_exchange(connection: AbstractConnection, name: str, place: st
     async def declare(channel: AbstractChannel) -> object:
         return await channel.declare_exchange(name, ExchangeType.TOPIC, durable=True)
 
-    async def look(channel: AbstractChannel) -> object:
+    async def check(channel: AbstractChannel) -> object:
         return await channel.declare_exchange(name, ExchangeType.TOPIC, passive=True)
 
-    await _declare_or_verify(connection, declare, look, f"exchange {name!r}", place)
+    await _declare_or_verify(connection, declare, check, f"exchange {name!r}", place)
 
 
 async def _declare_queue(connection: AbstractConnection, form: QueueDeclaration, place: str) -> None:
@@ -59,35 +57,37 @@ async def _declare_queue(connection: AbstractConnection, form: QueueDeclaration,
         queue = await channel.declare_queue(form.name, durable=True, arguments=dict(form.arguments))
         return await queue.bind(form.exchange, form.binding)
 
-    async def look(channel: AbstractChannel) -> object:
+    async def check(channel: AbstractChannel) -> object:
         return await channel.declare_queue(form.name, passive=True)
 
-    await _declare_or_verify(connection, declare, look, f"queue {form.name!r}", place)
+    await _declare_or_verify(connection, declare, check, f"queue {form.name!r}", place)
 
 
 async def _declare_or_verify(
-    connection: AbstractConnection, declare: _Declaration, look: _Declaration, what: str, place: str
+    connection: AbstractConnection, declare: _Declaration, check: _Declaration, what: str, place: str
 ) -> None:
     try:
         await _on_channel(connection, declare, place)
     except ChannelAccessRefused:
-        await _verify_exists(connection, look, what, place)
+        await _verify_exists(connection, check, what, place)
     except ChannelPreconditionFailed as error:
         raise BusMisconfigured(
-            f"{what} is there in another form: {describe_error(error)}",
+            f"{what} exists with other arguments: {describe_error(error)}",
             place=place,
-            hint="the broker never changes one: delete it once it is empty, or set another name under daemon.queues",
+            hint="the broker cannot change them: delete it once it is empty, or set another name under daemon.queues",
         ) from error
     except AMQPChannelError as error:
-        raise BusMisconfigured(f"{what} cannot be made: {describe_error(error)}", place=place) from error
+        raise BusMisconfigured(f"{what} cannot be declared: {describe_error(error)}", place=place) from error
 
 
-async def _verify_exists(connection: AbstractConnection, look: _Declaration, what: str, place: str) -> None:
+async def _verify_exists(connection: AbstractConnection, check: _Declaration, what: str, place: str) -> None:
     try:
-        await _on_channel(connection, look, place)
+        await _on_channel(connection, check, place)
     except ChannelNotFoundEntity as error:
         raise BusMisconfigured(
-            f"{what} is not there, and this user may not make it", place=place, hint=_RIGHTS_TO_DECLARE_HINT
+            f"{what} does not exist, and this user may not declare it",
+            place=place,
+            hint=_RIGHTS_TO_DECLARE_HINT,
         ) from error
     except AMQPChannelError as error:
         raise BusMisconfigured(
@@ -96,7 +96,7 @@ async def _verify_exists(connection: AbstractConnection, look: _Declaration, wha
 
 
 async def _on_channel(connection: AbstractConnection, declaration: _Declaration, place: str) -> None:
-    """Declare on a channel of its own: the broker closes the one on which it refuses something."""
+    """Declare on a new channel, which the broker closes where it refuses."""
     channel = await open_channel(connection, place)
     try:
         await await_reply(declaration(channel), place=place)
@@ -110,12 +110,12 @@ _INVALID: Final = Basic.Properties(expiration="not a number")
 async def check_write_rights(
     connection: AbstractConnection, routes: Iterable[tuple[str, str]], *, user: str, place: str
 ) -> None:
-    """Return where the user may send to every exchange under its routing key; nothing is delivered.
+    """Raise where the user may not publish to one of the exchanges under its routing key; nothing is delivered.
 
-    An exchange that is not there yet passes where the user may write to one of its name.
+    An exchange that does not exist yet passes where the user may write to one of its name.
 
     Raises:
-        RightsMissing: the user may not, names the exchange and what sets the right.
+        RightsMissing: the user may not write to an exchange, which the error names.
         BusDown: the connection is gone, or the broker refuses for another reason.
     """
     for exchange, routing_key in routes:
@@ -129,15 +129,15 @@ async def _check_route(
     try:
         await await_reply(_publish(channel, exchange, routing_key), place=place)
     except (ChannelPreconditionFailed, ChannelNotFoundEntity):
-        # The message or the name was refused, so the right is there.
+        # The property or the missing exchange was refused, so the user has the right.
         return
     except ChannelAccessRefused as error:
         raise RightsMissing(
             f"the user {user!r} may not write to the exchange {exchange!r} with the routing key {routing_key!r}: "
             f"{describe_error(error)}",
             place=place,
-            hint=f"let {user!r} write there: rabbitmqctl set_permissions, and set_topic_permissions where the user "
-            "has any; `wavewright topology` prints what each user needs",
+            hint="grant it with rabbitmqctl set_permissions, and set_topic_permissions where the user has any; "
+            "`wavewright topology` prints what each user needs",
         ) from error
     except AMQPChannelError as error:
         raise BusDown(f"the broker closed the channel: {describe_error(error)}", place=place) from error

@@ -1,7 +1,4 @@
-"""What can be wrong with the broker, each with the place and the mend.
-
-A *bus error* is shown to people as it stands. No password is in one: the place is an address without it.
-"""
+"""Errors of the bus, each with its place and, where there is one, the fix; none holds a password."""
 
 from __future__ import annotations
 
@@ -10,29 +7,29 @@ from wavewright.config.errors import WavewrightError
 
 
 class BusError(WavewrightError):
-    """The bus cannot do what was asked; `place` is the broker's address, or the queue or exchange there."""
+    """An operation of the bus failed; `place` is the broker's address, or a queue or an exchange there."""
 
     exit_code = exit_codes.ENVIRONMENT
     __str__ = WavewrightError.describe
 
 
 class BusMisconfigured(BusError):
-    """It will not work until a person changes the settings or the broker: trying again is no use."""
+    """Settings or broker must be changed first; trying again is no use."""
 
     exit_code = exit_codes.MISUSE
 
 
 class RightsMissing(BusMisconfigured):
-    """The broker's user may not do what the bus is for."""
+    """The broker's user lacks a right."""
 
 
 class BusDown(BusError):
-    """The broker cannot be reached, or went away before it answered; of a message, nobody knows if it arrived."""
+    """The broker cannot be reached, or the connection was lost before it answered; a message may have arrived."""
 
 
 class MessageReturned(BusError):
-    """The message will never be delivered as it is: no queue wants it, or it is too large for the broker."""
+    """The message cannot be delivered: no queue is bound, or it is too large for the broker."""
 
 
 class MessageNacked(BusError):
-    """The broker said no to the message, for now: its queue is full."""
+    """The broker refused the message because its queue is full."""

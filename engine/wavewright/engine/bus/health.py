@@ -1,13 +1,13 @@
 """Events and health of the bus.
 
-An event has a name and fields, for log and metrics, and holds no secret. `BrokerHealth` keeps the faults that a person
+An event has a name and fields, for log and metrics, and holds no secret. `BrokerHealth` holds the faults that somebody
 must fix at the broker, for consuming and for publishing; a fault is reported at once and then once a minute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, Literal, Protocol, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, TypeAlias
 
 import anyio
 from pydantic import JsonValue
@@ -29,12 +29,8 @@ BrokerEvent: TypeAlias = Literal[
 ]
 
 
-class BrokerEventHandler(Protocol):
-    """Handles an event, without waiting."""
-
-    def __call__(self, name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
-        """Handle one event."""
-        ...
+BrokerEventHandler: TypeAlias = Callable[[BrokerEvent, Mapping[str, JsonValue]], None]
+"""Called with the name and the fields of an event."""
 
 
 def ignore_event(name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
@@ -55,24 +51,24 @@ class BrokerHealth:
         self._on_event = on_event
         self._faults = dict[Direction, str]()
         self._report_due = dict[tuple[Direction, str], float]()
-        """When a fault may be reported again, also after it is over: it may come back."""
+        """When a fault may be reported again; kept after it is over, since it may come back."""
 
     @property
     def reason(self) -> str | None:
-        """One of the current faults; none where there is none."""
+        """One of the current faults; None without any."""
         return next(iter(self._faults.values()), None)
 
     def report_fault(self, direction: Direction, error: BusMisconfigured) -> None:
-        """Note a fault, and report it where that is due."""
+        """Store a fault, and report it where that is due."""
         self._faults[direction] = error.message
         now = anyio.current_time()
         if now < self._report_due.get((direction, error.message), now):
             return
-        self._report_due = {met: due for met, due in self._report_due.items() if due > now}
+        self._report_due = {fault: due for fault, due in self._report_due.items() if due > now}
         self._report_due[direction, error.message] = now + REPORT_SECONDS
         name: BrokerEvent = "rights_missing" if isinstance(error, RightsMissing) else "broker_misconfigured"
         self._on_event(name, {"error": error.message, "hint": error.hint})
 
     def clear_fault(self, direction: Direction) -> None:
-        """Note that a direction works."""
+        """Remove the fault of a direction that works."""
         self._faults.pop(direction, None)

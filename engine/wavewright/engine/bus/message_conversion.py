@@ -1,7 +1,7 @@
-"""From the broker's messages to deliveries, and from what must go out to the broker's messages.
+"""Conversion between the broker's messages and deliveries, outgoing messages and dead letters.
 
-Nothing is understood here, only renamed. A count of deliveries is believed only where the broker itself has written
-it, and a message that is laid aside keeps its bytes but not what would send it on.
+The payload is not read. A delivery count is used only where the broker itself set it. A dead letter has the bytes and
+properties of its delivery, without the headers that route copies elsewhere.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ COUNT_HEADER: Final = "x-delivery-count"
 APP_ID: Final = "wavewright"
 
 _ROUTING_HEADERS: Final = frozenset({"cc", "bcc"})
-"""With these a sender has the broker deliver copies elsewhere: a dead letter must not do that in our name."""
+"""With these a sender makes the broker route copies elsewhere; a dead letter must not do that as this user."""
 _MAX_REASON_LENGTH: Final = 500
 _MAX_DEPTH: Final = 8
 _HEADER_BYTES: Final = 32 * 1024
-"""All properties of a message are one frame, and the broker breaks the connection over one that is too large."""
+"""All properties of a message are one frame; the broker closes the connection where it is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class BrokerSettlement:
         try:
             await translate_errors(self.message.ack())
         except CHANNEL_ERRORS:
-            # The channel is gone, and with it the right to settle: the broker delivers the message again.
+            # The channel is gone, so the broker delivers the message again.
             return
 
     async def requeue(self) -> None:
@@ -55,7 +55,7 @@ class BrokerSettlement:
 
 
 def delivery_of(message: AbstractIncomingMessage) -> Delivery:
-    """Return what was delivered."""
+    """Return the delivery of a broker's message."""
     headers = cast("Mapping[str, object]", message.headers)
     return Delivery(
         body=message.body,
@@ -78,13 +78,13 @@ def delivery_of(message: AbstractIncomingMessage) -> Delivery:
 
 
 def _delivery_count(headers: Mapping[str, object]) -> int:
-    """Return how often the broker delivered a message before; of a first delivery the header is a sender's word."""
+    """Return the broker's delivery count; for redelivered messages only, since on others a sender may have set it."""
     count = headers.get(COUNT_HEADER)
     return count if isinstance(count, int) and not isinstance(count, bool) else 0
 
 
 def message_of(outgoing: OutgoingMessage, user: str) -> Message:
-    """Return the message that carries an outgoing one: the same bytes and the same id each time."""
+    """Return the broker's message for an outgoing one; equal messages have equal bytes and ids."""
     return Message(
         outgoing.body,
         headers=cast("dict[str, FieldValue]", dict(outgoing.headers)),
@@ -95,13 +95,13 @@ def message_of(outgoing: OutgoingMessage, user: str) -> Message:
         timestamp=datetime.fromtimestamp(int(outgoing.at), tz=UTC),
         type=outgoing.kind,
         app_id=APP_ID,
-        # The broker refuses a message that names another user than the one who sends it: who reads this, knows.
+        # The broker refuses a message that names another user than the connection's, so readers can trust it.
         user_id=user,
     )
 
 
 def dead_letter_of(delivery: Delivery, kind: str, reason: str, queue: str, user: str) -> Message:
-    """Return the message that lays a delivery aside: its bytes, its properties, and why."""
+    """Return the dead letter of a delivery: its bytes and properties, and the reason in headers."""
     headers = _safe_headers(delivery.headers) | {
         KIND_HEADER: kind,
         REASON_HEADER: f"{kind}: {reason}"[:_MAX_REASON_LENGTH],
@@ -129,22 +129,22 @@ def _date(seconds: float | None) -> datetime | None:
 
 
 def _safe_headers(headers: Mapping[str, object]) -> dict[str, FieldValue]:
-    """Return headers that can be sent again and route nothing, as many as fit beside the reason."""
+    """Return the headers that can be sent again and route nothing, up to `_HEADER_BYTES`."""
     kept = dict[str, FieldValue]()
-    room = _HEADER_BYTES
+    free = _HEADER_BYTES
     for name, value in headers.items():
         if name.lower() in _ROUTING_HEADERS:
             continue
         field = _sendable_value(value)
         size = len(name.encode()) + len(encode_table_value(field))
-        if size <= room:
+        if size <= free:
             kept[name] = field
-            room -= size
+            free -= size
     return kept
 
 
 def _sendable_value(value: object) -> FieldValue:
-    """Return a header's value as it is, or as text where it could be received and cannot be sent."""
+    """Return a header's value, or its `repr` where it could be received and cannot be sent."""
     field = _field_value(value, _MAX_DEPTH)
     try:
         encode_table_value(field)

@@ -1,8 +1,8 @@
 """The relay: publishes the messages of the outbox.
 
 It publishes in the order of the outbox, in batches, and marks the messages that the broker has confirmed. Others stay
-in the outbox and are published again with the same bytes and id, so nothing is lost and readers recognise a repeat. The
-leases of messages in flight are renewed, so that no other daemon publishes them too. Messages that were returned
+in the outbox and are published again with the same bytes and id, so no message is lost and readers can discard repeats.
+The leases of messages in flight are renewed, so that no other daemon publishes them too. Messages that were returned
 because no queue was bound are tried again on each new connection, once the topology is declared.
 
 A full queue is identified by its route, an exchange and a routing key. After a refusal nothing is published on that
@@ -33,52 +33,52 @@ FIRST_FULL_QUEUE_PAUSE: Final = 0.5
 """Seconds before a full queue is tried again; twice as long after each further refusal."""
 MAX_FULL_QUEUE_PAUSE: Final = 5.0
 REPORT_SECONDS: Final = 60.0
-"""How often it is told that a queue is still full."""
+"""How often a queue that is still full is reported."""
 EXPIRY_SECONDS: Final = 30.0
-"""A queue without a refusal for so long is full no more: another daemon has sent what was refused here."""
+"""After so long without a refusal a queue counts as not full: another daemon may have published what was refused."""
 
 
 @dataclass(slots=True)
 class _FullQueue:
     pause: float
     due: float
-    """When it is tried again."""
+    """When the next message is tried."""
     refused: float
-    """When it refused a message last."""
+    """When it last refused a message."""
     reported: float
 
 
 class FullQueues:
-    """The queues that are full at this moment; times are those of the event loop's clock."""
+    """The queues that are full now; times are those of the event loop's clock."""
 
-    def __init__(self, event: BrokerEventHandler) -> None:
-        self._on_event = event
+    def __init__(self, on_event: BrokerEventHandler) -> None:
+        self._on_event = on_event
         self._full = dict[Route, _FullQueue]()
 
     @property
     def reason(self) -> str | None:
-        """What is full; none where nothing is known to be."""
+        """Which queues are full; None where none is known to be."""
         self._expire()
         names = ", ".join(sorted(repr(key) for _, key in self._full))
-        return f"the queue is full that takes messages for {names}" if names else None
+        return f"the queue of these routing keys is full: {names}" if names else None
 
     def due(self, waiting: Iterable[OutgoingMessage]) -> Iterator[OutgoingMessage]:
-        """Yield the messages that are to be sent now, in their order: of those for a full queue at most one."""
+        """Yield the messages to publish now, in their order: of those for a full queue at most one."""
         now, tried = anyio.current_time(), set[Route]()
         for outgoing in waiting:
-            full = self._full.get(way := _route_of(outgoing))
+            full = self._full.get(route := _route_of(outgoing))
             if full is None:
                 yield outgoing
-            elif now >= full.due and way not in tried:
-                tried.add(way)
+            elif now >= full.due and route not in tried:
+                tried.add(route)
                 yield outgoing
 
     def note_refused(self, outgoing: OutgoingMessage, error: str) -> None:
-        """Note that a message was refused; told at once, and then once a minute while it lasts."""
-        now, way = anyio.current_time(), _route_of(outgoing)
-        full = self._full.get(way)
+        """Note that a message was refused; report it at once, and then once a minute."""
+        now, route = anyio.current_time(), _route_of(outgoing)
+        full = self._full.get(route)
         if full is None:
-            full = self._full[way] = _FullQueue(
+            full = self._full[route] = _FullQueue(
                 FIRST_FULL_QUEUE_PAUSE, now + FIRST_FULL_QUEUE_PAUSE, now, now - REPORT_SECONDS
             )
         elif now >= full.due:
@@ -87,21 +87,16 @@ class FullQueues:
         full.refused = now
         if now >= full.reported + REPORT_SECONDS:
             full.reported = now
-            told = {
-                "message_id": outgoing.message,
-                "kind": outgoing.kind,
-                "routing_key": outgoing.routing_key,
-            }
-            self._on_event("message_refused", {**told, "error": error})
+            self._on_event("message_refused", _fields(outgoing) | {"error": error})
 
     def note_confirmed(self, outgoing: OutgoingMessage) -> None:
-        """Note that the broker has confirmed a message, so that its queue has room."""
+        """Note that the broker has confirmed a message, so its queue is not full."""
         if self._full.pop(_route_of(outgoing), None) is not None:
             self._on_event("queue_has_room", {"routing_key": outgoing.routing_key})
 
     def _expire(self) -> None:
-        lapsed = anyio.current_time() - EXPIRY_SECONDS
-        self._full = {way: full for way, full in self._full.items() if full.refused > lapsed}
+        before = anyio.current_time() - EXPIRY_SECONDS
+        self._full = {route: full for route, full in self._full.items() if full.refused > before}
 
 
 def _route_of(outgoing: OutgoingMessage) -> Route:
@@ -110,12 +105,12 @@ def _route_of(outgoing: OutgoingMessage) -> Route:
 
 BATCH_SIZE: Final = 100
 POLL_SECONDS: Final = 0.5
-"""How often the outbox is looked into when nobody says that there is something."""
+"""How often the outbox is read where `wake` is not called."""
 PUBLISH_SECONDS: Final = 10.0
 RENEW_SECONDS: Final = 1.5
-"""How often the leases of what is on its way are renewed; a fraction of what one lasts."""
+"""How often the leases of messages in flight are renewed; a fraction of a lease's duration."""
 MAX_HELD: Final = 900
-"""Messages for full queues that are looked past to find others."""
+"""Messages for full queues that are skipped to find others."""
 MARK_SECONDS: Final = 5.0
 FIRST_RETRY_PAUSE: Final = 0.1
 MAX_RETRY_PAUSE: Final = 5.0
@@ -125,11 +120,11 @@ class Outbox(Protocol):
     """The part of the job store that the relay needs."""
 
     async def pending(self, most: int = 100) -> list[OutgoingMessage]:
-        """Return messages in their order, and lease them to this owner for a few seconds."""
+        """Return messages in their order, and lease them to this daemon for a few seconds."""
         ...
 
     async def renew(self, messages: Sequence[MessageId]) -> None:
-        """Lease these messages, which are this owner's, for a few seconds more."""
+        """Extend this daemon's leases of these messages."""
         ...
 
     async def mark_sent(self, messages: Sequence[MessageId]) -> None:
@@ -137,24 +132,24 @@ class Outbox(Protocol):
         ...
 
     async def mark_refused(self, message: MessageId, reason: str) -> None:
-        """Keep a message that cannot be delivered out of the way."""
+        """Exclude a message that cannot be delivered from `pending`."""
         ...
 
 
 class RetryableOutbox(Outbox, Protocol):
-    """An outbox that keeps what could not be delivered."""
+    """An outbox whose refused messages can be released."""
 
     async def list_refused(self) -> list[OutgoingMessage]:
         """Return the messages that could not be delivered, in their order."""
         ...
 
     async def release(self, messages: Sequence[MessageId]) -> None:
-        """Have these go out again."""
+        """Include these messages in `pending` again."""
         ...
 
 
 class Relay:
-    """Sends what lies in one outbox."""
+    """Publishes the messages of one outbox."""
 
     def __init__(
         self,
@@ -179,11 +174,18 @@ class Relay:
         """The connection on which what was refused was tried again last."""
 
     def wake(self) -> None:
-        """Say that something was put into the outbox, so that it goes out at once."""
+        """Publish new messages of the outbox at once, and not at the next poll."""
         self._woken.set()
 
+    async def flush(self, outbox: Outbox) -> None:
+        """Publish the messages of the outbox until it is empty, or nothing of a batch can be published."""
+        while True:
+            found, settled = await self.send_batch(outbox)
+            if not found or not settled:
+                return
+
     async def run(self, outbox: RetryableOutbox) -> None:
-        """Send whatever lies in the outbox, for as long as this is not cancelled."""
+        """Publish the messages of the outbox until this is cancelled."""
         async with anyio.create_task_group() as outbox_writes:
             outbox_writes.start_soon(self._renew_leases, outbox)
             await self._send_loop(outbox)
@@ -191,7 +193,7 @@ class Relay:
     async def _renew_leases(self, outbox: Outbox) -> None:
         while True:
             await anyio.sleep(RENEW_SECONDS)
-            # Whoever has no store to say so in loses the lease, and another daemon sends the same again.
+            # Without the store the lease ends, and another daemon publishes the same messages.
             with suppress(JournalError):
                 if self._in_flight:
                     await outbox.renew(self._in_flight)
@@ -219,7 +221,7 @@ class Relay:
             self._health.report_fault("out", error)
             return 1, 0
         except BusError:
-            # Whether the line is to be given up, too, shows when something is sent by it.
+            # Whether the connection must be replaced shows when a batch is published on it.
             pass
         except JournalError as error:
             self._on_event("outbox_unreachable", {"error": error.message})
@@ -227,21 +229,21 @@ class Relay:
         return await self.send_batch(outbox)
 
     async def _release_refused(self, outbox: RetryableOutbox, *, is_first: bool) -> None:
-        """Have what no queue was bound for go out again; at first what is too large for the broker is told of anew."""
-        mendable = list[MessageId]()
+        """Release messages that no queue was bound for; on the first connection report those that are too large."""
+        released = list[MessageId]()
         for outgoing in await outbox.list_refused():
             if not is_too_large(outgoing.refused or ""):
-                mendable.append(outgoing.message)
+                released.append(outgoing.message)
             elif is_first:
                 self._on_event("message_returned", _fields(outgoing) | {"error": outgoing.refused})
-        if mendable:
-            await outbox.release(mendable)
+        if released:
+            await outbox.release(released)
 
     async def send_batch(self, outbox: Outbox) -> tuple[int, int]:
-        """Send what waits and what its queue has room for, at most a batch of it.
+        """Publish at most one batch of messages whose queues are not known to be full.
 
         Returns:
-            How many messages were found that can be sent now, and how many settled.
+            How many messages were found to publish now, and how many of them were marked as sent or refused.
         """
         try:
             waiting = await outbox.pending(BATCH_SIZE + self._held)
@@ -249,7 +251,7 @@ class Relay:
             self._on_event("outbox_unreachable", {"error": error.message})
             return 1, 0
         due = [*self.full_queues.due(waiting)][:BATCH_SIZE]
-        # Those held back for a full queue leave room for as many others.
+        # Read as many more messages as are held back for full queues.
         self._held, waiting = min(len(waiting) - len(due), MAX_HELD), due
         settled = 0
         self._in_flight = [outgoing.message for outgoing in waiting]
@@ -257,7 +259,7 @@ class Relay:
         try:
             await self._publisher.publish_all(sending, PUBLISH_SECONDS)
         finally:
-            # Also when this is cancelled: what the broker has confirmed need not go out twice.
+            # Also where this is cancelled: messages that the broker has confirmed are not published twice.
             with anyio.move_on_after(MARK_SECONDS, shield=True):
                 settled = await self._mark_results(outbox, waiting, sending)
             self._in_flight = []
@@ -274,9 +276,9 @@ class Relay:
     async def _mark_results(
         self, outbox: Outbox, waiting: Sequence[OutgoingMessage], sending: PublishBatch
     ) -> int:
-        """Note what the broker has said of the messages; return how many are settled."""
+        """Mark the messages as the broker has answered; return how many were marked."""
         sent, returned = list[OutgoingMessage](), list[tuple[OutgoingMessage, str]]()
-        if not any(isinstance(fate, BusMisconfigured) for fate in sending.results.values()):
+        if not any(isinstance(result, BusMisconfigured) for result in sending.results.values()):
             self._health.clear_fault("out")
         for number, result in sending.results.items():
             outgoing = waiting[number]
@@ -287,12 +289,12 @@ class Relay:
                 case MessageReturned():
                     returned.append((outgoing, result.message))
                 case MessageNacked():
-                    # A full queue is emptied some day: the message stays in the outbox and is tried again.
+                    # The message stays in the outbox and is tried again.
                     self.full_queues.note_refused(outgoing, result.message)
                 case BusMisconfigured():
                     self._health.report_fault("out", result)
                 case _:
-                    # The line tells of its loss itself; a notice for each message would say the same a hundred times.
+                    # `BrokerConnection` reports its loss, once and not for each message.
                     pass
         try:
             if sent:

@@ -22,7 +22,7 @@ from wavewright.engine.bus.topology import Topology
 from wavewright.engine.messages.delivery import Delivery
 
 MAX_QUEUE_LENGTH: Final = 10_000
-"""Copies kept for a slow subscriber; then the oldest are dropped."""
+"""Copies kept for a slow subscriber; beyond that the oldest are dropped."""
 PREFETCH: Final = 200
 RECONNECT_SECONDS: Final = 0.5
 
@@ -83,7 +83,7 @@ class Subscription:
             raise BusMisconfigured(
                 f"cannot subscribe: {describe_error(error)}",
                 place=place,
-                hint="let the user have queues that begin with the name of the exchange: rabbitmqctl set_permissions",
+                hint="grant the user queues that begin with the name of the exchange: rabbitmqctl set_permissions",
             ) from error
         self._consumer = Consumer(self._channel, queue, place, most=PREFETCH)
         await self._consumer.start()

@@ -1,8 +1,8 @@
-"""Which exchanges and queues there are, as data.
+"""The exchanges and queues of a daemon, as data.
 
-The *topology* is one topic exchange, a quorum queue for whoever listens, and a dead-letter exchange with a queue
-where every message ends that cannot be taken in. Each queue is bound under its own name. A message that was taken
-`MOST_DELIVERIES` times and never settled is buried, so none goes round for ever.
+The *topology* is a topic exchange with the intake and the queues that the daemon publishes to, and a dead-letter
+exchange with one queue. Each queue is a quorum queue, bound under its own name. A message that was delivered
+`MAX_DELIVERIES` times without being settled is dead-lettered.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import Final
 
 from wavewright.config.sections import DaemonSection
 
-MOST_DELIVERIES: Final = 5
-"""Times that a message is given out; the next time it is buried instead, with the reason."""
+MAX_DELIVERIES: Final = 5
+"""Deliveries of a message; after them it is dead-lettered with the reason."""
 
 REASON_HEADER: Final = "x-wavewright-reason"
-"""Of a dead letter: the kind of its fault, a colon, and what was wrong with it."""
+"""Of a dead letter: the kind of its fault, a colon, and the reason."""
 KIND_HEADER: Final = "x-wavewright-kind"
 QUEUE_HEADER: Final = "x-wavewright-queue"
-"""Of a dead letter: the queue that it was taken from."""
+"""Of a dead letter: the queue that it was read from."""
 ATTEMPTS_HEADER: Final = "x-wavewright-attempts"
-"""Of a dead letter whose job was given up: how often it was begun."""
+"""Of the dead letter of a job: its number of attempts."""
 SENDER_HEADER: Final = "x-wavewright-user-id"
-"""Of a dead letter: the broker's user who sent it."""
+"""Of a dead letter: the broker's user who sent the message."""
 
 _MAX_MESSAGE_TTL: Final = 2**31 - 1
-"""Deliveries of a dead letter: newer brokers drop a message after 20 unless told otherwise."""
+"""Delivery limit of the dead-letter queue: newer brokers drop a message after 20 deliveries by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueDeclaration:
-    """A queue as it is declared; the broker refuses to have it declared in two ways."""
+    """A queue as it is declared; the broker refuses to declare it again with other arguments."""
 
     name: str
     exchange: str
@@ -42,24 +42,24 @@ class QueueDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The names of everything at the broker."""
+    """The names of exchanges and queues."""
 
     exchange: str = "wavewright.topic"
     intake: str = "wavewright.jobs"
-    """The queue that is taken from."""
+    """The queue that the daemon consumes."""
     outlets: tuple[str, ...] = ("wavewright.packages", "user.decisions", "job.status")
-    """The queues that are written to: declared, so that what is sent waits for whoever reads it."""
+    """The queues that the daemon publishes to: declared, so that messages wait there for a consumer."""
     dead_exchange: str = "wavewright.dlx"
     dead_queue: str = "wavewright.dead"
-    delivery_limit: int = MOST_DELIVERIES
-    """After so many deliveries the broker itself lays a message aside, should nobody have come so far as to do it."""
+    delivery_limit: int = MAX_DELIVERIES
+    """Deliveries after which the broker dead-letters a message by itself, where no daemon has done so."""
 
     def exchanges(self) -> tuple[str, ...]:
         """Return the exchanges; all are durable topic exchanges."""
         return (self.exchange, self.dead_exchange)
 
     def routes(self) -> tuple[tuple[str, str], ...]:
-        """Return the exchanges that whoever takes from the intake writes to, each with a routing key."""
+        """Return the exchanges that a daemon publishes to, each with a routing key."""
         return (*((self.exchange, name) for name in self.outlets), (self.dead_exchange, self.intake))
 
     def queues(self) -> Iterator[QueueDeclaration]:
@@ -78,14 +78,14 @@ class Topology:
             "x-queue-type": "quorum",
             "x-delivery-limit": self.delivery_limit,
             "x-dead-letter-exchange": self.dead_exchange,
-            # A message on its way to the dead letters is kept until it is there.
+            # A message stays in its queue until the dead-letter exchange has confirmed it.
             "x-dead-letter-strategy": "at-least-once",
             "x-overflow": "reject-publish",
         }
 
 
 def topology_of(section: DaemonSection) -> Topology:
-    """Return the topology by the names of the settings."""
+    """Return the topology with the names of the settings."""
     queues = section.queues
     return Topology(
         exchange=section.exchange,

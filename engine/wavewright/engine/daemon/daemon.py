@@ -1,7 +1,7 @@
-"""The daemon: everything opened, everything started, and everything wound down in its order.
+"""The daemon: opens stores, models and bus, runs its tasks, and stops them in order.
 
-Messages come in by the *intake*, the *dispatcher* begins jobs in slots, the *relay* sends what they tell. Nothing of
-it is kept in memory that would be missed: whoever starts next on the same store goes on where this one ended.
+The message handler consumes the intake, the dispatcher runs jobs in slots, the relay publishes their messages. All
+state is in the store, so the next daemon on the same store continues where this one stopped.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final, cast
@@ -18,7 +18,7 @@ import anyio
 from pydantic import JsonValue
 
 from wavewright.config.redaction import Redactor, known_secrets
-from wavewright.config.sections import DaemonSection
+from wavewright.config.sections import DAY_SECONDS, DaemonSection
 from wavewright.config.settings import Settings
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.health import BrokerEvent, BrokerEventHandler
@@ -31,7 +31,14 @@ from wavewright.engine.daemon.daily_budget import (
 )
 from wavewright.engine.daemon.dispatcher import Dispatcher
 from wavewright.engine.daemon.job_runner import JobRunner
-from wavewright.engine.daemon.maintenance import ApprovalRenewal, MessageIdRetention, RunRetention
+from wavewright.engine.daemon.maintenance import (
+    PRUNE_POLL_SECONDS,
+    RENEWAL_POLL_SECONDS,
+    ApprovalRenewal,
+    remove_message_ids,
+    remove_runs,
+    repeat,
+)
 from wavewright.engine.daemon.message_handler import MessageHandler
 from wavewright.engine.daemon.model_circuit import CircuitListener, CircuitState, ModelCircuitBreaker
 from wavewright.engine.daemon.process import LoopWatchdog, ShutdownRequest
@@ -47,15 +54,15 @@ from wavewright.executor.stores import Stores, open_stores
 from wavewright.tools.models.endpoints import configured_models
 
 GRACE_SECONDS: Final = 3.0
-"""For calls that are under way to come to their end, so that nobody has to ask whether they took effect."""
+"""How long calls may go on after a stop was requested: an interrupted call may or may not have taken effect."""
 DRAIN_SECONDS: Final = 3.5
-"""For jobs to be written down after they were stopped; what has not ended by then is taken up by whoever is next."""
+"""How long cancelled jobs may take to journal their state; the next daemon continues those that take longer."""
 FLUSH_SECONDS: Final = 2.0
-"""For the last messages to go out; what has not stays in the outbox."""
+"""How long the last messages may take to be published; the others stay in the outbox."""
 METRICS_SECONDS: Final = 2.0
-"""How often metrics and health are brought up to date."""
+"""How often metrics and health are updated."""
 LAG_SAMPLES: Final = 30
-"""The longest lag of so many looks is told: a minute's, or whoever asks less often would miss it."""
+"""The lag metric is the maximum of so many samples, one minute's, so that a rare scrape does not miss it."""
 
 _WARNING_EVENTS: Final = frozenset(
     {
@@ -73,13 +80,13 @@ _WARNING_EVENTS: Final = frozenset(
 
 
 def bus_settings(section: DaemonSection, name: str) -> BusSettings:
-    """Return what the bus must know, under the name that the broker shows."""
+    """Return the settings of a bus whose connections have this name at the broker."""
     assert section.amqp_url is not None, "checked before"
     return BusSettings(section.amqp_url, topology_of(section), name=name)
 
 
 def daemon_bus_settings(section: DaemonSection) -> BusSettings:
-    """Return what the daemon's own bus must know: it must be able to write, too."""
+    """Return the settings of the daemon's bus, which checks the user's write rights at the start."""
     return replace(bus_settings(section, section.agent), checks_write_rights=True)
 
 
@@ -91,25 +98,24 @@ async def run_daemon(
     on_ready: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.time,
 ) -> None:
-    """Take jobs in and work on them until the daemon is asked to stop.
+    """Consume and run jobs until the daemon is asked to stop.
 
     Args:
-        settings: The project's, checked.
+        settings: The project's settings, checked.
         watch: Log, metrics, health and traces.
-        stopping: Whoever asks it to stop.
-        on_ready: Called once everything is open and jobs are taken.
+        stopping: The request to stop.
+        on_ready: Called once everything is open and messages are consumed.
         clock: Seconds since the epoch.
 
     Raises:
-        BusError: there is no broker, or it cannot be used like this.
+        BusError: the broker cannot be reached, or settings or broker must be changed.
         JournalError: the store cannot be opened.
-        ModelConfigError: the configured model cannot be asked.
-        PortTakenError: health cannot be served where the settings say.
+        ModelConfigError: the configured model cannot be used.
+        PortTakenError: the health endpoint cannot listen where the settings say.
     """
     try:
         await _serve(settings, watch, stopping, on_ready, clock)
     except BaseExceptionGroup as faults:
-        # Whoever started the daemon knows its faults by name, not the group that they happened in.
         raise _first_error(faults) from None
 
 
@@ -122,18 +128,18 @@ async def _serve(
 ) -> None:
     section = settings.daemon
 
-    def tell_spent(reason: str, until: float) -> None:
+    def on_spent(reason: str, until: float) -> None:
         at = format_instant(until)
         watch.log.write(
             "budget_exhausted", "warning", budget_type="day", action="pause", until=at, message=reason
         )
-        watch.health.mark_failing("budget", f"that of the day is spent; work goes on at {at}")
+        watch.health.mark_failing("budget", f"the day's budget is spent; jobs continue at {at}")
 
-    def tell_begun() -> None:
+    def on_renewed() -> None:
         watch.log.write("budget_renewed", budget_type="day")
         watch.health.mark_working("budget")
 
-    day = DailyBudget(clock, tell_spent, tell_begun)
+    day = DailyBudget(clock, on_spent, on_renewed)
     own = configured_models(settings)
     circuit = ModelCircuitBreaker(clock, day.stop_run, _circuit_listener(watch, own), own)
     for part in ("broker", "store"):
@@ -163,17 +169,17 @@ async def _serve(
             watch=watch,
             daily_budget=day,
             model_circuit=circuit,
-            wake_relay=bus.wake_relay,
+            wake_relay=bus.relay.wake,
             clock=clock,
         )
         watch.log.write("daemon_started", "info", version=__version__, **_summary(settings))
         if opened.budget_store is not None and await is_daily_budget_spent(stores.budget_store):
-            day.mark_spent("nothing is left of the day's budget", None)
+            day.mark_spent("the day's budget is spent", None)
         on_ready()
         try:
             await DaemonTasks(job_runner, stores, bus).run(stopping)
         finally:
-            watch.log.write("daemon_shutdown", reason=stopping.reason or "a fault")
+            watch.log.write("daemon_shutdown", reason=stopping.reason or "an error")
 
 
 def _summary(settings: Settings) -> dict[str, JsonValue]:
@@ -191,35 +197,25 @@ def _summary(settings: Settings) -> dict[str, JsonValue]:
 
 @dataclass(frozen=True, slots=True)
 class DaemonTasks:
-    """What goes on at the same time."""
+    """The concurrent tasks of an open daemon."""
 
     runner: JobRunner
     stores: Stores
     bus: Bus
 
     async def run(self, stopping: ShutdownRequest) -> None:
-        """Work until somebody asks to stop, then wind down: intake, jobs, messages."""
-        section = self.runner.settings.daemon
+        """Run until a stop is requested, then stop the intake, the jobs and the relay, in this order."""
+        settings, clock = self.runner.settings, self.runner.clock
+        jobs, journal = self.stores.jobs, self.stores.journal
+        section = settings.daemon
         dispatcher = Dispatcher(self.runner, section.slots)
         intake = MessageHandler(
             self.bus,
             self.runner,
-            acceptance_rules(section, self.runner.settings.hmac_key, self.runner.reporter.contract),
+            acceptance_rules(section, settings.hmac_key, self.runner.reporter.contract),
             dispatcher,
         )
-        renewal = ApprovalRenewal(
-            self.stores.jobs, self.stores.journal, self.runner.clock, self.runner.note_store_state
-        )
-        forgetting = MessageIdRetention(
-            self.stores.jobs, section.remembered_for, self.runner.clock, self.runner.note_store_state
-        )
-        retention = RunRetention(
-            self.stores.journal,
-            self.runner.settings,
-            self.runner.clock,
-            self.runner.watch.log,
-            self.runner.note_store_state,
-        )
+        renewal = ApprovalRenewal(jobs, journal, clock)
         loop_watch = LoopWatchdog(
             self.runner.watch.log,
             section.stall_limit,
@@ -234,21 +230,35 @@ class DaemonTasks:
             ended.set()
 
         async def relay() -> None:
-            await _run_in_scope(outward, lambda: self.bus.relay(self.stores.jobs))
+            with outward:
+                await self.bus.relay.run(jobs)
             relayed.set()
+
+        async def consume() -> None:
+            with inward:
+                await intake.run()
+
+        async def remove_old_ids() -> None:
+            await remove_message_ids(jobs, clock() - section.remembered_for)
+
+        async def remove_old_runs() -> None:
+            assert settings.retention is not None
+            await remove_runs(journal, settings, self.runner.watch.log, clock() - settings.retention)
 
         async with anyio.create_task_group() as group:
             group.start_soon(loop_watch.run)
-            group.start_soon(_run_in_scope, inward, intake.run)
-            group.start_soon(renewal.run)
-            group.start_soon(forgetting.run)
-            group.start_soon(retention.run)
+            group.start_soon(consume)
             group.start_soon(work)
             group.start_soon(relay)
+            on_fault = self.runner.note_store_state
+            group.start_soon(repeat, renewal.renew, RENEWAL_POLL_SECONDS, on_fault)
+            group.start_soon(repeat, remove_old_ids, PRUNE_POLL_SECONDS, on_fault)
+            if settings.retention is not None:
+                group.start_soon(repeat, remove_old_runs, DAY_SECONDS, on_fault)
             if (models := self.runner.open_services.services.models) is not None:
                 group.start_soon(self.runner.model_circuit.run, models)
             group.start_soon(self._update_metrics, dispatcher)
-            group.start_soon(self.runner.watch.store.run, self.stores.jobs.count_states)
+            group.start_soon(self.runner.watch.store.run, jobs.count_states)
             await stopping.wait_requested()
             self.runner.watch.health.mark_failing("daemon", f"it is stopping: {stopping.reason}")
             self.runner.watch.log.write("daemon_stopping", reason=stopping.reason, running=dispatcher.running)
@@ -256,13 +266,13 @@ class DaemonTasks:
             await _wind_down(dispatcher, ended)
             outward.cancel()
             with anyio.move_on_after(FLUSH_SECONDS):
-                # It still marks what the broker has confirmed, which would go out twice otherwise.
+                # Until then the relay marks confirmed messages, which would be published twice otherwise.
                 await relayed.wait()
-                await self.bus.flush(self.stores.jobs)
+                await self.bus.relay.flush(jobs)
             group.cancel_scope.cancel()
 
     async def _update_metrics(self, dispatcher: Dispatcher) -> None:
-        """Keep metrics and health up to date."""
+        """Update metrics and health every `METRICS_SECONDS`, until this is cancelled."""
         watch, lags = self.runner.watch, deque([0.0], maxlen=LAG_SAMPLES)
         slots = self.runner.settings.daemon.slots
         while True:
@@ -282,7 +292,7 @@ class DaemonTasks:
 
 
 async def _wind_down(dispatcher: Dispatcher, ended: anyio.Event) -> None:
-    """Let calls that are under way come to their end, then stop what is left of the jobs."""
+    """Start no more calls, wait for those in progress, then cancel the jobs that still run."""
     dispatcher.wind_down()
     with anyio.move_on_after(GRACE_SECONDS):
         await ended.wait()
@@ -293,7 +303,7 @@ async def _wind_down(dispatcher: Dispatcher, ended: anyio.Event) -> None:
 
 @asynccontextmanager
 async def _health_served(watch: Telemetry, place: str | None) -> AsyncGenerator[None]:
-    """Say over HTTP how things are while the block runs, where the settings name a place for it."""
+    """Serve health and metrics over HTTP while the block runs, where the settings name a place for it."""
     if place is None:
         yield
         return
@@ -303,22 +313,22 @@ async def _health_served(watch: Telemetry, place: str | None) -> AsyncGenerator[
 
 
 def _broker_event_handler(watch: Telemetry) -> BrokerEventHandler:
-    """Return what is told of what happens at the broker."""
+    """Return a handler that logs and counts the events of the bus."""
 
-    def notice(name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
+    def on_event(name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
         watch.log.write(name, "warning" if name in _WARNING_EVENTS else "info", **fields)
         if name == "message_dead_lettered":
             watch.metrics.count_dead_lettered(str(fields["kind"]))
         elif name == "message_returned":
             watch.metrics.count_undeliverable()
 
-    return notice
+    return on_event
 
 
 def _circuit_listener(watch: Telemetry, own: Collection[str]) -> CircuitListener:
-    """Return what is told of models that cannot be asked; the daemon's own make it not ready."""
+    """Return a listener that reports circuits; an open one of the daemon's own models makes it not ready."""
 
-    def tell(model: str, state: CircuitState, reason: str, until: float) -> None:
+    def on_change(model: str, state: CircuitState, reason: str, until: float) -> None:
         watch.metrics.set_model_circuit(model, state)
         if state == "closed":
             watch.health.mark_working("model")
@@ -329,15 +339,10 @@ def _circuit_listener(watch: Telemetry, own: Collection[str]) -> CircuitListener
                 watch.health.mark_failing("model", f"{reason}; {model} is tried again at {at}")
             watch.log.write("model_circuit_opened", "warning", model=model, message=reason, until=at)
 
-    return tell
+    return on_change
 
 
 def _first_error(fault: BaseException) -> BaseException:
     while isinstance(fault, BaseExceptionGroup):
         fault = cast("BaseExceptionGroup[BaseException]", fault).exceptions[0]
     return fault
-
-
-async def _run_in_scope(scope: anyio.CancelScope, work: Callable[[], Awaitable[None]]) -> None:
-    with scope:
-        await work()

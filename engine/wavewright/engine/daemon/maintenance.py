@@ -1,13 +1,10 @@
-"""Approvals that nobody gave in time are asked for anew.
+"""Periodic maintenance of the store: expired approvals, old message ids, old runs.
 
-A question for an approval *expires*; its job stays waiting, and whoever answers late is told so. From then on the job
-waits for nobody, so the daemon queues it: its run asks again, with a nonce of its own. A question of a planner never
-expires, and its job waits as long as it takes.
+A question for an approval *expires*; a late answer is refused. The daemon then queues the waiting job, and its run asks
+again with a new nonce. A planner's question never expires.
 
-The store does not grow with every message that ever came or went, nor with every run where a time is set for them.
-
-What the ids of messages are remembered for is telling repeats. A message that is older than the settings allow is
-refused whatever its id is, so an id that is older still is needed by nobody and is forgotten.
+Message ids are stored to recognise repeats. A message older than `daemon.max_age` is refused whatever its id is, so
+older ids are removed. Runs are removed where the setting `retention` is set.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ from typing import Final
 
 import anyio
 
-from wavewright.config.sections import DAY_SECONDS
 from wavewright.config.settings import Settings
 from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.pipeline.run_files import remove_run_files
@@ -36,39 +32,30 @@ from wavewright.executor.store.retention import remove_groups
 from wavewright.executor.stores import removal_of
 
 RENEWAL_POLL_SECONDS: Final = 30.0
-"""How often it is looked whether a question has expired."""
+"""How often expired questions are searched for."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRenewal:
-    """Queues the jobs whose question nobody may answer any more."""
+    """Queues the jobs whose approval has expired."""
 
     jobs: JobStore
     journal: Journal
     clock: Callable[[], float]
-    on_fault: Callable[[JournalError], None]
     _renewed: set[DecisionId] = field(default_factory=set[DecisionId])
-    """Questions whose jobs were queued here and that are open still."""
-
-    async def run(self) -> None:
-        """Look again and again, until this is cancelled."""
-        while True:
-            try:
-                await self.renew()
-            except JournalError as fault:
-                self.on_fault(fault)
-            await anyio.sleep(RENEWAL_POLL_SECONDS)
+    """Questions whose jobs were queued here and that are still open."""
 
     async def renew(self) -> int:
-        """Queue them and return how many there were.
+        """Queue the jobs whose last question has expired and return their number.
 
-        A question may stay open that nobody waits for: its run has asked anew since, or has ended otherwise. Its job
-        is queued for it once and not again each time that it is waiting for another one.
+        An expired question stays open where its run has asked again or has ended. Its job is queued once for it, and
+        not again each time that the job waits for another question.
         """
         now, renewed = self.clock(), 0
         found = await self.jobs.list_decisions()
         self._renewed.intersection_update([decision.id for decision in found])
-        for decision in newest_by_run(found):
+        # Questions before the last one of a run are not waited for.
+        for decision in {decision.run: decision for decision in found}.values():
             is_expired = decision.expires is not None and decision.expires <= now
             if is_expired and decision.id not in self._renewed and await self._requeue_job(decision):
                 self._renewed.add(decision.id)
@@ -79,11 +66,11 @@ class ApprovalRenewal:
         job = await self.jobs.find_job(decision.job)
         if job is None or job.state != "waiting":
             return False
-        run, is_left = job.run, False
+        run, is_queued = job.run, False
         try:
             await self.journal.open_run(run)
         except RunBusy:
-            # Another daemon has seen it first.
+            # Another daemon handles it.
             return False
         try:
             job = await self.jobs.find_job(decision.job)
@@ -91,84 +78,48 @@ class ApprovalRenewal:
                 await self.jobs.change(
                     JobChange(decision.job, "queued", reason="nobody has answered in time")
                 )
-                is_left = True
+                is_queued = True
         except RunLost:
             return False
         finally:
-            if not is_left:
-                # Or nobody could claim the job for as long as this process lives.
+            if not is_queued:
+                # Otherwise no daemon could claim the job as long as this process lives.
                 with anyio.CancelScope(shield=True):
                     await self.journal.close_run(run)
-        return is_left
-
-
-def newest_by_run(decisions: list[Decision]) -> list[Decision]:
-    """Return the last question of each run: those before it wait for no answer any more."""
-    return [*{decision.run: decision for decision in decisions}.values()]
+        return is_queued
 
 
 PRUNE_POLL_SECONDS: Final = 600.0
-"""How often it is looked for what may be forgotten."""
+"""How often old message ids are removed."""
 BETWEEN_GROUPS_SECONDS: Final = 0.05
-"""Between two parts of it, so that nobody waits for the store."""
+"""Between two groups, so that other transactions do not wait."""
 
 
-@dataclass(frozen=True, slots=True)
-class MessageIdRetention:
-    """Forgets the ids of messages that are old enough."""
-
-    jobs: JobStore
-    seconds: float
-    """For which an id is remembered."""
-    clock: Callable[[], float]
-    on_fault: Callable[[JournalError], None]
-
-    async def run(self) -> None:
-        """Look again and again, until this is cancelled."""
-        await _repeat(self.prune, PRUNE_POLL_SECONDS, self.on_fault)
-
-    async def prune(self) -> None:
-        """Forget all that is old enough by now."""
-        before = self.clock() - self.seconds
-        cursor: RetentionCursor | None = RETENTION_START
-        while cursor is not None:
-            cursor = await self.jobs.forget(before, cursor)
-            await anyio.sleep(BETWEEN_GROUPS_SECONDS)
+async def remove_message_ids(jobs: JobStore, before: float) -> None:
+    """Remove the ids of messages from before an instant, a group at a time."""
+    cursor: RetentionCursor | None = RETENTION_START
+    while cursor is not None:
+        cursor = await jobs.forget(before, cursor)
+        await anyio.sleep(BETWEEN_GROUPS_SECONDS)
 
 
-@dataclass(frozen=True, slots=True)
-class RunRetention:
-    """Removes runs that ended longer ago than the settings keep them, with their files on this machine."""
-
-    journal: Journal
-    settings: Settings
-    clock: Callable[[], float]
-    log: StructuredLog
-    on_fault: Callable[[JournalError], None]
-
-    async def run(self) -> None:
-        """Remove what is old enough, at once and each day, until this is cancelled; nothing where no time is set."""
-        if self.settings.retention is not None:
-            await _repeat(self.prune, DAY_SECONDS, self.on_fault)
-
-    async def prune(self) -> None:
-        """Remove all that is old enough by now, a group of runs at a time."""
-        assert self.settings.retention is not None
-        before = self.clock() - self.settings.retention
-        runs, size = 0, 0
-        try:
-            async for removed in remove_groups(removal_of(self.journal), before):
-                runs += len(removed.runs)
-                size += removed.bytes
-                size += await anyio.to_thread.run_sync(remove_run_files, self.settings, removed.runs)
-        finally:
-            if runs:
-                self.log.write("runs_removed", runs=runs, bytes=size)
+async def remove_runs(journal: Journal, settings: Settings, log: StructuredLog, before: float) -> None:
+    """Remove the runs that ended before an instant, with their files on this machine, a group at a time."""
+    runs, size = 0, 0
+    try:
+        async for removed in remove_groups(removal_of(journal), before):
+            runs += len(removed.runs)
+            size += removed.bytes
+            size += await anyio.to_thread.run_sync(remove_run_files, settings, removed.runs)
+    finally:
+        if runs:
+            log.write("runs_removed", runs=runs, bytes=size)
 
 
-async def _repeat(
-    work: Callable[[], Awaitable[None]], pause: float, on_fault: Callable[[JournalError], None]
+async def repeat(
+    work: Callable[[], Awaitable[object]], pause: float, on_fault: Callable[[JournalError], None]
 ) -> None:
+    """Do some work again and again, `pause` seconds after its end, until this is cancelled."""
     while True:
         try:
             await work()

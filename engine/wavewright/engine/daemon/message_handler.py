@@ -1,7 +1,7 @@
 """Handling of incoming messages.
 
 A message is acknowledged right after its effect is committed to the job store. An invalid message is dead-lettered with
-the reason; nothing is repaired, and nothing is redelivered for ever.
+the reason; it is neither repaired nor requeued.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from wavewright.executor.store.job_records import (
 )
 
 MAX_IN_FLIGHT: Final = 32
-"""Messages that are on their way in at the same time; each is waited for with a slot of its own in view."""
+"""Messages that are consumed concurrently; each needs a free slot for its job."""
 FIRST_PAUSE: Final = 0.5
 MAX_PAUSE: Final = 30.0
 
@@ -47,15 +47,15 @@ class MessageHandler:
     dispatcher: Dispatcher
 
     async def run(self) -> None:
-        """Handle messages, several at the same time, until this is cancelled."""
-        async with anyio.create_task_group() as taking:
+        """Handle messages concurrently until this is cancelled."""
+        async with anyio.create_task_group() as tasks:
             for _ in range(MAX_IN_FLIGHT):
-                taking.start_soon(self._take_loop)
+                tasks.start_soon(self._take_loop)
 
     async def _take_loop(self) -> None:
         while True:
             async with self.dispatcher.reserve_slot():
-                await self.handle(await self.bus.take())
+                await self.handle(await self.bus.intake.take())
 
     async def handle(self, delivery: Delivery) -> None:
         """Commit the effect of one message, or dead-letter it."""
@@ -103,9 +103,9 @@ class MessageHandler:
                     log_received(log, received, asked.job if asked else None)
 
     async def _receive(self, received: ReceivedMessage, delivery: Delivery) -> Receipt:
-        """Take the effect of a message; where the store cannot be written, wait for it with the message in hand.
+        """Commit the effect of a message; where the store cannot be written, try again until it can.
 
-        Giving it back would burn one of its few deliveries each time, and nothing else is taken in meanwhile.
+        The message is not requeued meanwhile, since each delivery counts against its limit.
         """
         pause = FIRST_PAUSE
         while True:
@@ -128,5 +128,5 @@ class MessageHandler:
         try:
             await self.bus.dead_letter(delivery, kind, reason)
         except BusError:
-            # It is delivered again, and dead-lettered then.
+            # It is delivered again and then dead-lettered.
             await delivery.requeue()
