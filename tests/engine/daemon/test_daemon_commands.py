@@ -198,7 +198,7 @@ def test_everything_that_is_wrong_with_a_daemons_settings_is_told_at_once(
     answer = wavewright("daemon")
 
     assert answer.code == 2
-    for said in ("there is no address of a broker", "WAVEWRIGHT_AMQP_URL", "nowhere", "openai"):
+    for said in ("the address of the broker is missing", "WAVEWRIGHT_AMQP_URL", "nowhere", "openai"):
         assert said in answer.err
     assert "Traceback" not in answer.err
 
@@ -340,7 +340,7 @@ def test_what_a_daemon_is_given_on_the_command_line_is_judged_like_its_settings(
 
     assert answer.code == 2
     assert "--health 'nowhere': a place is HOST:PORT" in answer.err
-    assert "there is no address of a broker" in answer.err
+    assert "the address of the broker is missing" in answer.err
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,8 @@ async def test_a_job_whose_package_is_too_large_fails_and_says_how_large(
         await client.send(JobRequest(job_id=small, job=job(("swell", "text"))))
         await client.until_told(small, "JOB_COMPLETED")
 
-    assert str(failed["reason"]).startswith("its package makes a message of ")
-    assert "at most 65536 are sent (daemon.max_sent)" in str(failed["reason"])
+    assert str(failed["reason"]).startswith("the message with its package has ")
+    assert "more than the 65536 of daemon.max_sent" in str(failed["reason"])
     assert "PACKAGE_SENT" not in client.statuses(large)
     [package] = client.packages
     assert json.loads(package.body)["payload"]["job_id"] == small

@@ -199,7 +199,7 @@ async def test_the_schema_of_messages_holds_those_of_the_pack(
         pytest.param("pack: text", "pack 'text' defines no messages", id="a pack without messages"),
         pytest.param("pack: nowhere", "no pack is called 'nowhere'", id="no such pack"),
         pytest.param(
-            "identities: {ui: {may_send: [jobs]}}", "'jobs' is no message type", id="no such message type"
+            "identities: {ui: {may_send: [jobs]}}", "'jobs' is not a message type", id="no such message type"
         ),
     ],
 )

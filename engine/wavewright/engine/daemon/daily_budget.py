@@ -1,7 +1,7 @@
-"""The daily budget: once it is spent, nothing is begun until the next day (UTC).
+"""The daily budget: once it is spent, no job starts until the next day (UTC).
 
-A run that asks for more than the day has left is not refused, which would cost it its models and its result some of
-its worth: it is stopped where it stands, and its job goes on when the day is over.
+A run whose reservation exceeds the day's remaining budget is not refused, since its result would suffer: it is
+interrupted, and its job continues the next day.
 """
 
 from __future__ import annotations
@@ -31,51 +31,51 @@ from wavewright.planner.ports.model_port import ModelUse, Role
 from wavewright.planner.types import RunId
 
 STOP_GRACE_SECONDS: Final = 3.0
-"""For calls that are under way in a run that is stopped; the one that is put off waits for that, and has no end."""
+"""How long other calls of a stopped run may go on; the deferred call waits that long to be cancelled."""
 _ROUNDING_TOLERANCE: Final = 1e-9
-"""What sums of dollars and seconds may be off by."""
+"""Rounding error of sums of dollars and seconds."""
 MAX_CLOCK_POLL_SECONDS: Final = 1.0
-"""Seconds after which the clock is looked at again: it may have been set."""
+"""How often the clock is read: it may have been set."""
 
 
 def next_day_start(now: float) -> float:
-    """Return when the day after an instant begins, in UTC."""
+    """Return the start of the next day (UTC), in seconds since the epoch."""
     today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return (today + timedelta(days=1)).timestamp()
 
 
 class DailyBudget:
-    """Whether the day's budget is spent, and whom that stops."""
+    """Whether the day's budget is spent, and the runs to stop when it is."""
 
     def __init__(
         self,
         clock: Callable[[], float],
-        tell_spent: Callable[[str, float], None],
-        tell_begun: Callable[[], None] = lambda: None,
+        on_spent: Callable[[str, float], None],
+        on_renewed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Begin with a day that has something left.
+        """Begin with a budget that is not spent.
 
         Args:
             clock: Seconds since the epoch.
-            tell_spent: Told once a day that its budget is spent: the reason, and when the next day begins.
-            tell_begun: Told once that the next day has begun.
+            on_spent: Called once a day when its budget is spent, with the reason and the start of the next day.
+            on_renewed: Called once when the next day has begun.
         """
         self._clock = clock
-        self._on_spent = tell_spent
-        self._on_renewed = tell_begun
+        self._on_spent = on_spent
+        self._on_renewed = on_renewed
         self._resumes_at: float | None = None
         self._runs = dict[RunId, CancellationToken]()
 
     @property
     def paused_until(self) -> float | None:
-        """When work goes on, where the budget is spent."""
+        """When jobs continue, where the budget is spent; else None."""
         if self._resumes_at is not None and self._clock() >= self._resumes_at:
             self._resumes_at = None
             self._on_renewed()
         return self._resumes_at
 
     def mark_spent(self, reason: str, run: RunId | None) -> None:
-        """Note that the budget is spent, and stop the run that has found out."""
+        """Note that the budget is spent, and stop the run whose reservation failed."""
         if self.paused_until is None:
             self._resumes_at = next_day_start(self._clock())
             self._on_spent(reason, self._resumes_at)
@@ -83,43 +83,41 @@ class DailyBudget:
             self.stop_run(run)
 
     def stop_run(self, run: RunId) -> None:
-        """Stop a run that can ask nothing more for now; its job goes on later."""
-        if (cancellation := self._runs.get(run)) is not None:
+        """Stop a run that cannot call its model for now; its job continues later."""
+        known = self._runs.get(run)
+        # An unknown run would wait for ever, so all runs are stopped for it.
+        for cancellation in self._runs.values() if known is None else (known,):
             cancellation.drain(STOP_GRACE_SECONDS)
-        else:
-            # Whose it is, is not known here, and it would wait for ever.
-            for cancellation in self._runs.values():
-                cancellation.drain(STOP_GRACE_SECONDS)
 
     @contextmanager
     def stops_when_spent(
         self, run: RunId, cancellation: CancellationToken
     ) -> Generator[Callable[[RunId], None]]:
-        """Stop the run when it asks for more than the day has left, while the block runs.
+        """Stop the run when its reservation exceeds the day's remaining budget, while the block runs.
 
-        What is given is to be told of each further run that is stopped with it: those of its targets.
+        Gives a function that adds a further run to stop with it: that of one of its targets.
         """
         runs = list[RunId]()
 
-        def also(one: RunId) -> None:
+        def add(one: RunId) -> None:
             runs.append(one)
             self._runs[one] = cancellation
 
-        also(run)
+        add(run)
         try:
-            yield also
+            yield add
         finally:
             for one in runs:
                 self._runs.pop(one, None)
 
     async def wait_available(self) -> None:
-        """Wait until the budget is not, or no longer, spent."""
-        while (until := self.paused_until) is not None:  # noqa: ASYNC110 - a time is waited for, not somebody's word
+        """Return once the budget is not spent."""
+        while (until := self.paused_until) is not None:  # noqa: ASYNC110 - it waits for a time of day
             await anyio.sleep(min(max(until - self._clock(), 0.0), MAX_CLOCK_POLL_SECONDS))
 
 
 async def is_daily_budget_spent(budget_store: InspectableBudgetStore) -> bool:
-    """Whether the day's budget is spent already: by whoever worked today before this daemon was started."""
+    """Whether the day's budget is spent already, by daemons and runs before this one."""
     left = (await budget_store.left(BudgetScope())).day
     return any(
         bound is not None and bound <= 0 for bound in (left.calls, left.tokens, left.usd, left.seconds)
@@ -127,57 +125,57 @@ async def is_daily_budget_spent(budget_store: InspectableBudgetStore) -> bool:
 
 
 def format_instant(at: float) -> str:
-    """Return an instant as people read it, in UTC."""
+    """Return an instant in ISO 8601, in UTC and whole seconds."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class _PendingCall:
-    """One call for which something is asked or put aside."""
+    """A call with a reservation that is being made or is not settled."""
 
 
 class PausingBudgetStore:
-    """A purse that stops a run at the end of the day's budget, and leaves every other refusal to the run."""
+    """A budget store that stops a run where the day's budget is spent, and passes on every other refusal."""
 
     def __init__(self, budget_store: InspectableBudgetStore, day: DailyBudget) -> None:
         self._store = budget_store
         self._daily = day
         self._reserved = dict[int, _PendingCall]()
-        """What was put aside here and is not settled, by the purse's own ids."""
+        """Calls with a reservation that is not settled, by the reservation's id."""
         self._reserving = set[_PendingCall]()
         self._settled = anyio.Event()
 
     def limit_run(self, run: RunId, budget: Budget | None) -> None:
-        """Hold a run to its goal's own budget."""
+        """Limit a run to the budget of its goal."""
         self._store.limit_run(run, budget)
 
-    async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
-        """Put something aside; where the day has not so much left, stop the run.
+    async def reserve(self, scope: BudgetScope, amount: Spend) -> Reservation:
+        """Reserve an amount; where it exceeds the day's remaining budget, stop the run.
 
-        What is put aside for other calls may come to less: those that are under way here are waited for first.
+        Other calls may use less than was reserved for them, so those in progress are waited for first.
 
         Raises:
-            OverBudget: it is more than is left of another budget, or than a whole day has.
-            PutOff: the run is stopped; what is under way is not failed, and goes on when the run does.
+            BudgetExceeded: another budget, or a whole day's, is too small for the amount.
+            CallDeferred: the run is stopped; the call is made when the run continues.
         """
         awaited, is_first = self._pending, True
         while True:
             is_last = not awaited
             try:
-                return await self._reserve_once(account, amount)
+                return await self._reserve_once(scope, amount)
             except BudgetExceeded as refusal:
-                if refusal.scope != "day" or not await self._fits_a_fresh_day(account, amount):
+                if refusal.scope != "day" or not await self._fits_a_fresh_day(scope, amount):
                     raise
                 if is_first:
-                    # Some may have been given what they asked for at the same time.
+                    # Other reservations may have been made meanwhile.
                     awaited, is_first = awaited | self._pending, False
                     is_last = not awaited
                 if is_last:
-                    self._daily.mark_spent(str(refusal), account.run)
+                    self._daily.mark_spent(str(refusal), scope.run)
                     raise CallDeferred from refusal
             awaited = await self._wait_for_settlement(awaited)
 
     async def _wait_for_settlement(self, awaited: set[_PendingCall]) -> set[_PendingCall]:
-        """Return which of those are open still, once they are fewer."""
+        """Wait until at least one of these calls is settled; return the others."""
         while (left := awaited & self._pending) == awaited:
             await self._settled.wait()
         return left
@@ -186,24 +184,24 @@ class PausingBudgetStore:
     def _pending(self) -> set[_PendingCall]:
         return {*self._reserved.values(), *self._reserving}
 
-    async def _reserve_once(self, account: BudgetScope, amount: Spend) -> Reservation:
-        asked = _PendingCall()
-        self._reserving.add(asked)
+    async def _reserve_once(self, scope: BudgetScope, amount: Spend) -> Reservation:
+        call = _PendingCall()
+        self._reserving.add(call)
         try:
-            reservation = await self._store.reserve(account, amount)
-            self._reserved[reservation.id] = asked
+            reservation = await self._store.reserve(scope, amount)
+            self._reserved[reservation.id] = call
         finally:
-            self._reserving.discard(asked)
+            self._reserving.discard(call)
             self._notify_settled()
         return reservation
 
-    async def _fits_a_fresh_day(self, account: BudgetScope, amount: Spend) -> bool:
-        """Whether a fresh day has room for it: what is too much for one, or has no price, is so every day."""
-        day = (await self._store.left(account)).day
+    async def _fits_a_fresh_day(self, scope: BudgetScope, amount: Spend) -> bool:
+        """Whether a whole day's budget suffices for the amount; an unknown price never fits."""
+        day = (await self._store.left(scope)).day
         return day.spent != Spend() and _has_room(_unspent(day), amount)
 
     async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
-        """Replace a reservation by what it came to."""
+        """Replace a reservation by what was spent."""
         try:
             await self._store.settle(reservation, spent, use)
         finally:
@@ -214,21 +212,21 @@ class PausingBudgetStore:
         self._settled.set()
         self._settled = anyio.Event()
 
-    async def left(self, account: BudgetScope) -> Allowance:
-        """Return what an account could still reserve, on a fresh day: what this day cannot pay for is put off.
+    async def left(self, scope: BudgetScope) -> Allowance:
+        """Return what a scope could reserve on a fresh day, since calls that exceed this day's budget are deferred.
 
-        A plan that is held against it is refused only where no day could pay for it.
+        So a plan is refused only where no day's budget would suffice.
         """
-        left = await self._store.left(account)
+        left = await self._store.left(scope)
         return replace(left, day=_unspent(left.day))
 
     async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
-        """Return how long calls took before."""
+        """Return the durations of past calls, in seconds."""
         return await self._store.past_seconds(model, role)
 
 
 def _unspent(left: RemainingBudget) -> RemainingBudget:
-    """Return what there is of a budget while nothing of it is spent."""
+    """Return what remains of a budget of which nothing is spent."""
     spent = left.spent
     return RemainingBudget(
         None if left.calls is None else left.calls + spent.calls,
@@ -245,7 +243,7 @@ def _has_room(left: RemainingBudget, amount: Spend) -> bool:
         (left.usd, amount.usd),
         (left.seconds, amount.seconds),
     )
-    # A price that nobody knows is no finite number.
+    # An unknown price is not finite.
     return all(
         bound is None or (isfinite(asked) and asked <= bound + _ROUNDING_TOLERANCE) for bound, asked in bounds
     )

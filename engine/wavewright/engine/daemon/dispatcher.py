@@ -1,10 +1,10 @@
-"""Jobs are begun as slots become free.
+"""Starts jobs in the free slots of a daemon.
 
-A *slot* is room for one job. One *dispatcher* a daemon claims the next job whenever a slot is free, so that claims
-never race; the last free slot is kept for small jobs while large ones hold the others. A message is waited for
-only where a slot is free for the job that it may bring: what this daemon cannot begin now stays with the broker, for
-others. Jobs that the store has come first: one may be begun in that slot while the message is on its way, and the
-message's job waits in the store then, where any daemon may claim it.
+A *slot* runs one job. The dispatcher claims the next job whenever a slot is free, one claim at a time; the last free
+slot is kept for small jobs while large ones hold the others. A message is consumed only where a slot is free for the
+job that it may bring, so jobs that this daemon cannot start stay at the broker for other daemons. Jobs in the store
+come first: one may take that slot while the message arrives, and then the message's job waits in the store, where any
+daemon may claim it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wavewright.executor.store.job_records import JobId, JobRow
 SMALL_JOB_WEIGHT: Final = 10.0
 """Weight up to which a job is small."""
 CLAIM_POLL_SECONDS: Final = 1.0
-"""How often the store is asked when nobody says that there is something: for jobs of owners who died, and of others."""
+"""How often the store is polled without a `wake`: for jobs of other daemons, and of owners that died."""
 FIRST_PAUSE: Final = 0.5
 MAX_PAUSE: Final = 10.0
 
@@ -39,40 +39,40 @@ class Dispatcher:
         self._slots = slots
         self._running = dict[JobId, _RunningJob]()
         self._reserved = 0
-        """Messages that are being taken in; each may bring a job."""
+        """Messages that are being consumed; each may bring a job."""
         self._backlog = 0
-        """Jobs that were taken in and not begun yet."""
+        """Received jobs that have not started."""
         self._waiting_large = 0
-        """Jobs that were taken in and wait, because the last free slot is for small ones."""
+        """Received jobs that wait because the last free slot is kept for small ones."""
         self._is_drained = False
-        """Whether the store has nothing else to do that may be begun now."""
+        """Whether the store has no other job that may start now."""
         self._changed = anyio.Event()
         self._claiming = anyio.CancelScope()
         self._is_stopping = False
 
     @property
     def running(self) -> int:
-        """Jobs that are worked on."""
+        """Number of running jobs."""
         return len(self._running)
 
     @property
     def running_jobs(self) -> list[JobId]:
-        """Which they are; safe to ask from any thread."""
+        """Ids of the running jobs; safe to call from any thread."""
         return [*self._running.copy()]
 
     def wake(self) -> None:
-        """Say that there may be something to do."""
+        """Look for a job in the store now."""
         self._is_drained = False
         self._notify_changed()
 
     def add_waiting_job(self) -> None:
-        """Say that one more job waits to be begun."""
+        """Count a received job that waits to be started."""
         self._backlog += 1
         self._notify_changed()
 
     @asynccontextmanager
     async def reserve_slot(self) -> AsyncGenerator[None]:
-        """Wait until a slot is free for what one message may bring; no other message gets it while the block runs."""
+        """Wait for a free slot for the job of one message; no other message gets it while the block runs."""
         await self._wait_until(lambda: self._has_free_slot)
         self._reserved += 1
         try:
@@ -91,24 +91,24 @@ class Dispatcher:
         )
 
     def wind_down(self) -> None:
-        """Begin no more jobs, and no more calls of those that run; `run` returns when they have ended."""
+        """Start no more jobs, and no more calls of running ones; `run` returns when they have ended."""
         self._is_stopping = True
         self._claiming.cancel()
-        for worked in self._running.values():
-            worked.cancellation.drain()
+        for running in self._running.values():
+            running.cancellation.drain()
 
     def stop(self) -> None:
-        """Stop what has not ended by itself since then."""
-        for worked in self._running.values():
-            worked.cancellation.cancel()
+        """Cancel the jobs that still run."""
+        for running in self._running.values():
+            running.cancellation.cancel()
 
     async def run(self) -> None:
-        """Begin jobs until `wind_down`, and return when none runs any more."""
-        async with anyio.create_task_group() as working:
+        """Start jobs until `wind_down`, and return when none runs."""
+        async with anyio.create_task_group() as tasks:
             with self._claiming:
-                await self._begin_jobs(working)
+                await self._start_jobs(tasks)
 
-    async def _begin_jobs(self, working: anyio.abc.TaskGroup) -> None:
+    async def _start_jobs(self, tasks: anyio.abc.TaskGroup) -> None:
         while True:
             await self._wait_until(lambda: len(self._running) < self._slots)
             await self._runner.daily_budget.wait_available()
@@ -119,7 +119,7 @@ class Dispatcher:
                 self._runner.daily_budget.paused_until is not None
                 or not self._runner.model_circuit.is_available
             ):
-                # It was spent meanwhile, or the model went away, and what has come in waits.
+                # It changed while waiting, so received jobs keep waiting.
                 continue
             most = self._max_weight()
             job = await self._claim(most)
@@ -128,13 +128,13 @@ class Dispatcher:
                 continue
             if job.attempts > 1:
                 self._runner.watch.metrics.count_restarted()
-            worked = self._running[job.job] = _RunningJob(job, CancellationToken())
+            running = self._running[job.job] = _RunningJob(job, CancellationToken())
             if self._is_stopping:
-                worked.cancellation.cancel()
-            working.start_soon(self._run_job, worked)
+                running.cancellation.cancel()
+            tasks.start_soon(self._run_job, running)
 
     def _update_backlog(self, job: JobRow | None, most: float | None) -> None:
-        """Take note of what a claim says of what is left to do."""
+        """Update the counts of waiting jobs after a claim."""
         if job is None:
             self._is_drained = True
             self._waiting_large = self._waiting_large + self._backlog if most is not None else 0
@@ -142,7 +142,7 @@ class Dispatcher:
         elif self._backlog:
             self._backlog -= 1
         else:
-            # It was none that was taken in just now, so there may be more.
+            # The store had a job that was not just received, so there may be more.
             self._is_drained = False
         self._notify_changed()
 
@@ -151,7 +151,7 @@ class Dispatcher:
         while True:
             try:
                 job: JobRow | None = None
-                # A job that was claimed is begun, whatever has happened meanwhile.
+                # A claimed job must be started, also where this is cancelled meanwhile.
                 with anyio.CancelScope(shield=True):
                     job = await self._runner.jobs.claim(
                         most_weight=most, project=self._runner.reporter.state_reports
@@ -165,22 +165,22 @@ class Dispatcher:
                 return job
 
     def _max_weight(self) -> float | None:
-        """Return the bound of the last free slot, where everything else is busy with large jobs."""
+        """Return the maximum weight for the last free slot where all others run large jobs; else None."""
         is_last = self._slots - len(self._running) == 1 and self._slots > 1
-        is_crowded = all(worked.job.weight > SMALL_JOB_WEIGHT for worked in self._running.values())
-        return SMALL_JOB_WEIGHT if is_last and is_crowded else None
+        runs_only_large = all(running.job.weight > SMALL_JOB_WEIGHT for running in self._running.values())
+        return SMALL_JOB_WEIGHT if is_last and runs_only_large else None
 
-    async def _run_job(self, worked: _RunningJob) -> None:
+    async def _run_job(self, running: _RunningJob) -> None:
         try:
-            await self._runner.run_job(worked.job, worked.cancellation)
+            await self._runner.run_job(running.job, running.cancellation)
         finally:
-            del self._running[worked.job.job]
-            # Large jobs may be begun that had to wait.
+            del self._running[running.job.job]
+            # Waiting large jobs may start now.
             self._is_drained = self._is_drained and self._waiting_large == 0
             self._notify_changed()
 
-    async def _wait_until(self, is_so: Callable[[], bool]) -> None:
-        while not is_so():
+    async def _wait_until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
             await self._changed.wait()
 
     def _notify_changed(self) -> None:

@@ -1,8 +1,8 @@
-"""What a run's events mean for its job, worked out from them alone.
+"""Projection of a run's events onto its job: the messages to publish, decisions, and changes of the job.
 
-An *account* is how far a job has been told of. `tell` takes it and the events that are about to be journaled, and
-gives the next account and what is written alongside: messages, the job's end, questions to people. Pure, so a job
-that goes on after a crash is told of as if nothing had happened, and nothing is told that is not journaled.
+`project` takes a `JobProjection` and the events about to be journaled. It returns the next projection and the
+`OutboxWrites` for the same transaction. It is pure, so a job that continues after a crash publishes the same messages,
+and only what is journaled is published.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.records import Package
 
 MAX_PROGRESS_REPORTS: Final = 20
-"""Reports of progress in a run of many steps; a run of fewer tells of every step."""
+"""Progress reports of a run with more steps; with fewer, each step is reported."""
 
 _NO_STEPS: Map[StepId, None] = Map()
 _NO_PACKAGES: Map[str, Package] = Map()
@@ -49,29 +49,29 @@ _NO_PACKAGES: Map[str, Package] = Map()
 
 @dataclass(frozen=True, slots=True)
 class JobProjection:
-    """How far a job has been told of."""
+    """What is known of a job, or of the run of one of its targets, from its events so far."""
 
     job: JobRow
     steps: int = 0
-    """Of the plan that the run follows."""
+    """Number of steps of the current plan."""
     ended: Map[StepId, None] = _NO_STEPS
     reported: int = 0
-    """Steps that had ended when progress was last told of."""
+    """Steps that had ended at the last progress report."""
     invalid_because: str = ""
-    """What is wrong with the plan, where it was refused."""
+    """The first error of the plan, where it was refused."""
     open_decision: Decision | None = None
-    """The question that the run has asked last and that it has taken no answer to."""
+    """The last question of the run, as long as it has not used an answer to it."""
     target: str | None = None
-    """The target that this is the account of, where the job has several."""
+    """The target of this run, where the job has several."""
     waves: TargetWaves | None = None
-    """How far a job with several targets is."""
+    """Progress of a job with several targets."""
     max_iterations: int | None = None
-    """Packages that a validator may look at, where the goal says how many."""
+    """Packages that the validator may reject or accept, where the goal limits them."""
 
 
 @dataclass(slots=True)
 class _Projected:
-    """What one batch of events comes to."""
+    """What one batch of events writes, collected event by event."""
 
     messages: list[OutgoingMessage]
     decisions: list[Decision]
@@ -82,15 +82,15 @@ class _Projected:
     last_step: StepFinished | None = None
 
 
-def replay(account: JobProjection, events: Iterable[Event]) -> JobProjection:
-    """Return the account after events that were journaled, and told of, before."""
+def replay(projection: JobProjection, events: Iterable[Event]) -> JobProjection:
+    """Return the projection after events that were journaled before."""
     for event in events:
-        account = _apply(account, event)
-    return replace(account, reported=len(account.ended))
+        projection = _apply(projection, event)
+    return replace(projection, reported=len(projection.ended))
 
 
 def project(
-    account: JobProjection,
+    projection: JobProjection,
     events: Sequence[Event],
     reporter: Reporter,
     package: Package | None,
@@ -98,96 +98,119 @@ def project(
     *,
     has_advanced: bool = False,
 ) -> tuple[JobProjection, OutboxWrites | None]:
-    """Return the account after events that are to be journaled now, and what is written with them.
+    """Return the next projection, and what is written in the transaction that journals the events.
 
-    `package` is what the run has built, where these events end it; `of_targets` what the runs of its targets have;
-    `has_advanced` whether the job comes further with these events than the attempts that were cut off.
+    Args:
+        projection: The projection so far.
+        events: The events about to be journaled.
+        reporter: Makes the messages.
+        package: The run's package, where these events end it.
+        of_targets: Packages of the runs of targets.
+        has_advanced: Whether the job gets further with these events than its interrupted attempts.
     """
-    telling = _Projected([], [], [])
-    # How the run begins is told of a job with several targets otherwise, and it begins in one batch.
+    projected = _Projected([], [], [])
+    # The start of a job with several targets is reported differently, and both events are in one batch.
     if wanted := [event for event in events if isinstance(event, Noted) and event.topic == TARGETS_WANTED]:
-        account = replace(account, waves=initial_waves(wanted[0]))
+        projection = replace(projection, waves=initial_waves(wanted[0]))
     for event in events:
-        _project_event(account, event, reporter, package, telling)
-        account = _apply(account, event)
-        if isinstance(event, Noted) and event.topic in TARGET_TOPICS and account.waves is not None:
-            telling.messages += project_target(account.job, account.waves, event, reporter, of_targets)
-            telling.sent += packages_sent_by(account.job, account.waves, event)
+        _project_event(projection, event, reporter, package, projected)
+        projection = _apply(projection, event)
+        if isinstance(event, Noted) and event.topic in TARGET_TOPICS and projection.waves is not None:
+            projected.messages += project_target(
+                projection.job, projection.waves, event, reporter, of_targets
+            )
+            projected.sent += packages_sent_by(projection.job, projection.waves, event)
     # One report for a batch, however many steps ended in it.
-    if telling.last_step is not None and _is_progress_due(account):
-        telling.messages.insert(0, _progress(account, telling.last_step, reporter))
-        account = replace(account, reported=len(account.ended))
-    # A job that a neighbour keeps from its end time and again is not the one that ends the process.
-    has_advanced = has_advanced and account.job.attempts > 1
-    if telling.change is None and (has_advanced or telling.sent):
-        telling.change = JobChange(account.job.job, "running", has_advanced=has_advanced, sent=telling.sent)
-        attempts = 1 if has_advanced else account.job.attempts
-        account = replace(account, job=replace(account.job, attempts=attempts))
-    if not (telling.messages or telling.change or telling.decisions or telling.taken):
-        return account, None
+    if projected.last_step is not None and _is_progress_due(projection):
+        projected.messages.insert(0, _progress(projection, projected.last_step, reporter))
+        projection = replace(projection, reported=len(projection.ended))
+    # A job that advances is not the one that ends the process again and again.
+    has_advanced = has_advanced and projection.job.attempts > 1
+    if projected.change is None and (has_advanced or projected.sent):
+        projected.change = JobChange(
+            projection.job.job, "running", has_advanced=has_advanced, sent=projected.sent
+        )
+        attempts = 1 if has_advanced else projection.job.attempts
+        projection = replace(projection, job=replace(projection.job, attempts=attempts))
+    if not (projected.messages or projected.change or projected.decisions or projected.taken):
+        return projection, None
     outbox_writes = OutboxWrites(
-        messages=tuple(telling.messages),
-        change=telling.change,
-        decisions=tuple(telling.decisions),
-        taken=tuple(telling.taken),
+        messages=tuple(projected.messages),
+        change=projected.change,
+        decisions=tuple(projected.decisions),
+        taken=tuple(projected.taken),
     )
-    return account, outbox_writes
+    return projection, outbox_writes
 
 
-def _apply(account: JobProjection, event: Event) -> JobProjection:
+def _apply(projection: JobProjection, event: Event) -> JobProjection:
     match event:
         case RunStarted():
-            return replace(account, max_iterations=_max_iterations(event.goal))
+            return replace(projection, max_iterations=_max_iterations(event.goal))
         case PlanAccepted():
-            return replace(account, steps=_count_steps(event.plan))
+            return replace(projection, steps=_count_steps(event.plan))
         case StepFinished(status="blocked" | "cancelled"):
-            # It was not done, and a patch may let it be.
-            ended = account.ended.delete(event.step) if event.step in account.ended else account.ended
-            return replace(account, ended=ended)
-        case StepFinished() if event.step not in account.ended:
-            return replace(account, ended=account.ended.set(event.step, None))
+            # A patch may run it later.
+            ended = (
+                projection.ended.delete(event.step) if event.step in projection.ended else projection.ended
+            )
+            return replace(projection, ended=ended)
+        case StepFinished() if event.step not in projection.ended:
+            return replace(projection, ended=projection.ended.set(event.step, None))
         case Noted(topic="plan_refused"):
-            return replace(account, invalid_because=_first_fault(event.body))
+            return replace(projection, invalid_because=_first_fault(event.body))
         case Noted(topic="question" | "approval_wanted"):
-            return replace(account, open_decision=requested_decision(account.job, event, account.target))
+            return replace(
+                projection, open_decision=requested_decision(projection.job, event, projection.target)
+            )
         case Noted(topic="answer" | "approval"):
-            return replace(account, open_decision=None)
+            return replace(projection, open_decision=None)
         case Noted(topic="targets"):
-            return account if account.waves is not None else replace(account, waves=initial_waves(event))
-        case Noted() if account.waves is not None:
-            return replace(account, waves=waves_after(account.waves, event))
+            return (
+                projection
+                if projection.waves is not None
+                else replace(projection, waves=initial_waves(event))
+            )
+        case Noted() if projection.waves is not None:
+            return replace(projection, waves=waves_after(projection.waves, event))
         case _:
-            return account
+            return projection
 
 
 def _project_event(
-    account: JobProjection, event: Event, reporter: Reporter, package: Package | None, telling: _Projected
+    projection: JobProjection,
+    event: Event,
+    reporter: Reporter,
+    package: Package | None,
+    projected: _Projected,
 ) -> None:
-    job = account.job
+    job = projection.job
     match event:
         case RunStarted():
-            telling.messages += project_start(job, account.waves, event, reporter)
+            projected.messages += project_start(job, projection.waves, event, reporter)
         case Noted(topic="resumed"):
-            telling.messages.append(reporter.status(job, "JOB_RESUMED", event.at, repr(event.at)))
+            projected.messages.append(reporter.status(job, "JOB_RESUMED", event.at, repr(event.at)))
         case Noted(topic="question" | "approval_wanted"):
-            _project_question(account, requested_decision(job, event, account.target), reporter, telling)
+            _project_question(
+                projection, requested_decision(job, event, projection.target), reporter, projected
+            )
         case Noted(topic="answer" | "approval"):
-            if (taken := answered_decision(account.open_decision, event)) is not None:
-                telling.taken.append(taken)
+            if (taken := answered_decision(projection.open_decision, event)) is not None:
+                projected.taken.append(taken)
         case StepFinished():
-            telling.last_step = event
+            projected.last_step = event
         case RunFinished():
-            _project_end(account, event, reporter, package, telling)
+            _project_end(projection, event, reporter, package, projected)
         case _:
             pass
 
 
 def _project_question(
-    account: JobProjection, decision: Decision, reporter: Reporter, telling: _Projected
+    projection: JobProjection, decision: Decision, reporter: Reporter, projected: _Projected
 ) -> None:
-    job = account.job
-    telling.decisions.append(decision)
-    telling.messages += [
+    job = projection.job
+    projected.decisions.append(decision)
+    projected.messages += [
         reporter.decision(job, decision),
         reporter.status(
             job,
@@ -196,52 +219,52 @@ def _project_question(
             decision.id,
             decision_id=decision.id,
             reason=decision.question,
-            **_target_field(account),
+            **_target_field(projection),
         ),
     ]
 
 
 def _project_end(
-    account: JobProjection,
+    projection: JobProjection,
     event: RunFinished,
     reporter: Reporter,
     package: Package | None,
-    telling: _Projected,
+    projected: _Projected,
 ) -> None:
-    if (reason := _failure_reason(account, event, package)) is not None:
-        failed = replace(account.job, state="failed", reason=shorten_reason(reason), state_since=event.at)
-        telling.messages += project_failure(failed, account.waves, event, reporter)
-        telling.change = JobChange(failed.job, "failed", reason=failed.reason)
+    if (reason := _failure_reason(projection, event, package)) is not None:
+        failed = replace(projection.job, state="failed", reason=shorten_reason(reason), state_since=event.at)
+        projected.messages += project_failure(failed, projection.waves, event, reporter)
+        projected.change = JobChange(failed.job, "failed", reason=failed.reason)
         return
     match event.status:
         case "interrupted" | "failed":
-            # How its job stands then is for whoever interrupted it to say.
+            # `JobRunner` changes the state of its job.
             return
-        case "achieved" | "not_achieved" if account.waves is not None:
-            telling.messages.append(project_completion(account.job, account.waves, event, reporter))
-            telling.change = JobChange(account.job.job, "completed", reason=shorten_reason(event.reason))
+        case "achieved" | "not_achieved" if projection.waves is not None:
+            projected.messages.append(project_completion(projection.job, projection.waves, event, reporter))
+            projected.change = JobChange(projection.job.job, "completed", reason=shorten_reason(event.reason))
         case "achieved" | "not_achieved":
             assert package is not None, "a run ends with its package"
-            _project_package(account, event, reporter, package, telling)
+            _project_package(projection, event, reporter, package, projected)
 
 
-def _failure_reason(account: JobProjection, event: RunFinished, package: Package | None) -> str | None:
-    """Return why nothing goes out at a run's end; none where something does, or where the run has not ended yet.
+def _failure_reason(projection: JobProjection, event: RunFinished, package: Package | None) -> str | None:
+    """Return why the job has failed, or None where its package is published.
 
     A pack's package may have no field for a goal that is not achieved, so a run by a request form without a valid
     result has failed.
     """
     if event.status == "failed":
-        return "; ".join(part for part in (event.reason, account.invalid_because) if part)
-    if goal_target(account.job) is None or package is None or package.review is None:
+        return "; ".join(part for part in (event.reason, projection.invalid_because) if part)
+    if goal_target(projection.job) is None or package is None or package.review is None:
         return None
     return "; ".join(package.review.invalid_because) or None
 
 
 def _project_package(
-    account: JobProjection, event: RunFinished, reporter: Reporter, package: Package, telling: _Projected
+    projection: JobProjection, event: RunFinished, reporter: Reporter, package: Package, projected: _Projected
 ) -> None:
-    job, iterations = account.job, account.max_iterations
+    job, iterations = projection.job, projection.max_iterations
     if iterations is None:
         iterations = reporter.section.validation.iterations
     iteration = job.iteration + 1
@@ -254,41 +277,43 @@ def _project_package(
         reason=shorten_reason(event.reason),
         state_since=event.at,
     )
-    telling.messages += [
+    projected.messages += [
         reporter.package(job, package, event.at),
         reporter.status(sent, "PACKAGE_SENT", event.at, iteration=iteration, package_id=sent.package),
     ]
     if state == "completed":
-        telling.messages += reporter.completed(sent, event.at, is_whole=event.status == "achieved")
-    telling.change = JobChange(sent.job, state, reason=sent.reason, iteration=iteration, package=sent.package)
+        projected.messages += reporter.completed(sent, event.at, is_whole=event.status == "achieved")
+    projected.change = JobChange(
+        sent.job, state, reason=sent.reason, iteration=iteration, package=sent.package
+    )
 
 
-def _is_progress_due(account: JobProjection) -> bool:
-    done, steps = len(account.ended), max(account.steps, 1)
+def _is_progress_due(projection: JobProjection) -> bool:
+    done, steps = len(projection.ended), max(projection.steps, 1)
     if done >= steps or steps <= MAX_PROGRESS_REPORTS:
-        return done > account.reported
-    return done * MAX_PROGRESS_REPORTS // steps > account.reported * MAX_PROGRESS_REPORTS // steps
+        return done > projection.reported
+    return done * MAX_PROGRESS_REPORTS // steps > projection.reported * MAX_PROGRESS_REPORTS // steps
 
 
-def _progress(account: JobProjection, last: StepFinished, reporter: Reporter) -> OutgoingMessage:
-    done = len(account.ended)
+def _progress(projection: JobProjection, last: StepFinished, reporter: Reporter) -> OutgoingMessage:
+    done = len(projection.ended)
     return reporter.status(
-        account.job,
+        projection.job,
         "STEP_PROGRESS",
         last.at,
         last.step,
         repr(last.at),
-        *(() if account.target is None else (account.target,)),
+        *(() if projection.target is None else (projection.target,)),
         step=last.step,
         steps_completed=done,
-        # A patch may have taken steps away that have ended.
-        steps_total=max(account.steps, done),
-        **_target_field(account),
+        # A patch may have removed steps that have ended.
+        steps_total=max(projection.steps, done),
+        **_target_field(projection),
     )
 
 
-def _target_field(account: JobProjection) -> dict[str, Json]:
-    return {} if account.target is None else {"target": account.target}
+def _target_field(projection: JobProjection) -> dict[str, Json]:
+    return {} if projection.target is None else {"target": projection.target}
 
 
 def _max_iterations(goal: JsonObject) -> int | None:

@@ -1,15 +1,12 @@
-"""The verdicts that a job goes on with: on the package that it has sent last, or on those of its targets.
+"""Runs one claimed job until it ends, waits, or is stopped.
 
-Whoever a job's run asks: people who answer through the job store, perhaps days later.
+Its run starts, or continues from its journal. The run's end changes the job's state in the same transaction; the runner
+changes it only where the run does not end: stopped, waiting for a person or a verdict, or failed to start. An error of
+one job never ends the daemon.
 
-An answer that is there already is given; where there is none the run parks. It is taken in the transaction in which
-the run journals it, so one answer is used once, and an approval only for exactly what was asked.
-
-One job, from the moment it is claimed to the moment it is given up.
-
-Its run begins, or goes on where its journal ends. A job ends with its run, in one transaction; what is said here is
-only what a run cannot say itself: that it was stopped, that it waits for a person, that it could not even begin. A
-fault of one job never ends the daemon.
+A run's questions are answered from the job store, where people may answer days later. Without an answer the run stops
+and its job waits. An answer is marked as used in the transaction in which the run journals it, so it is used once, and
+an approval only for exactly what was asked.
 """
 
 from __future__ import annotations
@@ -61,7 +58,7 @@ from wavewright.planner.types import RunId
 
 
 def job_feedback(job: JobRow, section: DaemonSection) -> Feedback | None:
-    """Return what was said of a job's package; none where its last package is not out, or was not rejected."""
+    """Return the feedback on a job's last package where that was rejected; else None."""
     verdict = job.feedback[-1] if job.feedback else None
     if verdict is None or verdict.accepted or verdict.iteration != job.iteration:
         return None
@@ -69,33 +66,30 @@ def job_feedback(job: JobRow, section: DaemonSection) -> Feedback | None:
 
 
 def target_validation(job: JobRow, section: DaemonSection) -> PackageValidation:
-    """Return who looks at the packages of a job's targets, with what was said of them so far."""
-    said = {verdict.package: verdict for verdict in job.feedback}
+    """Return the validation of the packages of a job's targets, with the verdicts so far."""
+    verdicts = {verdict.package: verdict for verdict in job.feedback}
 
     def verdict_on(target: str, iteration: int) -> PackageVerdict | None:
         package = package_id(job.job, iteration, target)
-        verdict = said.get(package)
-        return (
-            None
-            if verdict is None
-            else PackageVerdict(verdict.accepted, package, iteration, verdict.feedback)
-        )
+        if (verdict := verdicts.get(package)) is None:
+            return None
+        return PackageVerdict(verdict.accepted, package, iteration, verdict.feedback)
 
     return PackageValidation(section.validation.iterations, verdict_on)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswers:
-    """Approver and asker of one job."""
+    """Answers of people from the job store, for the approvals and questions of one run."""
 
     jobs: JobStore
     journal: OutboxJournal
     clock: Callable[[], float]
     run: RunId
-    """Whose questions are answered: the job's run, or that of one of its targets."""
+    """The job's run, or that of one of its targets."""
 
     async def ask(self, question: UserQuestion) -> str | None:
-        """Return what a person has answered to the question that the run waits with."""
+        """Return the answer to the run's open question; None where there is none yet, or it is another question."""
         wanted = self.journal.open_decision_of(self.run)
         asked = question.question[:MAX_QUESTION_LENGTH]
         if wanted is None or wanted.subject != "question" or wanted.question != asked:
@@ -103,7 +97,7 @@ class StoredAnswers:
         return await self._stored_choice(wanted)
 
     async def approve(self, request: ApprovalRequest) -> bool | None:
-        """Return a person's word for exactly this plan or patch."""
+        """Return whether exactly this plan or patch was approved or refused; None where nobody has answered."""
         wanted = self.journal.open_decision_of(self.run)
         if (
             wanted is None
@@ -125,7 +119,7 @@ class StoredAnswers:
 
 
 async def discard_stale_answers(jobs: JobStore, journal: OutboxJournal) -> None:
-    """Use up the answers to what a job asks no more: with one of them left it would never stay waiting."""
+    """Mark answers to questions that are not open any more as used, since an unused answer would queue the job."""
     wanted = {decision.id for decision in journal.open_decisions}
     for decision in await jobs.list_decisions(is_open=False, job=journal.job):
         if decision.used is None and decision.id not in wanted:
@@ -133,17 +127,17 @@ async def discard_stale_answers(jobs: JobStore, journal: OutboxJournal) -> None:
 
 
 FIRST_RETRY_SECONDS: Final = 2.0
-"""Seconds before a job whose attempt failed is begun again; twice as long after each further one."""
+"""Seconds before the next attempt of a job; twice as long after each that failed."""
 MAX_RETRY_SECONDS: Final = 300.0
 _NO_MODEL_PREFIX: Final = "it waits for its model: "
-"""How the reason of a job begins that waits until a model can be asked again."""
+"""Beginning of the reason of a job that waits for a model."""
 STORE_RETRY_SECONDS: Final = 5.0
-"""Seconds before a job is begun again whose events could not be written."""
+"""Seconds before the next attempt of a job whose events could not be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRunner:
-    """All that working on jobs takes."""
+    """Runs jobs, with the daemon's stores, models, reports and telemetry."""
 
     settings: Settings
     journal: Journal
@@ -154,26 +148,26 @@ class JobRunner:
     daily_budget: DailyBudget
     model_circuit: ModelCircuitBreaker
     wake_relay: Callable[[], None]
-    """Called where something was put into the outbox."""
+    """Called when messages were written to the outbox."""
     clock: Callable[[], float]
 
     def note_store_state(self, fault: JournalError | None, *, wrote: bool = False) -> None:
-        """Note whether the store can be used, and say so when it cannot.
+        """Report whether the store works, and whether something was written.
 
         Raises:
-            JournalStopped: it never can again in this process, which has to end.
+            JournalStopped: this process cannot use the store again and must end.
         """
         if fault is None:
             self.watch.store.mark_worked(wrote=wrote)
-        else:
-            self.watch.store.mark_failed(fault)
+            return
+        self.watch.store.mark_failed(fault)
         if isinstance(fault, JournalStopped):
             raise fault
 
     async def run_job(self, job: JobRow, cancellation: CancellationToken) -> None:
-        """Work on a job that was claimed here until it ends, parks or is stopped; what is said of it is durable.
+        """Run a job that was claimed here until it ends, waits or is stopped, and release it.
 
-        A store that cannot be written ends the attempt, and the job waits until somebody claims it again.
+        Where the store cannot be written the attempt ends, and the job waits until a daemon claims it again.
         """
         outbox = OutboxJournal(self.journal, job, self.reporter)
         try:
@@ -181,10 +175,10 @@ class JobRunner:
             if not outbox.has_ended and change is not None:
                 await self.jobs.change(change, self._reports_on_release)
         except RunLost as lost:
-            # Another owner has it, and whatever this one knows is stale.
+            # Another daemon has it.
             self.watch.log.write("job_lost", "warning", job_id=job.job, error=lost)
         except (EventDamaged, EventUnwritable) as fault:
-            # Of this run alone, and it will be there the next time, too.
+            # An error of this run alone, which the next attempt has, too.
             await self._release_job(self._retry_change(job, fault), job.run)
         except JournalError as fault:
             self.note_store_state(fault)
@@ -216,11 +210,11 @@ class JobRunner:
 
         with (
             watching(job_name(job)) as on_event,
-            self.daily_budget.stops_when_spent(job.run, cancellation) as stopped_too,
+            self.daily_budget.stops_when_spent(job.run, cancellation) as stop_with_job,
         ):
 
-            def people_of(run: RunId) -> tuple[StoredAnswers, StoredAnswers]:
-                stopped_too(run)
+            def people_for_run(run: RunId) -> tuple[StoredAnswers, StoredAnswers]:
+                stop_with_job(run)
                 of_target = replace(answers, run=run)
                 return of_target, of_target
 
@@ -241,7 +235,7 @@ class JobRunner:
                         on_event=on_event,
                         cancellation=cancellation,
                         publish=outbox.set_package,
-                        people_for_run=people_of,
+                        people_for_run=people_for_run,
                         observe_target=watching,
                         validation=target_validation(job, self.settings.daemon),
                         announces_calls=job.attempts > 1,
@@ -251,14 +245,14 @@ class JobRunner:
                 raise
             except PERMANENT_ERRORS as fault:
                 return JobChange(job.job, "failed", reason=shorten_reason(permanent_error_text(fault)))
-            except Exception as fault:  # noqa: BLE001 - the edge of a job: its fault is its own
+            except Exception as fault:  # noqa: BLE001 - an error of one job must not end the others
                 return self._retry_change(job, fault, cancellation)
         return await self._outcome(job, done.context, outbox, cancellation)
 
     async def _outcome(
         self, job: JobRow, context: RunContext, outbox: OutboxJournal, cancellation: CancellationToken
     ) -> JobChange | None:
-        """Return how a job stands whose run has returned; none where the run's end has said it."""
+        """Return the change of a job whose run has returned; None where the run's end has changed it."""
         if outbox.has_ended:
             return None
         if cancellation.is_cancelled:
@@ -267,30 +261,25 @@ class JobRunner:
             await discard_stale_answers(self.jobs, outbox)
             return JobChange(job.job, "waiting", reason=shorten_reason(outbox.open_decisions[0].question))
         if outbox.awaits_verdicts:
-            return JobChange(job.job, "validating", reason="packages of targets await their verdicts")
+            return JobChange(job.job, "validating", reason="packages of targets wait for their verdicts")
         finished = context.state.finished
-        return JobChange(
-            job.job, "failed", reason=shorten_reason(finished.reason if finished else "it has no end")
-        )
+        reason = finished.reason if finished else "the run has not ended"
+        return JobChange(job.job, "failed", reason=shorten_reason(reason))
 
     def _reports_on_release(self, job: JobRow) -> Sequence[OutgoingMessage]:
-        """Return what is told of a job that is given up before its end, and of one that could not be begun."""
-        if (
-            job.state == "queued"
-            and job.not_before is not None
-            and job.not_before == self.daily_budget.paused_until
-        ):
-            why = f"the budget of the day is spent; it goes on at {format_instant(job.not_before)}"
-            return (
-                self.reporter.status(job, "JOB_PAUSED", job.state_since, repr(job.state_since), reason=why),
-            )
-        if job.state == "queued" and job.reason.startswith(_NO_MODEL_PREFIX):
-            return (
-                self.reporter.status(
-                    job, "JOB_PAUSED", job.state_since, repr(job.state_since), reason=job.reason
-                ),
-            )
-        return self.reporter.state_reports(job) if job.state in FINAL_STATES else ()
+        """Return the messages about a job that is released: that it is paused, or that it has failed."""
+        if job.state in FINAL_STATES:
+            return self.reporter.state_reports(job)
+        if job.state != "queued":
+            return ()
+        if job.not_before is not None and job.not_before == self.daily_budget.paused_until:
+            reason = f"the day's budget is spent; the job continues at {format_instant(job.not_before)}"
+        elif job.reason.startswith(_NO_MODEL_PREFIX):
+            reason = job.reason
+        else:
+            return ()
+        at = job.state_since
+        return (self.reporter.status(job, "JOB_PAUSED", at, repr(at), reason=reason),)
 
     def _stopped_change(self, job: JobRow) -> JobChange:
         opened = self.model_circuit.open_circuit
@@ -304,7 +293,7 @@ class JobRunner:
     ) -> JobChange:
         self.watch.log.write("error", "error", job_id=job.job, error=fault, retry_count=job.attempts)
         if cancellation is not None and cancellation.is_cancelled:
-            # The stop may have brought it about, so the attempt does not count against the job.
+            # The stop may be the cause, so the attempt does not count as failed.
             return self._stopped_change(job)
         wait = min(FIRST_RETRY_SECONDS * 2 ** max(0, job.attempts - 1), MAX_RETRY_SECONDS)
         return JobChange(
@@ -316,10 +305,10 @@ class JobRunner:
         )
 
     async def _release_job(self, change: JobChange, run: RunId) -> None:
-        """Let go of a job whose events cannot be written or read, so that it can be claimed again."""
+        """Release a job whose events cannot be written or read, so that it can be claimed again."""
         try:
             await self.jobs.change(change)
         except JournalError:
-            # Its hold is let go without a word; whoever claims next finds it without an owner.
+            # Without its lease the next claim finds the job without an owner.
             with suppress(JournalError):
                 await self.journal.close_run(run)

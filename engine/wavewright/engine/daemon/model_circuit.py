@@ -1,15 +1,15 @@
-"""A circuit breaker for the models that a daemon asks.
+"""A circuit breaker for the models that a daemon calls.
 
-While a model's circuit is *closed*, its questions go through. A fault of its provider opens it with the reason: runs
-that ask it are stopped where they stand, and their jobs wait. An open circuit is *half-open* while a small question
-probes whether the model answers again, after pauses that grow; an answer closes it.
+While a model's circuit is *closed*, calls are made. An error of its provider opens it: runs that call the model are
+stopped, and their jobs wait. After a pause the circuit is *half-open* and a small call probes the model: an answer
+closes the circuit, an error opens it again with a longer pause.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import anyio
 
@@ -20,35 +20,20 @@ FIRST_PAUSE: Final = 2.0
 """Seconds before the first probe; twice as long after each that failed."""
 MAX_PAUSE: Final = 60.0
 MAX_RETRY_AFTER: Final = 3600.0
-"""Seconds that a provider may ask to be left alone."""
+"""Maximum of a provider's `Retry-After`, in seconds."""
 PROBE_POLL_SECONDS: Final = 1.0
-"""How often the clock is looked at: it may have been set."""
+"""How often the clock is read: it may have been set."""
 PROBE_SECONDS: Final = 60.0
+"""Timeout of a probe."""
 PROBE: Final = "probe"
-"""What asks a probe's question, for the records of the provider and the budget."""
+"""Name of a probe in the records of calls."""
 _PROBE_TOKENS: Final = 64
 
 CircuitState: TypeAlias = Literal["closed", "half_open", "open"]
 
 
-class CircuitListener(Protocol):
-    """Told of every change of a model's circuit."""
-
-    def __call__(self, model: str, state: CircuitState, reason: str, until: float, /) -> None:
-        """Take a change.
-
-        Args:
-            model: The model.
-            state: What its circuit is now.
-            reason: Why it is not closed.
-            until: When it is probed next, in seconds since the epoch.
-        """
-        ...
-
-
-def _ignore_change(model: str, state: CircuitState, reason: str, until: float, /) -> None:
-    """Tell nobody."""
-    del model, state, reason, until
+CircuitListener: TypeAlias = Callable[[str, CircuitState, str, float], None]
+"""Called with the model, the new state of its circuit, the reason and the time of the next probe."""
 
 
 @dataclass(slots=True)
@@ -57,58 +42,58 @@ class OpenCircuit:
 
     reason: str
     until: float
-    """When it is probed next, in seconds since the epoch."""
+    """Time of the next probe, in seconds since the epoch."""
     pause: float
 
 
 class ModelCircuitBreaker:
-    """The circuits of all models that a daemon asks, by model."""
+    """The circuits of the models that a daemon calls."""
 
     def __init__(
         self,
         clock: Callable[[], float],
         stop: Callable[[RunId], None],
-        watch: CircuitListener = _ignore_change,
+        on_change: CircuitListener = lambda *_: None,
         own: Collection[str] = (),
     ) -> None:
         """Begin with every circuit closed.
 
         Args:
             clock: Seconds since the epoch.
-            stop: Stops a run, which goes on when its job is claimed again.
-            watch: Told of every change.
-            own: The models that the settings name; no job is begun while one of them cannot be asked. A model that
-                only a job's preference names holds up that job alone.
+            stop: Stops a run, which continues when its job is claimed again.
+            on_change: Called with every change.
+            own: The models that the settings name; no job starts while the circuit of one of them is open. A model
+                that only a job's preference names stops that job alone.
         """
         self._own = own
         self._clock = clock
         self._stop = stop
-        self._watch = watch
+        self._on_change = on_change
         self._open = dict[str, OpenCircuit]()
         self._changed = anyio.Event()
 
     @property
     def open_circuit(self) -> OpenCircuit | None:
-        """The circuit that is not closed and is probed last; none where all are closed."""
+        """Of the circuits that are not closed, the one that is probed last; None where all are closed."""
         return max(self._open.values(), key=lambda one: one.until, default=None)
 
     @property
     def is_available(self) -> bool:
-        """Whether each of the daemon's own models may be asked, as far as is known."""
+        """Whether the circuits of all models of the settings are closed."""
         return not any(model in self._own for model in self._open)
 
     async def wait_available(self) -> None:
-        """Wait until each of the daemon's own models may be asked."""
+        """Return once `is_available`."""
         while not self.is_available:
             await self._changed.wait()
 
     async def enter(self, call: ModelCall, model: str) -> None:
-        """Return where the question may be asked; else its run is stopped, and this waits to be cancelled."""
+        """Return where the call may be made; else stop its run and wait to be cancelled."""
         if call.run is not None and model in self._open:
             await self._stop_run(call.run)
 
     async def failed(self, call: ModelCall, model: str, reason: str, retry_after: float | None) -> None:
-        """Open the circuit and stop the run that has asked; a question of no run is its asker's affair."""
+        """Open the circuit and stop the run of the call; a call without a run changes nothing."""
         if call.run is None:
             return
         if model not in self._open:
@@ -116,7 +101,7 @@ class ModelCircuitBreaker:
         await self._stop_run(call.run)
 
     async def run(self, models: ModelClient) -> None:
-        """Probe the models whose circuits are open, each when its time has come, until this is cancelled."""
+        """Probe the models whose circuits are open, each at its time, until this is cancelled."""
         while True:
             if not self._open:
                 await self._changed.wait()
@@ -126,7 +111,7 @@ class ModelCircuitBreaker:
             await anyio.sleep(PROBE_POLL_SECONDS)
 
     async def _probe(self, models: ModelClient, model: str, opened: OpenCircuit) -> None:
-        self._watch(model, "half_open", opened.reason, opened.until)
+        self._on_change(model, "half_open", opened.reason, opened.until)
         call = ModelCall(
             role="planner",
             name=PROBE,
@@ -138,7 +123,7 @@ class ModelCircuitBreaker:
             timeout=PROBE_SECONDS,
         )
         try:
-            # Its budget may be one that is waited for.
+            # The call may wait for its budget.
             with anyio.fail_after(2 * PROBE_SECONDS):
                 await models.ask(call)
         except ModelError as error:
@@ -149,13 +134,13 @@ class ModelCircuitBreaker:
             self._open_until(model, opened.reason, min(2 * opened.pause, MAX_PAUSE), None)
             return
         del self._open[model]
-        self._watch(model, "closed", "", self._clock())
+        self._on_change(model, "closed", "", self._clock())
         self._notify_changed()
 
     def _open_until(self, model: str, reason: str, pause: float, retry_after: float | None) -> None:
         wait = max(pause, min(retry_after or 0.0, MAX_RETRY_AFTER))
         opened = self._open[model] = OpenCircuit(reason, self._clock() + wait, pause)
-        self._watch(model, "open", reason, opened.until)
+        self._on_change(model, "open", reason, opened.until)
         self._notify_changed()
 
     async def _stop_run(self, run: RunId) -> None:

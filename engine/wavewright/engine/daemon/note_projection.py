@@ -1,10 +1,7 @@
-"""What a run that waits for a person asks, as a decision.
+"""Projection of a run's notes: decisions that people must make, and messages about targets.
 
-A run is *waiting* when it has asked and nobody has answered: it holds no slot and no message, and waits without a time
-limit. The decision's id is made of the job and of all that the answer would be for, so the same question is one
-decision however often it is asked, and an answer fits no other.
-
-What is told of a job with several targets: how each begins and ends, its package, and how many there are by then.
+A decision's id is made from the job and everything that the answer is for. So the same question has the same id however
+often it is asked, and an answer fits no other question.
 """
 
 from __future__ import annotations
@@ -35,9 +32,9 @@ MAX_QUESTION_LENGTH: Final = 4_000
 
 
 def requested_decision(job: JobRow, asked: Noted, target: str | None = None) -> Decision:
-    """Return the decision that a run's note asks for: a planner's question, or an approval.
+    """Return the decision for a run's note: a planner's question, or an approval.
 
-    `target` is the one whose run asks, where the job has several.
+    `target` is that of the run, where the job has several.
     """
     decision = _question_decision(job, asked) if asked.topic == "question" else _approval_decision(job, asked)
     if target is None:
@@ -47,11 +44,9 @@ def requested_decision(job: JobRow, asked: Noted, target: str | None = None) -> 
 
 
 def answered_decision(wanted: Decision | None, answer: Noted) -> DecisionId | None:
-    """Return the decision that a run's note has taken the answer of; none where it was answered otherwise."""
-    if wanted is None:
-        return None
-    is_question = wanted.subject == "question"
-    return wanted.id if is_question == (answer.topic == "answer") else None
+    """Return the id of the open decision where the note uses its answer; else None."""
+    is_used = wanted is not None and (wanted.subject == "question") == (answer.topic == "answer")
+    return wanted.id if wanted is not None and is_used else None
 
 
 def _question_decision(job: JobRow, asked: Noted) -> Decision:
@@ -108,14 +103,14 @@ _ENDS: Final[dict[str, JobStatus]] = {
 def project_target(
     job: JobRow, waves: TargetWaves, noted: Noted, reporter: Reporter, packages: Mapping[str, Package]
 ) -> list[OutgoingMessage]:
-    """Return what is told of one target.
+    """Return the messages about one target.
 
     Args:
         job: The job.
-        waves: How far it is after the note.
-        noted: What has happened to the target.
+        waves: Its progress after the note.
+        noted: The note about the target.
         reporter: Makes the messages.
-        packages: What came out, by run.
+        packages: Packages by run.
     """
     target = str(noted.body["target"])
     fields: JsonObject = {"target": target, **_target_counts(waves)}
@@ -123,19 +118,19 @@ def project_target(
         fields["reason"] = reason
     sent = waves.packages.get(target)
     iteration = 1 if sent is None else sent.iteration
-    told: list[OutgoingMessage] = []
-    # One that somebody has looked at went out before it was completed.
+    messages: list[OutgoingMessage] = []
+    # A package that was validated was published before its target was completed.
     if noted.topic == TARGET_PACKAGE_SENT or (noted.topic == TARGET_COMPLETED and sent is None):
         package = packages[str(noted.body["run"])]
-        told.append(reporter.target_package(job, target, package, noted.at, iteration))
+        messages.append(reporter.target_package(job, target, package, noted.at, iteration))
     if sent is not None:
         fields |= {"iteration": iteration, "package_id": package_id(job.job, iteration, target)}
-    told.append(reporter.status(job, _STATUSES[noted.topic], noted.at, target, iteration, **fields))
-    return told
+    messages.append(reporter.status(job, _STATUSES[noted.topic], noted.at, target, iteration, **fields))
+    return messages
 
 
 def packages_sent_by(job: JobRow, waves: TargetWaves, noted: Noted) -> tuple[SentPackage, ...]:
-    """Return the package that goes out with a note, to await its verdict."""
+    """Return the package that is published with a note and waits for its verdict."""
     if noted.topic != TARGET_PACKAGE_SENT:
         return ()
     target = str(noted.body["target"])
@@ -146,7 +141,7 @@ def packages_sent_by(job: JobRow, waves: TargetWaves, noted: Noted) -> tuple[Sen
 def project_start(
     job: JobRow, waves: TargetWaves | None, started: RunStarted, reporter: Reporter
 ) -> Sequence[OutgoingMessage]:
-    """Return what is told of a job whose run begins: its targets begin later, one by one."""
+    """Return the messages about a run that starts; several targets are reported when each starts."""
     if waves is None:
         return reporter.started(job, started.at)
     return (reporter.status(job, "JOB_STARTED", started.at),)
@@ -155,7 +150,7 @@ def project_start(
 def project_failure(
     job: JobRow, waves: TargetWaves | None, ended: RunFinished, reporter: Reporter
 ) -> Sequence[OutgoingMessage]:
-    """Return what is told of a job whose run has failed."""
+    """Return the messages about a run that has failed."""
     return (
         reporter.failed(job, ended.at)
         if waves is None
@@ -166,7 +161,7 @@ def project_failure(
 def project_completion(
     job: JobRow, waves: TargetWaves, ended: RunFinished, reporter: Reporter
 ) -> OutgoingMessage:
-    """Return what is told of a job all of whose targets have ended."""
+    """Return the message that all targets of a job have ended."""
     fields = _target_counts(waves)
     failed: list[Json] = [
         {"target": target, "error": shorten_reason(waves.ends[target].reason)} for target in waves.failed

@@ -1,7 +1,7 @@
-"""The journal of a job's run: whatever is journaled is told of in the same transaction.
+"""A journal that writes the messages of a job to the outbox in the transaction of its events.
 
-An `OutboxJournal` stands before the real journal for as long as one job is worked on. The run is held by whoever has
-claimed the job, so opening and closing it is none of the run's business.
+An `OutboxJournal` wraps the real journal while one job runs. The claim of the job holds the lease of its run, so
+`open_run` and `close_run` do nothing for that run.
 """
 
 from __future__ import annotations
@@ -35,106 +35,106 @@ from wavewright.planner.types import RunId, StepKey
 from wavewright.reviewer.records import Package
 
 QUESTION_TOPICS: Final = frozenset({"question", APPROVAL_WANTED})
-"""Topics of notes that ask people."""
+"""Topics of notes that ask a person."""
 ANSWER_TOPICS: Final = frozenset({"answer", APPROVAL_USED})
-"""Topics of notes that act on what they said."""
+"""Topics of notes that use a person's answer."""
 TARGET_END_TOPICS: Final = frozenset(
     {TARGET_PACKAGE_SENT, TARGET_PACKAGE_JUDGED, TARGET_COMPLETED, TARGET_FAILED}
 )
-"""Topics of notes by which a job with targets comes further, whatever their runs do."""
+"""Topics of notes with which a job with targets advances."""
 
 
 class OutboxJournal:
-    """A journal around the real one, for one job."""
+    """A wrapper of the journal for one job."""
 
     def __init__(self, journal: Journal, job: JobRow, reporter: Reporter) -> None:
         self._journal = journal
         self._run = job.run
         self._reporter = reporter
-        self._account = JobProjection(job)
+        self._projection = JobProjection(job)
         self._package: Package | None = None
-        self._of_targets = dict[str, Package]()
-        self._accounts = dict[RunId, JobProjection]()
-        """Of the targets whose runs were begun and have not ended."""
-        self._blames = dict[RunId, CrashSuspects]()
-        """Of the job's own run and of those of its targets, as far as they were loaded or begun here."""
+        self._packages = dict[str, Package]()
+        """Of targets that have not ended, by run."""
+        self._target_projections = dict[RunId, JobProjection]()
+        """Of targets that have started and not ended."""
+        self._suspects = dict[RunId, CrashSuspects]()
+        """Of the job's own run and of those of its targets that were loaded or started here."""
         self.has_new_messages = False
-        """Whether something was put into the outbox since this was last set back."""
+        """Whether messages were written to the outbox since this was last reset."""
         self.has_ended = False
-        """Whether the run's end has given the job up: nothing is left to be said of it."""
+        """Whether the run's end has changed the job's state and released it."""
 
     @property
     def job(self) -> JobId:
         """The job."""
-        return self._account.job.job
+        return self._projection.job.job
 
     @property
     def open_decisions(self) -> list[Decision]:
         """The decisions that the job waits for, its own run's first and then those of targets."""
-        accounts = (self._account, *self._accounts.values())
-        return [account.open_decision for account in accounts if account.open_decision is not None]
+        projections = (self._projection, *self._target_projections.values())
+        return [one.open_decision for one in projections if one.open_decision is not None]
 
     @property
     def awaits_verdicts(self) -> bool:
-        """Whether packages of targets are out that have no verdict."""
-        return self._account.waves is not None and bool(self._account.waves.awaiting)
+        """Whether published packages of targets have no verdict."""
+        return self._projection.waves is not None and bool(self._projection.waves.awaiting)
 
     def open_decision_of(self, run: RunId) -> Decision | None:
         """Return the decision that one run of the job waits for."""
-        account = self._account if run == self._run else self._accounts.get(run)
-        return None if account is None else account.open_decision
+        projection = self._projection if run == self._run else self._target_projections.get(run)
+        return None if projection is None else projection.open_decision
 
     def set_package(self, package: Package, folder: Path) -> tuple[Path, ...]:
-        """Take the package that goes out with the run's end.
+        """Set the package that is published with the end of its run.
 
         Raises:
-            Unpublishable: it is too large to be sent, or its result does not fit its message.
+            PackageNotPublished: it is too large to be sent, or its result does not fit its message.
         """
         del folder
-        self._reporter.check_publishable(self._account.job, package)
+        self._reporter.check_publishable(self._projection.job, package)
         if package.run == self._run:
             self._package = package
         else:
-            # It goes out with the note that its target is done, and is not needed after that.
-            self._of_targets[package.run] = package
+            self._packages[package.run] = package
         return ()
 
     async def open_run(self, run: RunId) -> None:
-        """Open another run than the job's, which is open."""
+        """Open a run, unless it is the job's own, which is open."""
         if run != self._run:
             await self._journal.open_run(run)
 
     def append(
         self, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
     ) -> Awaitable[None]:
-        """Write the events with what they mean for the job."""
+        """Journal the events, and in the same transaction the messages and changes of the job that they cause."""
         advanced = self._note_progress(run, events)
         if run != self._run:
             return self._journal.append(run, events, self._target_writes(run, events, has_advanced=advanced))
-        assert outbox_writes is None, "what goes with a job's events is worked out here"
-        self._account, told = project(
-            self._account,
+        assert outbox_writes is None, "they are projected here"
+        self._projection, writes = project(
+            self._projection,
             events,
             self._reporter,
             self._package,
-            self._of_targets,
+            self._packages,
             has_advanced=advanced,
         )
-        self._drop_settled(events)
-        if told is not None:
+        self._drop_ended(events)
+        if writes is not None:
             self.has_new_messages = True
-            self.has_ended = told.change is not None and told.change.state != "running"
-        return self._journal.append(run, events, told)
+            self.has_ended = writes.change is not None and writes.change.state != "running"
+        return self._journal.append(run, events, writes)
 
     def _note_progress(self, run: RunId, events: Sequence[Event]) -> bool:
-        """Take note of whom these events blame; answer whether the job has come further than when it was cut off."""
-        before = self._blames.get(run, CrashSuspects())
-        after = self._blames[run] = before.after(events)
-        waves = self._account.waves
+        """Update the crash suspects; return whether the job gets further than in its interrupted attempts."""
+        before = self._suspects.get(run, CrashSuspects())
+        after = self._suspects[run] = before.after(events)
+        waves = self._projection.waves
         if waves is None:
             return has_advanced(before, events, after)
-        in_hand = [begun for name, begun in waves.runs.items() if waves.is_in_progress(name)]
-        if not all(one in self._blames and self._blames[one].is_empty for one in in_hand):
+        running = [one for name, one in waves.runs.items() if waves.is_in_progress(name)]
+        if not all(one in self._suspects and self._suspects[one].is_empty for one in running):
             return False
         has_ended = any(isinstance(event, Noted) and event.topic in TARGET_END_TOPICS for event in events)
         return has_ended or (run != self._run and has_advanced(before, events, after))
@@ -142,60 +142,55 @@ class OutboxJournal:
     def _target_writes(
         self, run: RunId, events: Sequence[Event], *, has_advanced: bool
     ) -> OutboxWrites | None:
-        """Return what goes with the events of a target's run: its progress, what it asks, and what it was answered."""
-        told_of = [event for event in events if _is_reported(event)]
-        if not told_of and not has_advanced:
+        """Return what is written with the events of a target's run: its progress, questions and used answers."""
+        reported = [event for event in events if _is_reported(event)]
+        if not reported and not has_advanced:
             return None
-        account, told = project(
-            self._projection_of(run), told_of, self._reporter, None, has_advanced=has_advanced
+        projection, writes = project(
+            self._projection_of(run), reported, self._reporter, None, has_advanced=has_advanced
         )
-        self._set_projection(run, account)
-        self.has_new_messages = told is not None or self.has_new_messages
-        return told
+        self._target_projections[run] = projection
+        # A job advances with each of its targets.
+        job = replace(self._projection.job, attempts=projection.job.attempts)
+        self._projection = replace(self._projection, job=job)
+        self.has_new_messages = writes is not None or self.has_new_messages
+        return writes
 
     def _projection_of(self, run: RunId) -> JobProjection:
-        job = self._account.job
-        known = self._accounts.get(run)
+        job = replace(self._projection.job, run=run)
+        known = self._target_projections.get(run)
         if known is not None:
-            return replace(known, job=replace(job, run=run))
-        waves = self._account.waves
-        names = [] if waves is None else [name for name, begun in waves.runs.items() if begun == run]
-        return JobProjection(replace(job, run=run), target=names[0] if names else None)
+            return replace(known, job=job)
+        waves = self._projection.waves
+        names = [] if waves is None else [name for name, one in waves.runs.items() if one == run]
+        return JobProjection(job, target=names[0] if names else None)
 
-    def _set_projection(self, run: RunId, account: JobProjection) -> None:
-        self._accounts[run] = account
-        # What one target has advanced, the job has.
-        job = replace(self._account.job, attempts=account.job.attempts)
-        self._account = replace(self._account, job=job)
-
-    def _drop_settled(self, events: Sequence[Event]) -> None:
+    def _drop_ended(self, events: Sequence[Event]) -> None:
+        """Drop the packages and projections of targets whose package is published or which have ended."""
         for event in events:
-            if isinstance(event, Noted) and event.topic in {
-                TARGET_PACKAGE_SENT,
-                TARGET_COMPLETED,
-                TARGET_FAILED,
-            }:
-                self._of_targets.pop(RunId(str(event.body["run"])), None)
-                self._accounts.pop(RunId(str(event.body["run"])), None)
+            if isinstance(event, Noted) and event.topic in TARGET_END_TOPICS - {TARGET_PACKAGE_JUDGED}:
+                run = RunId(str(event.body["run"]))
+                self._packages.pop(run, None)
+                self._target_projections.pop(run, None)
 
     async def close_run(self, run: RunId) -> None:
-        """Give another run than the job's up."""
+        """Close a run, unless it is the job's own, which stays open until the job is released."""
         if run != self._run:
             await self._journal.close_run(run)
 
     async def load(self, run: RunId) -> list[Event]:
-        """Return the run's events, and take up the job's account where they leave it."""
+        """Return the run's events, and set its projection from them."""
         events = await self._journal.load(run)
-        self._blames[run] = CrashSuspects().after(events)
+        self._suspects[run] = CrashSuspects().after(events)
         if run == self._run:
-            self._account = replay(JobProjection(self._account.job), events)
+            self._projection = replay(JobProjection(self._projection.job), events)
         else:
             fresh = replace(self._projection_of(run), steps=0, ended=Map(), reported=0, open_decision=None)
-            self._accounts[run] = replay(fresh, filter(_is_reported, events))
+            self._target_projections[run] = replay(fresh, filter(_is_reported, events))
         return events
 
     async def find_output(self, key: StepKey) -> StoredOutput | None:
-        """Return the newest output that any run journaled under the key."""
+        """Return the newest output journaled under a step key."""
         return await self._journal.find_output(key)
 
     async def list_runs(self) -> list[RunRow]:
@@ -203,15 +198,15 @@ class OutboxJournal:
         return await self._journal.list_runs()
 
     async def find_run(self, prefix: str) -> RunId:
-        """Return the run whose id or tail starts so."""
+        """Return the run whose id, or its last part, starts with a prefix."""
         return await self._journal.find_run(prefix)
 
     async def aclose(self) -> None:
-        """Close nothing: the journal behind is the daemon's."""
+        """Do nothing: the wrapped journal is the daemon's."""
 
 
 def _is_reported(event: Event) -> bool:
-    """Whether an event of a target's run is told of: how it begins and ends, the job's own run says."""
+    """Whether an event of a target's run is projected; the job's own run reports its start and end."""
     if isinstance(event, Noted):
         return event.topic in {*QUESTION_TOPICS, *ANSWER_TOPICS}
     return isinstance(event, PlanAccepted | StepFinished)

@@ -1,7 +1,7 @@
-"""The messages that tell of jobs, ready to go out.
+"""Messages about jobs: statuses, packages, decisions and dead letters, ready to publish.
 
-A *report* is made of what is journaled: its id names the job and what happened, its time is that of what happened.
-So the same thing is told in the same bytes, however often it has to be said.
+A report is made from journaled events: its id names the job and the event, its time is that of the event. So the report
+of an event has the same bytes however often it is made.
 """
 
 from __future__ import annotations
@@ -31,44 +31,44 @@ from wavewright.reviewer.records import Package
 from wavewright.tools.message_contract import JobStatus, MessageContract, PackagePayload, Payload
 
 POISON: Final = "max_deliveries"
-"""The kind of a dead letter whose message was sound and whose work never came to an end."""
+"""Kind of the dead letter of a valid message whose job never ended."""
 MAX_ESCAPED_SIZE: Final = 12
-"""Bytes that a character takes in a message, at most."""
+"""Maximum bytes of a character in a message."""
 ENVELOPE_BYTES: Final = 4_096
-"""Bytes of what a message holds besides its package, roughly."""
+"""Bytes of a message without its package, roughly."""
 MAX_REASON_LENGTH: Final = 500
-"""Characters of a reason; what is longer is in the journal."""
+"""Characters of a reason; the journal has the full text."""
 _MAX_CACHED_REDACTORS: Final = 256
 _NEUTRAL: Final = MessageContract()
 _ANY_AGENT: Final = "anybody"
-"""To whom a message is addressed where nobody in particular has asked for it."""
+"""Recipient of messages about a job whose sender is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """Makes reports under the daemon's names and key."""
+    """Makes reports with the daemon's names and key."""
 
     section: DaemonSection
     contract: MessageContract = field(default_factory=MessageContract)
     key: bytes | None = field(default=None, repr=False)
     redactor: Redactor = field(default_factory=Redactor, repr=False)
-    """Knows the secrets that must not go out."""
+    """Knows the secrets of the settings."""
     _redactors: dict[JobId, Redactor] = field(
         default_factory=dict[JobId, Redactor], repr=False, compare=False
     )
-    """Those that also know what a job hands to its tools under a secret's name, of the jobs told of last."""
+    """By recent job: redactors that also know the job's own values with a secret's name."""
 
     def status(
         self, job: JobRow, status: JobStatus, at: float, *what: str | int, **fields: Json
     ) -> OutgoingMessage:
-        """Return the message that something has happened to a job.
+        """Return a status message.
 
         Args:
             job: The job.
-            status: What has happened.
-            at: When.
-            what: What tells it from the same having happened before.
-            fields: What else `JobStatusUpdate` holds.
+            status: What happened.
+            at: When it happened.
+            what: Further parts of the message id, where the same status occurs more than once.
+            fields: Further fields of `JobStatusUpdate`.
         """
         update = JobStatusUpdate.model_validate(
             {"job_id": job.job, "status": status, "target": goal_target(job), **_status_fields(fields)}
@@ -78,7 +78,7 @@ class Reporter:
         )
 
     def package(self, job: JobRow, package: Package, at: float) -> OutgoingMessage:
-        """Return the message that carries what came out; the next one after those that have gone out."""
+        """Return the message with a package, the next one after those that were published."""
         report = self._package_report(job, job.iteration + 1, package)
         section = self.section
         return self._message(
@@ -86,10 +86,10 @@ class Reporter:
         )
 
     def check_publishable(self, job: JobRow, package: Package) -> None:
-        """Return where a package can go out.
+        """Raise where a package cannot be published.
 
         Raises:
-            Unpublishable: its message would be larger than the settings let out, or its result does not fit it.
+            PackageNotPublished: its message exceeds `daemon.max_sent`, or its result does not fit its message.
         """
         if self.contract.packages and goal_target(job) is not None:
             try:
@@ -99,26 +99,26 @@ class Reporter:
                     f"{error}; change the `result` of the plan or its template"
                 ) from error
         most = self.section.max_sent
-        # The message is made only where it could be too large at all.
+        # The message is made only where it could be too large.
         if len(package.model_dump_json()) * MAX_ESCAPED_SIZE + ENVELOPE_BYTES <= most:
             return
         size = len(self.package(job, package, 0.0).body)
         if size > most:
             raise PackageNotPublished(
-                f"its package makes a message of {size} bytes, and at most {most} are sent (daemon.max_sent); "
+                f"the message with its package has {size} bytes, more than the {most} of daemon.max_sent; "
                 f"`wavewright resume {package.run}` writes it to a file where the daemon's journal is"
             )
 
     def target_package(
         self, job: JobRow, target: str, package: Package, at: float, iteration: int
     ) -> OutgoingMessage:
-        """Return the message that carries what came out for one of a job's targets."""
+        """Return the message with the package of one of a job's targets."""
         report = self._package_report(job, iteration, package, target)
         queue, validator = self.section.queues.packages, self.section.validation.target_agent
         return self._message(job, report, at, queue, validator, "package", target, iteration)
 
     def decision(self, job: JobRow, decision: Decision) -> OutgoingMessage:
-        """Return the message that puts a question to people."""
+        """Return the message with a question to a person."""
         question = UserDecisionRequired(
             question=decision.question,
             options=list(decision.options),
@@ -137,10 +137,7 @@ class Reporter:
         )
 
     def dead_letter(self, job: JobRow, at: float) -> OutgoingMessage:
-        """Return the request of a job that was given up, for the queue of what could not be done.
-
-        It is a message like the one that the job came by, to be sent again under new ids; nobody has signed it.
-        """
+        """Return the dead letter of a job: its request, which can be sent again under a new id; it is not signed."""
         reason = self._redactor_of(job, "job_status").redact(job.reason)
         section, queue = self.section, self.section.queues.intake
         letter = encode_request(
@@ -157,10 +154,10 @@ class Reporter:
         return replace(letter, kind="dead_letter", headers={**letter.headers, **why}, at=at)
 
     def state_reports(self, job: JobRow) -> Sequence[OutgoingMessage]:
-        """Return what is told of a job that has come into its state otherwise than by its run: for the job store."""
+        """Return the messages about a job whose state the job store has changed, and not the job's run."""
         match job.state:
             case "queued" if job.feedback and job.package is None:
-                # Verdicts on targets are told of when the run takes them.
+                # Verdicts on targets are reported when the run reads them.
                 return ()
             case "queued" if job.feedback:
                 return (self._accepted_verdict(job),)
@@ -176,21 +173,21 @@ class Reporter:
                 return ()
 
     def started(self, job: JobRow, at: float) -> tuple[OutgoingMessage, ...]:
-        """Return the messages that the work on a job, and on the target of its goal, has begun."""
+        """Return the messages that a job, and the target of its goal, have started."""
         return (self.status(job, "JOB_STARTED", at), *self._target(job, "TARGET_STARTED", at, 0))
 
     def completed(self, job: JobRow, at: float, *, is_whole: bool = True) -> tuple[OutgoingMessage, ...]:
-        """Return the messages that a job is done; not wholly where its package says that the goal is not achieved."""
+        """Return the messages that a job has completed; partially where the goal was not achieved."""
         status: JobStatus = "JOB_COMPLETED" if is_whole else "JOB_PARTIALLY_COMPLETED"
-        told = self.status(job, status, at, package_id=job.package, iteration=job.iteration, **_reason(job))
-        return (*self._target(job, "TARGET_COMPLETED", at, 1), told)
+        end = self.status(job, status, at, package_id=job.package, iteration=job.iteration, **_reason(job))
+        return (*self._target(job, "TARGET_COMPLETED", at, 1), end)
 
     def failed(self, job: JobRow, at: float) -> tuple[OutgoingMessage, ...]:
-        """Return the messages that nothing more will come of a job."""
+        """Return the messages that a job has failed."""
         target = goal_target(job)
         failures: Json = None if target is None else [{"target": target, "error": shorten_reason(job.reason)}]
-        told = self.status(job, "JOB_FAILED", at, targets_failed=failures, **_reason(job))
-        return (*self._target(job, "TARGET_FAILED", at, 0), told)
+        end = self.status(job, "JOB_FAILED", at, targets_failed=failures, **_reason(job))
+        return (*self._target(job, "TARGET_FAILED", at, 0), end)
 
     def _target(self, job: JobRow, status: JobStatus, at: float, done: int) -> tuple[OutgoingMessage, ...]:
         if goal_target(job) is None:
@@ -217,10 +214,10 @@ class Reporter:
         )
 
     def _redactor_of(self, job: JobRow, kind: str) -> Redactor:
-        """Return who takes secrets out of what is told of a job; in its package its own document stays as it was."""
+        """Return the redactor for messages about a job; in its package the job's own document is not redacted."""
         if kind == "package":
             return self.redactor
-        # The store's writer and the event loop both come here: what one finds, the other may have cleared since.
+        # The store's writer thread and the event loop both call this, and each may clear the cache.
         found = self._redactors.get(job.job)
         if found is None:
             found = self.redactor.with_secrets(named_secrets(job.request))
@@ -256,13 +253,13 @@ class Reporter:
 
 
 def goal_target(job: JobRow) -> str | None:
-    """Return the target of a job's goal; none where the job came as a job document."""
+    """Return the target of a job's goal; None where the request held a job document."""
     goal = goal_of(job.request)
     return None if goal is None else goal.target
 
 
 def shorten_reason(reason: str) -> str:
-    """Return a reason as long as a message holds it."""
+    """Return a reason, cut to `MAX_REASON_LENGTH`."""
     return reason if len(reason) <= MAX_REASON_LENGTH else reason[: MAX_REASON_LENGTH - 1] + "…"
 
 

@@ -1,7 +1,6 @@
-"""What keeps a daemon with these settings from working, all of it at once, before anything is opened.
+"""Checks of a daemon's settings before anything is opened; all errors are reported together.
 
-Whoever starts a daemon mends its settings once. Nothing here asks the broker, the store or a model: what can be known
-without them is told without them.
+Neither the broker nor the store nor a model is contacted.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from wavewright.planner.reading.reader import read_model
 from wavewright.tools.models import check_models, model_configured
 
 
-def check_daemon_settings(settings: Settings, *, is_address_told: bool = False) -> None:
-    """Return where a daemon can be started with these settings.
+def check_daemon_settings(settings: Settings, *, is_address_reported: bool = False) -> None:
+    """Raise where a daemon cannot be started with these settings.
 
     Args:
-        settings: What is sound of them.
-        is_address_told: Whether the broker's address is missing because it was refused already.
+        settings: The valid part of the settings.
+        is_address_reported: Whether the broker's address is missing because an error about it was reported.
 
     Raises:
-        DocumentError: with everything that is wrong.
+        DocumentError: all errors found.
         PackError: `daemon.pack` names no pack that defines messages.
     """
-    of_section = () if is_address_told else _section_errors(settings)
+    of_section = () if is_address_reported else _section_errors(settings)
     if found := [
         *of_section,
         *_identity_errors(settings),
@@ -46,10 +45,10 @@ def check_daemon_settings(settings: Settings, *, is_address_told: bool = False) 
 
 
 def check_broker_configured(settings: Settings) -> None:
-    """Return where the settings say how to reach the broker.
+    """Raise where the settings have no valid address of a broker.
 
     Raises:
-        DocumentError: they do not.
+        DocumentError: the address is missing or invalid.
     """
     if found := [*_section_errors(settings)]:
         raise combine_errors(found)
@@ -59,7 +58,7 @@ def _section_errors(settings: Settings) -> Iterator[DocumentError]:
     url = settings.daemon.amqp_url
     if url is None:
         hint = "set WAVEWRIGHT_AMQP_URL=amqps://USER:PASSWORD@HOST/VHOST"
-        yield _settings_error(settings, "there is no address of a broker", hint, "/daemon")
+        yield _settings_error(settings, "the address of the broker is missing", hint, "/daemon")
         return
     try:
         read_address(url)
@@ -71,7 +70,7 @@ def _identity_errors(settings: Settings) -> Iterator[DocumentError]:
     known = message_types(request_forms(message_contract(settings)))
     for name, identity in settings.daemon.identities.items():
         if unknown := set(identity.may_send).difference(known):
-            message = f"{', '.join(map(repr, sorted(unknown)))} is no message type that the daemon reads"
+            message = f"{', '.join(map(repr, sorted(unknown)))} is not a message type that the daemon reads"
             hint = f"message types are {', '.join(known)}"
             yield _settings_error(settings, message, hint, f"/daemon/identities/{name}/may_send")
 
@@ -106,7 +105,7 @@ def _settings_error(settings: Settings, message: str, hint: str | None, pointer:
     document = settings.document
     if document is None:
         return DocumentError(Source("<settings>", ""), (DocumentFault("bad_value", message, hint=hint),))
-    # The excerpt is left out: the address may hold a password.
+    # Without an excerpt, since the address may hold a password.
     return DocumentError(
         Source(document.source.name, ""), (DocumentFault("bad_value", message, pointer=pointer, hint=hint),)
     )

@@ -1,14 +1,11 @@
-"""Approvals: what a person's word is for, how long it may be given, and how often it counts.
+"""Approvals: what they are bound to, when they expire, and the description of the calls to approve.
 
-An approval is *bound*: to its run, the hash of the whole plan, each step that is asked for with the hash of its
-parameters, and a *nonce* that was made when it was asked. A word that was given for anything else, that comes too late
-or that was taken before is no word, and the run asks again.
+An approval is *bound* to its run, the hash of the whole plan, the hash of each step to approve, and a *nonce* of the
+question. An answer to anything else, a late answer or one that was used before is ignored, and the run asks again.
 
-What a person who is asked for approval is shown: each call with its arguments as they are known now.
-
-An argument is *known* as far as it reads inputs, `now()`, the outputs of finished steps, or the items of a `for_each`
-that reads nothing else. What depends on a step that has not finished is shown as written, with the step's name.
-Secrets are redacted, and no argument is shown at more than 4,000 characters.
+The description shows each call with its arguments as far as they are known: those that read inputs, `now()`, outputs of
+finished steps, or items of a `for_each` that reads nothing else. What depends on a step that has not finished is shown
+as written, with the step's name. Secrets are redacted, and an argument is shown with at most 4,000 characters.
 """
 
 from __future__ import annotations
@@ -32,20 +29,20 @@ from wavewright.reviewer.review.evidence import plan_scope, superseded_steps
 APPROVE: Final = "approve"
 REFUSE: Final = "refuse"
 APPROVAL_SECONDS: Final = 86_400.0
-"""How long a question for an approval may be answered; it is asked anew after that."""
+"""Seconds after which a question for an approval expires and is asked again."""
 
 APPROVAL_WANTED: Final = "approval_wanted"
-"""Topic of the note that a run waits for a person's word."""
+"""Topic of the note that a run waits for an approval."""
 APPROVAL_GIVEN: Final = "approval_given"
-"""Topic of the note that a person has given it, for a run that no daemon works on."""
+"""Topic of the note of a person's answer, for a run without a daemon."""
 APPROVAL_USED: Final = "approval"
-"""Topic of the note that a run acts on a word."""
+"""Topic of the note that a run uses the answer."""
 
 _NONCE_FIELD: Final = "nonce"
 
 
 def approval_question(wanted: Noted) -> tuple[Literal["plan", "patch"], str]:
-    """Return what a person's word is wanted for, and the question that asks for it."""
+    """Return whether a plan or a patch needs approval, and the question."""
     needs = wanted.body.get("needs")
     reasons = "; ".join(map(str, needs)) if isinstance(needs, list) else ""
     subject: Literal["plan", "patch"] = "patch" if wanted.body.get("subject") == "patch" else "plan"
@@ -53,7 +50,7 @@ def approval_question(wanted: Noted) -> tuple[Literal["plan", "patch"], str]:
 
 
 def approval_binding(run: RunId, plan: Plan, asked: Collection[StepId]) -> JsonObject:
-    """Return what a word would be for."""
+    """Return what an approval of these steps is bound to."""
     steps: JsonObject = {
         step: content_hash(plan.step(step).model_dump(mode="json", by_alias=True)) for step in asked
     }
@@ -61,17 +58,17 @@ def approval_binding(run: RunId, plan: Plan, asked: Collection[StepId]) -> JsonO
 
 
 def with_nonce(binding: JsonObject) -> JsonObject:
-    """Return a binding that no other question has."""
+    """Return a binding with a new nonce."""
     return {**binding, _NONCE_FIELD: secrets.token_hex(16)}
 
 
 def matches_binding(given: Json, wanted: JsonObject) -> bool:
-    """Whether a binding is for the same thing, whenever it was asked."""
+    """Whether two bindings are equal but for the nonce."""
     return isinstance(given, dict) and _without_nonce(given) == _without_nonce(wanted)
 
 
 def pending_approval(state: RunState) -> Noted | None:
-    """Return the question for an approval that a run waits with; none where its word was taken."""
+    """Return the run's open question for an approval; None where its answer was used or there is none."""
     last = next(
         (noted for noted in reversed(state.notes) if noted.topic in {APPROVAL_WANTED, APPROVAL_USED}), None
     )
@@ -79,12 +76,12 @@ def pending_approval(state: RunState) -> Noted | None:
 
 
 def has_expired(wanted: Noted, now: float) -> bool:
-    """Whether nobody may answer any more."""
+    """Whether a question for an approval has expired."""
     return now >= wanted.at + APPROVAL_SECONDS
 
 
 def recorded_answer(state: RunState, wanted: Noted) -> bool | None:
-    """Return the word that was given for a question of this run, as its journal has it; none where there is none."""
+    """Return the answer to a question from the run's journal; None where there is none."""
     nonce = nonce_of(wanted)
     for noted in reversed(state.notes):
         if noted.topic == APPROVAL_GIVEN and nonce and noted.body.get(_NONCE_FIELD) == nonce:
@@ -93,12 +90,12 @@ def recorded_answer(state: RunState, wanted: Noted) -> bool | None:
 
 
 def approval_answer_note(wanted: Noted, choice: str, by: str) -> JsonObject:
-    """Return what the note of a person's word says."""
+    """Return the body of the note of a person's answer."""
     return {_NONCE_FIELD: nonce_of(wanted), "choice": choice, "by": by}
 
 
 def nonce_of(wanted: Noted) -> str:
-    """Return what tells a question from every other."""
+    """Return the nonce of a question."""
     binding = wanted.body.get("binding")
     nonce = binding.get(_NONCE_FIELD) if isinstance(binding, dict) else None
     return nonce if isinstance(nonce, str) else ""
@@ -116,7 +113,7 @@ _MAX_ITEMS = 20
 
 @dataclass(slots=True)
 class CallDescriptions:
-    """Describes the calls of a plan's steps, as far as a run has come."""
+    """Describes the calls of a plan's steps with the outputs of a run so far."""
 
     plan: Plan
     state: RunState
@@ -130,7 +127,7 @@ class CallDescriptions:
         self._scope = plan_scope(self.plan, self.state)
 
     def lines(self, step: Step) -> Iterator[str]:
-        """Yield what a step calls, with its arguments, one line each."""
+        """Yield the lines that describe a step's calls and their arguments."""
         if step.for_each is None:
             yield f"{step.id} calls {step.tool} with"
             yield from self._arguments(step, self._scope)
@@ -152,7 +149,7 @@ class CallDescriptions:
             yield f"    {name}: {self._shown(value, scope)}"
 
     def _shown(self, value: Json, scope: JsonObject) -> str:
-        """Return a value with what is known of it put in, and what it waits for behind it."""
+        """Return a value with known expressions evaluated, followed by what must happen before the rest is known."""
         found, awaited = self._resolved(value, scope)
         text = self.redactor.redact(json.dumps(found, ensure_ascii=False))
         if len(text) > _MAX_CHARS:
@@ -160,7 +157,7 @@ class CallDescriptions:
         return f"{text}  (known when {' and '.join(awaited)})" if awaited else text
 
     def _resolved(self, value: Json, scope: JsonObject) -> tuple[Json, list[str]]:
-        """Return a value with each expression that is known replaced, and what must happen before the rest is."""
+        """Return a value with known expressions evaluated, and what must happen before the others are known."""
         awaited: list[str] = []
 
         def known_or_written(expression: str) -> Json:
@@ -178,7 +175,7 @@ class CallDescriptions:
             return value, ["it is called"]
 
     def _unresolved(self, expression: str, scope: JsonObject) -> list[str]:
-        """Return what must happen before an expression is known; nothing where it is known."""
+        """Return what must happen before an expression is known; empty where it is known."""
         awaited: list[str] = []
         for read in reads(expression):
             if read.root in {"item", "index"} and read.root not in scope:

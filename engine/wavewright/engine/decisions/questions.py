@@ -1,13 +1,9 @@
-"""Questions that wait for a person, wherever they were asked: by a job of the daemon, or by a run of its own.
+"""Open questions to people, of a daemon's jobs and of runs without a daemon, and runs that wait for them.
 
-A job's question is a *decision* in the job store. A run that no daemon works on has its question in its journal, and
-an answer is journaled there for whoever resumes it. Both are listed and answered alike, and both kinds of approval are
-bound alike.
+A job's question is a *decision* in the job store. A run without a daemon has its question in its journal; the answer
+is journaled there for `resume`. Both are listed and answered in the same way.
 
-Runs that wait for a person, as lists of runs have them.
-
-The store knows such a run as interrupted: that it waits, for what, and how many steps it would have follows from its
-events.
+The store lists a run that waits for a person as interrupted; that it waits, and for what, follows from its events.
 """
 
 from __future__ import annotations
@@ -42,15 +38,15 @@ from wavewright.planner.types import JsonObject, RunId
 
 QuestionSubject: TypeAlias = Literal["question", "plan", "patch"]
 MAX_RUNS = 200
-"""Interrupted runs, the newest first, that are looked at for questions."""
+"""Maximum of interrupted runs, the newest first, that are searched for questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """A question that nobody has answered."""
+    """A question without an answer."""
 
     id: str
-    """Of the decision; of the run where no daemon works on it."""
+    """Of the decision; of the run where it has no daemon."""
     run: RunId
     job: str
     subject: QuestionSubject
@@ -60,11 +56,11 @@ class OpenQuestion:
     asked: float
     expires: float | None
     is_of_job: bool
-    """Whether it is a daemon's job that waits; else a run that somebody must resume."""
+    """Whether a daemon's job waits; else a run that must be resumed."""
     about: str = ""
-    """What the job is about, in a word or two, where `job` is its id."""
+    """The job's name, where `job` is its id."""
     resume: RunId | None = None
-    """What to resume: the run, or the root run where it is that of one of several targets."""
+    """The run to resume: the run itself, or its root run where it is that of a target."""
 
 
 class AnswerRejected(WavewrightError):
@@ -74,7 +70,7 @@ class AnswerRejected(WavewrightError):
 
 
 async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[OpenQuestion]:
-    """Return the questions that may be answered now, those of jobs first, in the order in which they were asked."""
+    """Return the questions that can be answered now, those of jobs first, in the order in which they were asked."""
     asked = await jobs.list_decisions()
     rows = {name: await jobs.find_job(name) for name in {decision.job for decision in asked}}
     found = [
@@ -82,14 +78,14 @@ async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[O
         for decision in asked
         if (row := rows[decision.job]) is not None and _is_waited_for(decision, row, now)
     ]
-    # Of one job only the last is in hand: what it asked before it has asked anew since.
+    # Of each run only the last question is open; it has replaced those before.
     last = {question.run: question for question in found}
     at_work = {row.run for row in await jobs.list_jobs(OPEN_JOB_STATES)} | {
         decision.run for decision in asked
     }
     others = await _questions_of_runs(journal, frozenset(at_work), now)
     if others:
-        # What ended jobs have left unanswered nobody answers any more; only here must all of them be looked through.
+        # Questions of ended jobs are not open; all ended jobs are read only where there are other questions.
         answered = {decision.run for decision in await jobs.list_decisions(is_open=False)}
         ended = {row.run for row in await jobs.list_jobs([*FINAL_STATES])}
         others = [question for question in others if question.run not in answered | ended]
@@ -101,7 +97,7 @@ async def find_question(journal: Journal, jobs: JobStore, prefix: str, now: floa
 
     Raises:
         JournalError: there is none, or there are several.
-        NotAnswered: the run waits for nobody.
+        AnswerRejected: the run waits for no answer.
     """
     decision = await jobs.find_decision(prefix)
     if decision is None:
@@ -132,13 +128,13 @@ async def answer_question(
     """Answer a question.
 
     Raises:
-        NotAnswered: the answer has no effect.
-        RunBusy: somebody works on the run.
+        AnswerRejected: the answer has no effect.
+        RunBusy: another process has the run open.
         JournalError: the answer could not be written.
     """
     if question.options and choice not in question.options:
         raise AnswerRejected(
-            f"{choice!r} is none of the options", f"answer with one of: {', '.join(question.options)}"
+            f"{choice!r} is not one of the options", f"answer with one of: {', '.join(question.options)}"
         )
     if question.is_of_job:
         receipt = await jobs.decide(DecisionMade(DecisionId(question.id), choice, by))
@@ -149,7 +145,7 @@ async def answer_question(
 
 
 async def _answer_run(journal: Journal, question: OpenQuestion, choice: str, by: str, now: float) -> None:
-    # Opened before it is read: nobody answers it twice, and nobody answers while it is resumed.
+    # Opened before it is read, so that it is neither answered twice nor answered while it is resumed.
     await journal.open_run(question.run)
     try:
         state = fold(await journal.load(question.run))
@@ -174,7 +170,7 @@ def _answer_note(state: RunState, question: OpenQuestion, choice: str, by: str, 
 
 
 def pending_question(state: RunState, now: float) -> OpenQuestion | None:
-    """Return what a run waits for that no daemon works on; none where somebody has answered."""
+    """Return the open question of a run without a daemon; None where it has none or was answered."""
     if state.started is None or not state.is_interrupted:
         return None
     last = next(
@@ -245,33 +241,33 @@ def _job_question(decision: Decision, job: JobRow) -> OpenQuestion:
 
 
 async def mark_waiting_runs(journal: Journal, rows: Sequence[RunRow], now: float) -> list[RunRow]:
-    """Return the rows, in which a run that waits for an approval or an answer says so and counts its plan's steps.
+    """Return the rows, with the status `waiting_for_…` and the number of planned steps of runs that wait for a person.
 
-    A job with several targets waits where one of its targets does. A run whose events cannot be read stays as it is.
+    A job with several targets waits where one of its targets does. A run whose events cannot be read is unchanged.
 
     Args:
-        journal: Where the runs are.
+        journal: The journal of the runs.
         rows: The newest first, so that targets come before their job.
-        now: Seconds since the epoch; an approval that has expired is waited for no more.
+        now: Seconds since the epoch; expired approvals are not waited for.
     """
     waiting = dict[RunId, RunStatus]()
-    told = list[RunRow]()
-    for row in rows:
-        if row.status == "interrupted":
-            try:
-                state = fold(await journal.load(row.run))
-            except JournalError:
-                told.append(row)
-                continue
-            if (status := _waiting_row(state, now, waiting)) is not None:
-                waiting[row.run] = status
-                told.append(replace(row, status=status, steps=max(row.steps, _planned_steps(state))))
-                continue
-        told.append(row)
-    return told
+    return [await _marked_row(journal, row, now, waiting) for row in rows]
 
 
-def _waiting_row(state: RunState, now: float, waiting: dict[RunId, RunStatus]) -> RunStatus | None:
+async def _marked_row(journal: Journal, row: RunRow, now: float, waiting: dict[RunId, RunStatus]) -> RunRow:
+    if row.status != "interrupted":
+        return row
+    try:
+        state = fold(await journal.load(row.run))
+    except JournalError:
+        return row
+    if (status := _waiting_status(state, now, waiting)) is None:
+        return row
+    waiting[row.run] = status
+    return replace(row, status=status, steps=max(row.steps, _planned_steps(state)))
+
+
+def _waiting_status(state: RunState, now: float, waiting: dict[RunId, RunStatus]) -> RunStatus | None:
     question = pending_question(state, now)
     if question is not None:
         return "waiting_for_answer" if question.subject == "question" else "waiting_for_approval"
@@ -279,7 +275,7 @@ def _waiting_row(state: RunState, now: float, waiting: dict[RunId, RunStatus]) -
 
 
 def _planned_steps(state: RunState) -> int:
-    """Return the steps of the plan that somebody is asked to approve, or else of the one that the run follows."""
+    """Return the number of steps of the plan to approve, or else of the current plan."""
     wanted = pending_approval(state)
     asked = None if wanted is None else wanted.body.get("steps")
     if isinstance(asked, int):

@@ -1,15 +1,11 @@
-"""A warning before a budget is spent, so that somebody can raise it before anything stops.
+"""Telemetry of a daemon: budget warnings, the state of the store, and the observers of runs.
 
-A budget is *nearly spent* when a tenth of it is left, or less. Each is warned of once: a run's once, the day's once a
-day.
+A budget is *nearly spent* when at most a tenth of it is left. A warning is logged once per run, and once a day for the
+day's budget.
 
-Whether the store can be used, as it is told: in the log, over HTTP, in the metrics.
-
-A store that can be read may still not be written, as on a full disk: what kept it from being written stands until
-something was written, or nothing has failed for a while. A store that gives no answer at all is told of before those
-who wait for it give up. Each fault is told once in the log, and again after a minute.
-
-Everything that watches a daemon, in one place.
+A store that can be read may still not be writable, as with a full disk. So a write error stands until something was
+written, or until nothing has failed for `WRITE_FAULT_SECONDS`. A store that does not answer is reported after
+`STORE_TIMEOUT_SECONDS`. Each error is logged once, and again after a minute.
 """
 
 from __future__ import annotations
@@ -44,13 +40,13 @@ from wavewright.planner.ports.model_port import ModelUse, Role
 from wavewright.planner.types import RunId
 
 NEARLY_SPENT_SHARE: Final = 0.1
-"""The share of a budget that is left when it is warned of."""
+"""Share of a budget that is left when a warning is logged."""
 MAX_WARNED: Final = 1_000
-"""Budgets that are remembered as warned of; of those beyond, the ones spent from longest ago are forgotten."""
+"""Maximum of budgets remembered as warned of; beyond that the least recently used are dropped."""
 
 
 class WarningBudgetStore:
-    """A purse that says in the log when a budget is nearly spent."""
+    """A budget store that logs a warning when a budget is nearly spent."""
 
     def __init__(
         self, budget_store: InspectableBudgetStore, log: StructuredLog, clock: Callable[[], float]
@@ -59,45 +55,45 @@ class WarningBudgetStore:
         self._log = log
         self._clock = clock
         self._warned = dict[tuple[str, str], None]()
-        """Kind of budget and whose it is, the latest last."""
+        """Kind and owner of budgets, the most recently used last."""
 
     def limit_run(self, run: RunId, budget: Budget | None) -> None:
-        """Hold a run to its goal's own budget."""
+        """Limit a run to the budget of its goal."""
         if budget is None:
             self._keep(lambda _, owner: owner != run)
         self._store.limit_run(run, budget)
 
-    async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
-        """Put something aside.
+    async def reserve(self, scope: BudgetScope, amount: Spend) -> Reservation:
+        """Reserve an amount.
 
         Raises:
-            OverBudget: it is more than is left.
+            BudgetExceeded: it is more than is left.
         """
-        return await self._store.reserve(account, amount)
+        return await self._store.reserve(scope, amount)
 
     async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
-        """Replace a reservation by what it came to, and look how much is left."""
+        """Replace a reservation by what was spent, and warn of budgets that are nearly spent."""
         await self._store.settle(reservation, spent, use)
-        account = reservation.scope
-        allowance = await self._store.left(account)
+        scope = reservation.scope
+        allowance = await self._store.left(scope)
         for kind, left in (("run", allowance.run), ("job", allowance.job), ("day", allowance.day)):
             for unit, used, remaining in _nearly_spent(left):
-                self._warn(f"{kind} {unit}", self._owner(kind, account), used, remaining, account.run)
+                self._warn(f"{kind} {unit}", self._owner(kind, scope), used, remaining, scope.run)
 
-    async def left(self, account: BudgetScope) -> Allowance:
-        """Return what an account could still reserve."""
-        return await self._store.left(account)
+    async def left(self, scope: BudgetScope) -> Allowance:
+        """Return what a scope could still reserve."""
+        return await self._store.left(scope)
 
     async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
-        """Return how long calls took before."""
+        """Return the durations of past calls, in seconds."""
         return await self._store.past_seconds(model, role)
 
-    def _owner(self, kind: str, account: BudgetScope) -> str:
+    def _owner(self, kind: str, scope: BudgetScope) -> str:
         match kind:
             case "run":
-                return account.run or ""
+                return scope.run or ""
             case "job":
-                return account.job or ""
+                return scope.job or ""
             case _:
                 today = datetime.fromtimestamp(self._clock(), UTC).date().isoformat()
                 self._keep(lambda kind, owner: owner == today or not kind.startswith("day "))
@@ -120,7 +116,7 @@ class WarningBudgetStore:
 
 
 def _nearly_spent(left: RemainingBudget) -> Iterator[tuple[str, float, float]]:
-    """Yield unit, what is used and what remains of every bound that is nearly reached."""
+    """Yield unit, used amount and remaining amount of every limit that is nearly reached."""
     spent = left.spent
     bounds: tuple[tuple[str, float, float | None], ...] = (
         ("calls", spent.calls, left.calls),
@@ -134,24 +130,24 @@ def _nearly_spent(left: RemainingBudget) -> Iterator[tuple[str, float, float]]:
 
 
 STORE_POLL_SECONDS: Final = 2.0
-"""How often the store is asked how many jobs there are."""
+"""How often the jobs in the store are counted."""
 STORE_TIMEOUT_SECONDS: Final = 4.0
-"""After which a store that has not answered is said not to."""
+"""After so long without an answer the store is reported as failing."""
 WRITE_FAULT_SECONDS: Final = 35.0
-"""How long a fault of writing stands without another try; whoever holds a message tries every half minute."""
+"""How long a write error stands without another attempt; the message handler tries every half minute."""
 REPORT_SECONDS: Final = 60.0
 
 
 @dataclass(slots=True)
 class StoreMonitor:
-    """What is known of one store."""
+    """The state of a store, reported in log, metrics and health."""
 
     log: StructuredLog
     metrics: Metrics
     health: HealthStatus
     clock: Callable[[], float] = time.monotonic
     _write_failed_at: float | None = None
-    """When it could last not be written."""
+    """When a write last failed."""
     _last_reported: dict[str, float] = field(default_factory=dict[str, float])
     _query_started: float | None = None
 
@@ -167,7 +163,7 @@ class StoreMonitor:
             self.log.write("error", "error", error=fault)
 
     def mark_worked(self, *, wrote: bool = False) -> None:
-        """Note that the store has answered, and whether something was written."""
+        """Note that the store has answered, and whether it was written to."""
         if (
             not wrote
             and self._write_failed_at is not None
@@ -180,7 +176,7 @@ class StoreMonitor:
         self.health.mark_working("store")
 
     async def run(self, count: Callable[[], Awaitable[Mapping[JobState, int]]]) -> None:
-        """Ask for the numbers of jobs again and again, until this is cancelled."""
+        """Update the numbers of jobs every `STORE_POLL_SECONDS`, until this is cancelled."""
         async with anyio.create_task_group() as both:
             both.start_soon(self._watch_timeouts)
             while True:
@@ -196,7 +192,7 @@ class StoreMonitor:
                 await anyio.sleep(STORE_POLL_SECONDS)
 
     async def _watch_timeouts(self) -> None:
-        """Say so where an answer is late: those who ask wait with patience, and nobody else would know."""
+        """Report a late answer, since the store's own timeout is longer."""
         while True:
             await anyio.sleep(STORE_TIMEOUT_SECONDS / 4)
             if (
@@ -204,7 +200,7 @@ class StoreMonitor:
                 and self.clock() - self._query_started >= STORE_TIMEOUT_SECONDS
             ):
                 self.mark_failed(
-                    JournalError(f"the store has not answered for {STORE_TIMEOUT_SECONDS:g} s and more")
+                    JournalError(f"the store has not answered for more than {STORE_TIMEOUT_SECONDS:g} s")
                 )
 
 
@@ -218,7 +214,7 @@ class Telemetry:
     store: StoreMonitor = field(init=False)
 
     def __post_init__(self) -> None:
-        """Watch the store by the same log, metrics and health."""
+        """Make the monitor of the store, with the same log, metrics and health."""
         object.__setattr__(self, "store", StoreMonitor(self.log, self.metrics, self.health))
 
     def note_sent(self, sent: OutgoingMessage) -> None:
@@ -228,15 +224,15 @@ class Telemetry:
 
     @contextmanager
     def observe_run(self, job: str, target: str) -> Generator[Callable[[Event], None]]:
-        """Give whatever is to be told of each event of a run, while this process works on it."""
+        """Give a listener that logs, traces and counts the events of a run, while the block runs."""
         log, traces = RunLog(self.log, job, target), RunTrace(job)
 
-        def watch(event: Event) -> None:
+        def on_event(event: Event) -> None:
             log(event)
             traces(event)
             self.metrics.count_event(event, log.tools)
 
         try:
-            yield watch
+            yield on_event
         finally:
             traces.abandon(time.time())

@@ -109,8 +109,8 @@ def check_start(
 
 
 def _settings_faults(settings: Settings, invalid: str) -> Iterator[WavewrightError]:
-    is_address_told = "amqp_url" in invalid
-    yield from _errors_of(partial(check_daemon_settings, settings, is_address_told=is_address_told))
+    is_address_reported = "amqp_url" in invalid
+    yield from _errors_of(partial(check_daemon_settings, settings, is_address_reported=is_address_reported))
     tools = [*_tool_errors(settings), *_pack_errors(settings)]
     # Each is valid by itself, but two may have the same name.
     yield from tools or _errors_of(partial(all_tools, settings))
