@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import cast
 
 from wavewright.executor.events.state import RunState, fold
@@ -21,7 +21,7 @@ from wavewright.executor.events.types import (
     WaveFinished,
     WaveStarted,
 )
-from wavewright.executor.run.ports import Verify
+from wavewright.executor.run.ports import GateView, Verify
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan, Step
@@ -46,15 +46,6 @@ class Fails:
 
 Answers = Mapping[str, object]
 """By step: a JSON value, `Fails`, or for a `for_each` step a list with one of these an item."""
-
-
-@dataclass(frozen=True)
-class View:
-    """What a gate may look at."""
-
-    inputs: JsonObject = field(default_factory=dict[str, Json])
-    steps: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    items: Sequence[tuple[int, Json]] | None = None
 
 
 def signature(name: str, **more: object) -> ToolSignature:
@@ -220,7 +211,7 @@ def _answered(
                 _ended(step.id, "failed", ended, error=_error(answer), started=at, seconds=took, attempts=1)
             ]
         output = cast("Json", answer)
-        view = View(plan.inputs, _outputs(state))
+        view = GateView(plan.inputs, _outputs(state))
         gates = verify(step.id, output, view)
         assert isinstance(gates, tuple), "no judge is asked here"
         return [
@@ -257,7 +248,7 @@ def _answered(
             _ended(step.id, "failed", ended, error=_error(first), items=count, started=at, seconds=took),
         ]
     output = [found for _index, _item, found in good]
-    view = View(plan.inputs, _outputs(state), [(index, item) for index, item, _found in good])
+    view = GateView(plan.inputs, _outputs(state), [(index, item) for index, item, _found in good])
     gates = verify(step.id, output, view)
     assert isinstance(gates, tuple), "no judge is asked here"
     events.append(

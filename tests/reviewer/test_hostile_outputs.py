@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.reviewer.scripted_models import ScriptedModels, recovery_ladder, reviewer_ladder
-from tests.reviewer.scripted_runs import NOW, Fails, ScriptedRun, View, goal_for, plan_of, run_plan
+from tests.reviewer.scripted_runs import NOW, Fails, ScriptedRun, goal_for, plan_of, run_plan
+from wavewright.executor.run.ports import GateView
 from wavewright.planner.ports.model_port import ModelCall
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.prompts import Prompts
@@ -105,7 +106,7 @@ async def test_to_a_judge_an_outsiders_text_is_data(text: str) -> None:
     models = ScriptedModels([{"verdict": "fail", "quotes": [], "reason": "no"}])
     output: JsonObject = {"text": text}
     records = make_verifier(plan, {}, None, NOW, ModelJudge(models, Prompts()))(
-        StepId("page"), output, View()
+        StepId("page"), output, GateView()
     )
     assert isinstance(records, Awaitable)
 

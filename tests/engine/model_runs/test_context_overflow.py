@@ -13,10 +13,11 @@ from tests.engine.model_runs.model_run_project import ITS_PLAN, PLAN, TEMPLATE, 
 from tests.planner.planning_case import GOOD, TOOLS, faulty, goal_of, ladder
 from tests.reviewer.recovery.test_replanning import again, no_recipe
 from tests.reviewer.scripted_models import recovery_ladder
-from tests.reviewer.scripted_runs import NOW, View, goal_for, plan_of
+from tests.reviewer.scripted_runs import NOW, goal_for, plan_of
 from tests.support.served_models import models_over
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for, over_context
 from wavewright.executor.events.types import GateRecord
+from wavewright.executor.run.ports import GateView
 from wavewright.planner.language.goals import Job
 from wavewright.planner.planning.planner import PlanningResult, make_plan
 from wavewright.planner.types import Json, JsonObject, StepId
@@ -159,7 +160,7 @@ async def judged_over(server: FakeModelServer, folder: Path, output: Json) -> Ga
     plan = plan_of({"id": "report"}, gates=[gate])
     async with models_over(server, folder) as asking:
         judge = ModelJudge(asking.models, Prompts())
-        records = make_verifier(plan, {}, goal_for(plan), NOW, judge)(StepId("report"), output, View())
+        records = make_verifier(plan, {}, goal_for(plan), NOW, judge)(StepId("report"), output, GateView())
         assert isinstance(records, Awaitable)
         (record,) = await records
     return record

@@ -106,14 +106,14 @@ def test_text_becomes_valid_and_other_text_stays(key: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (float("nan"), "the output is nan, which is no JSON number"),
-        ([1, {"a": float("inf")}], "the output at /1/a is inf, which is no JSON number"),
-        ({"a": {1: 2}}, "the output at /a has the key 1, which is no text"),
+        (float("nan"), "the output is nan, which is not a JSON number"),
+        ([1, {"a": float("inf")}], "the output at /1/a is inf, which is not a JSON number"),
+        ({"a": {1: 2}}, "the output at /a has the key 1, which is not a text"),
         ({"a": b"x"}, "the output at /a is a bytes, which JSON cannot express"),
         ([{1, 2}], "the output at /0 is a set, which JSON cannot express"),
         (
             {"a": -(10**5000)},
-            "the output at /a is an integer of more than 4,200 digits, which no reader of JSON takes",
+            "the output at /a is an integer of more than 4,200 digits, which JSON readers do not accept",
         ),
         (object, "the output is a type, which JSON cannot express"),
     ],

@@ -294,7 +294,7 @@ async def test_parameters_that_a_model_made_up_are_left_out_where_they_are_no_js
 
     (made,) = state.loop_calls[A]
     assert made.call.params == {}
-    assert made.call.message == "no such argument; its parameters are no JSON and left out"
+    assert made.call.message == "no such argument; its parameters are not JSON and left out"
 
 
 async def test_figures_that_are_no_numbers_do_not_end_the_call() -> None:

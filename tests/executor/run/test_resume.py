@@ -228,7 +228,7 @@ async def test_a_write_that_was_under_way_is_reported_and_not_repeated() -> None
 
     assert interrupted.status == "cancelled"
     assert interrupted.error is not None
-    assert interrupted.error.message == "the call was under way and may have taken effect"
+    assert interrupted.error.message == "the call was in progress and may have taken effect"
 
     state = await stalling.go_on(WRITE, journal)
     error = state.steps[StepId("w")].error

@@ -252,7 +252,7 @@ async def test_a_judge_that_breaks_its_promise_makes_the_gates_red_and_the_run_g
 
     (red,) = state.steps[A].gates
     assert (red.verdict, red.kind, red.hint) == ("error", "judge", "ask again")
-    assert red.message == f"the gate could not be asked: {why}"
+    assert red.message == f"the gate could not be evaluated: {why}"
     assert statuses(state) == {"a": "ok", "b": "ok", "c": "blocked"}
 
 

@@ -178,7 +178,7 @@ async def test_a_red_block_gate_stops_the_dependants_only() -> None:
     )
 
     assert statuses(state) == {"a": "ok", "b": "blocked", "c": "ok"}
-    assert state.steps[StepId("b")].reason == "gate 'fresh' on 'a' is red"
+    assert state.steps[StepId("b")].reason == "gate 'fresh' on 'a' failed"
     assert not state.is_present(StepId("a"))
 
 
@@ -276,7 +276,10 @@ async def test_an_output_that_is_no_json_names_the_place() -> None:
     error = state.steps[StepId("a")].error
 
     assert error is not None
-    assert (error.kind, error.message) == ("output", "the output at /rows/1 is nan, which is no JSON number")
+    assert (error.kind, error.message) == (
+        "output",
+        "the output at /rows/1 is nan, which is not a JSON number",
+    )
 
 
 async def test_half_a_character_is_replaced_in_names_of_fields_too() -> None:

@@ -8,8 +8,9 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.reviewer.scripted_models import MODEL, Script, Scripted, ScriptedModels
-from tests.reviewer.scripted_runs import NOW, View, goal_for, plan_of
+from tests.reviewer.scripted_runs import NOW, goal_for, plan_of
 from wavewright.executor.events.types import GateRecord
+from wavewright.executor.run.ports import GateView
 from wavewright.planner.ports.model_port import ModelCall, ModelError, ModelUse
 from wavewright.planner.types import GateId, Json, JsonObject, RunId, StepId
 from wavewright.prompts import Prompts
@@ -39,7 +40,7 @@ async def judge(
     script: Script,
     *,
     output: Json = OUTPUT,
-    view: View | None = None,
+    view: GateView | None = None,
     calibration: Calibration | None = None,
     gate: JsonObject | None = None,
     model: str = MODEL,
@@ -50,7 +51,7 @@ async def judge(
     plan = plan_of(step, gates=[{**rubric, **(gate or {})}])
     models = ScriptedModels(script, model)
     asked = ModelJudge(models, Prompts(), calibration or Calibration(), run=RunId("run-1"), job="Test job")
-    records = make_verifier(plan, {}, goal_for(plan), NOW, asked)(STEP, output, view or View())
+    records = make_verifier(plan, {}, goal_for(plan), NOW, asked)(STEP, output, view or GateView())
     assert isinstance(records, Awaitable)
     return await records, models
 
@@ -181,7 +182,7 @@ async def test_a_question_is_made_and_its_answer_read_away_from_the_event_loop()
 
     plan = plan_of({"id": STEP}, gates=[{"id": "reasons", "on": STEP, "judge": {"rubric": RUBRIC}}])
     asked = ModelJudge(ScriptedModels([passing(QUOTE)]), Watched())
-    await asked.judge(plan.gates[0], STEP, OUTPUT, View(), index=None)
+    await asked.judge(plan.gates[0], STEP, OUTPUT, GateView(), index=None)
 
     assert threads
     assert threading.get_ident() not in threads
@@ -258,7 +259,7 @@ async def test_outputs_of_items_are_judged_call_by_call_several_at_a_time() -> N
     count = 40
     names: list[Json] = [f"item {n}" for n in range(count)]
     outputs: list[Json] = [{"text": f"text of {name}"} for name in names]
-    view = View(items=list(enumerate(names)))
+    view = GateView(items=list(enumerate(names)))
     records, models = await judge(by_item, output=outputs, view=view, for_each=names)
 
     assert len(models.asked) == count
@@ -268,7 +269,7 @@ async def test_outputs_of_items_are_judged_call_by_call_several_at_a_time() -> N
 
 
 async def test_a_step_without_items_is_not_judged() -> None:
-    records, models = await judge([], output=[], view=View(items=[]), for_each=[])
+    records, models = await judge([], output=[], view=GateView(items=[]), for_each=[])
 
     assert models.asked == []
     assert records[0].verdict == "not_evaluated"
@@ -283,7 +284,7 @@ async def test_gates_that_code_answers_stand_beside_those_of_a_judge_in_the_plan
         ],
     )
     verify = make_verifier(plan, {}, None, NOW, ModelJudge(ScriptedModels([passing(QUOTE)]), Prompts()))
-    records = verify(STEP, OUTPUT, View())
+    records = verify(STEP, OUTPUT, GateView())
     assert isinstance(records, Awaitable)
 
     assert [(record.gate, record.verdict) for record in await records] == [
@@ -296,7 +297,7 @@ async def test_steps_without_a_judge_gate_are_answered_at_once() -> None:
     plan = plan_of({"id": STEP}, gates=[{"id": "there", "on": STEP, "required": ["text"]}])
     verify = make_verifier(plan, {}, None, NOW, ModelJudge(ScriptedModels([]), Prompts()))
 
-    assert isinstance(verify(STEP, OUTPUT, View()), tuple)
+    assert isinstance(verify(STEP, OUTPUT, GateView()), tuple)
 
 
 async def test_an_output_cannot_close_its_block_or_speak_as_the_rubric() -> None:
@@ -310,7 +311,7 @@ async def test_an_output_cannot_close_its_block_or_speak_as_the_rubric() -> None
 
 
 async def test_what_a_judge_is_told(snapshot: SnapshotAssertion) -> None:
-    view = View(items=[(0, {"code": "GNP"})])
+    view = GateView(items=[(0, {"code": "GNP"})])
     _, models = await judge([passing(QUOTE)], output=[OUTPUT], view=view, for_each=[{"code": "GNP"}])
     (call,) = models.asked
 

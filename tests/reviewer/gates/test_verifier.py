@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Sequence
 
 import pytest
 
-from tests.reviewer.scripted_runs import NOW, View, goal_for, plan_of, signature
+from tests.reviewer.scripted_runs import NOW, goal_for, plan_of, signature
 from wavewright.executor.events.types import GateRecord
-from wavewright.executor.run.ports import GateRecords
+from wavewright.executor.run.ports import GateRecords, GateView
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer import make_verifier
 
@@ -19,7 +19,7 @@ def ask(
     output: Json,
     *,
     step: JsonObject | None = None,
-    view: View | None = None,
+    view: GateView | None = None,
     now: dt.datetime = NOW,
     as_of: dt.datetime | None = NOW,
     freshness_field: str | None = "as_of",
@@ -27,7 +27,7 @@ def ask(
     plan = plan_of({"id": "prices", **(step or {})}, gates=[{"id": "gate", "on": "prices", **gate}])
     tools = {"look": signature("look", freshness_field=freshness_field)}
     verify = make_verifier(plan, tools, goal_for(plan, as_of=as_of), now)
-    return at_once(verify(PRICES, output, view or View()))
+    return at_once(verify(PRICES, output, view or GateView()))
 
 
 def at_once(records: GateRecords | Awaitable[GateRecords]) -> GateRecords:
@@ -38,7 +38,7 @@ def at_once(records: GateRecords | Awaitable[GateRecords]) -> GateRecords:
 def test_a_step_without_gates_leaves_no_record() -> None:
     plan = plan_of({"id": "prices"}, {"id": "index"}, gates=[{"id": "gate", "on": "index", "check": "true"}])
 
-    assert make_verifier(plan, {}, None, NOW)(PRICES, {"a": 1}, View()) == ()
+    assert make_verifier(plan, {}, None, NOW)(PRICES, {"a": 1}, GateView()) == ()
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_check_that_cannot_be_compiled_is_red_and_says_so() -> None:
 
 
 def test_a_check_reads_inputs_other_steps_and_now() -> None:
-    view = View(inputs={"least": 2}, steps={"other": [1, 2, 3]})
+    view = GateView(inputs={"least": 2}, steps={"other": [1, 2, 3]})
     check = (
         'output.rows > inputs.least && steps.other.size() == 3 && now() == timestamp("2010-03-01T00:00:00Z")'
     )
@@ -98,7 +98,7 @@ def test_a_check_reads_inputs_other_steps_and_now() -> None:
 
 def test_a_check_may_ask_whether_a_step_is_there() -> None:
     assert ask({"check": "has(steps.other)"}, 1)[0].verdict == "fail"
-    assert ask({"check": "has(steps.other)"}, 1, view=View(steps={"other": None}))[0].verdict == "pass"
+    assert ask({"check": "has(steps.other)"}, 1, view=GateView(steps={"other": None}))[0].verdict == "pass"
 
 
 def test_a_hint_comes_with_red_records_only() -> None:
@@ -111,8 +111,8 @@ def test_a_hint_comes_with_red_records_only() -> None:
 FOR_EACH: JsonObject = {"for_each": ["a", "b", "c"]}
 
 
-def items(*pairs: tuple[int, Json]) -> View:
-    return View(items=list(pairs))
+def items(*pairs: tuple[int, Json]) -> GateView:
+    return GateView(items=list(pairs))
 
 
 def test_a_check_that_reads_output_is_asked_once_a_call_with_its_item() -> None:
@@ -155,7 +155,9 @@ def test_a_gate_on_a_step_without_items_is_not_evaluated(
 def test_of_very_many_calls_that_pass_the_last_are_counted_and_every_red_one_is_kept() -> None:
     outputs: list[Json] = [{"n": number} for number in range(300)]
     outputs[250] = {"n": None}
-    records = ask({"required": ["n"]}, outputs, step=FOR_EACH, view=View(items=[(n, n) for n in range(300)]))
+    records = ask(
+        {"required": ["n"]}, outputs, step=FOR_EACH, view=GateView(items=[(n, n) for n in range(300)])
+    )
 
     assert [record.index for record in records if record.has_failed] == [250]
     assert records[-1].looked_at == "199 more calls, all of which pass"
@@ -313,7 +315,7 @@ def test_a_record_names_the_template_gate_that_it_stands_for() -> None:
     )
     tools = {"look": signature("look", freshness_field="as_of")}
     verify = make_verifier(plan, tools, goal_for(plan, gates=[gate]), NOW)
-    records = at_once(verify(PRICES, {"as_of": "2010-03-01"}, View()))
+    records = at_once(verify(PRICES, {"as_of": "2010-03-01"}, GateView()))
 
     assert [(record.gate, record.template_gate) for record in records] == [
         ("fresh__prices", "fresh"),

@@ -1,9 +1,8 @@
 """Write events as JSON text and read them back.
 
-A *kind* is the name of an event type in the journal; it outlives a renamed class. How a field is written and
-checked is worked out once, when the module is loaded, from the types in `events.py`, so that a field added there
-needs no change here. `decode(*encode(event)) == event` holds for every event made of JSON values, and whatever is
-not such an event is refused with the reason.
+A *kind* is the name of an event type in the journal; it does not change with the class's name. The codec of each field
+is derived from the type hints in `types.py` when the module is loaded, so a new field needs no change here.
+`decode(*encode(event)) == event` holds for every event of JSON values; anything else raises `CodecError`.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ KINDS: Final[Mapping[str, type[Event]]] = {
 
 
 class CodecError(WavewrightError, ValueError):
-    """An event cannot be written as JSON, or a text is not the event that it claims to be."""
+    """An event cannot be written as JSON, or a text is not an event of its kind."""
 
 
 _Write: TypeAlias = Callable[[Any], Any]
@@ -63,7 +62,7 @@ def encode(event: Event) -> tuple[str, str]:
     """Return the kind and the JSON text of an event; fields at their default are left out.
 
     Raises:
-        CodecError: a value is not JSON: another type, NaN or an infinity, nested without end.
+        CodecError: a value is not JSON: another type, NaN, an infinity, or nested too deeply.
     """
     codec = _CODECS_BY_TYPE[type(event)]
     try:
@@ -78,7 +77,7 @@ def decode(kind: str, body: str) -> Event:
     """Return the event that `encode` wrote.
 
     Raises:
-        CodecError: the kind is unknown, the text is no JSON object, a field is missing, unknown or of a wrong type.
+        CodecError: the kind is unknown, the text is not an object, or a field is missing, unknown or of a wrong type.
     """
     codec = _CODECS_BY_KIND.get(kind)
     if codec is None:
@@ -118,7 +117,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
-# Escaped to ASCII, so that a lone surrogate in a tool's output survives the way through UTF-8.
+# Escaped to ASCII, so that a lone surrogate in a tool's output can be encoded as UTF-8.
 _TO_TEXT: Final = make_encoder(sort_keys=False)
 _FROM_TEXT: Final = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
@@ -143,7 +142,7 @@ class _FieldCodec(typing.NamedTuple):
 
 
 _REQUIRED: Final = object()
-"""Stands for the default of a field that has none."""
+"""The default of a required field."""
 
 
 class _RecordCodec:
@@ -169,7 +168,7 @@ class _RecordCodec:
         body = {
             name: value
             for (name, default), value in zip(self._defaults, self._values(record), strict=True)
-            # The first test is true of nearly all that are left out, and much cheaper than the second.
+            # The identity check covers nearly all fields that are left out and is cheaper than the comparison.
             if value is not default and (default is None or value != default)
         }
         for name, write in self._writers:
@@ -206,7 +205,7 @@ def _value_text(value: object) -> str:
 
 
 def _type_codec(hint: Any, place: str) -> _TypeCodec:
-    """Return the shape of a type hint; `place` names the field in messages."""
+    """Return the codec of a type hint; `place` names the field in messages."""
     if isinstance(hint, NewType):
         return _type_codec(hint.__supertype__, place)
     if hint is JsonValue:
@@ -228,7 +227,7 @@ def _type_codec(hint: Any, place: str) -> _TypeCodec:
         return _fixed_tuple(tuple(_type_codec(arg, place) for arg in args), place)
     if origin is dict and args[0] is str:
         return _mapping(_type_codec(args[1], place), place)
-    raise AssertionError(f"events.py: the codec knows no {hint} ({place})")
+    raise AssertionError(f"types.py: the codec does not support {hint} ({place})")
 
 
 _SCALARS: Final[Mapping[type, tuple[tuple[type, ...], str]]] = {

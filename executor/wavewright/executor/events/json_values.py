@@ -1,14 +1,11 @@
-"""JSON texts of many small values.
+"""JSON encoding of many small values, and conversion of tools' outputs to plain JSON.
 
-The standard library builds its encoder in C anew for every text, which takes longer than writing a small one. An
-*encoder* here is built once and used for ever; what it writes is what `json.JSONEncoder` would write with the same
-settings, to the letter.
+The standard library creates its C encoder for every text, which takes longer than encoding a small one. `make_encoder`
+creates one encoder for all texts, with the same result as `json.JSONEncoder` with its settings.
 
-JSON values, made clean and kept apart.
-
-What a tool returns becomes plain JSON here, before anybody reads it: dates become ISO 8601 text, tuples become
-lists, text becomes valid Unicode, and what JSON cannot express is an error that names its place. The result shares
-nothing with what the tool still holds, so no tool can change what was journaled.
+`clean_json` makes plain JSON of an output: dates become ISO 8601 text, tuples become lists, text becomes valid Unicode,
+and what JSON cannot express is an error that names its place. The result shares no object with the output, so a tool
+cannot change what is journaled.
 """
 
 from __future__ import annotations
@@ -34,8 +31,8 @@ _Chunks: TypeAlias = Callable[[object, int], tuple[str, ...]]
 def make_encoder(*, sort_keys: bool) -> JsonEncoder:
     """Return a function that writes a value as ASCII JSON without blanks.
 
-    It raises `ValueError` for NaN and infinities, `TypeError` for what JSON cannot express, and `RecursionError` for
-    what is nested without end.
+    It raises `ValueError` for NaN and infinities, `TypeError` for values that JSON cannot express, and
+    `RecursionError` for values that are nested too deeply.
     """
     plain = json.JSONEncoder(
         ensure_ascii=True,
@@ -46,7 +43,7 @@ def make_encoder(*, sort_keys: bool) -> JsonEncoder:
     )
     build: object = getattr(_standard, "c_make_encoder", None)
     if not callable(build):
-        # Not every interpreter has it, and it is not promised to stay.
+        # A private function of CPython, which other interpreters lack.
         return plain.encode
     quote: object = _standard.encode_basestring_ascii
     parts = cast("_Chunks", build(None, plain.default, quote, None, ":", ",", sort_keys, False, False))
@@ -55,10 +52,10 @@ def make_encoder(*, sort_keys: bool) -> JsonEncoder:
 
 
 MAX_DEPTH = 100
-"""Deeper than any honest output, and far from the interpreter's own limit."""
+"""Maximum depth of an output, far below the interpreter's recursion limit."""
 
 _MAX_INTEGER_BITS = 14_000
-"""Bits; Python itself writes and reads at most 4,300 digits."""
+"""Bits of an integer; Python converts at most 4,300 digits to and from text."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SCALARS = (str, int, float, bool, type(None))
 
@@ -68,7 +65,7 @@ class NotJsonError(WavewrightError, ValueError):
 
 
 class _NotJsonAt(Exception):
-    """Found on the quick way, which keeps no places; the place is put together on the way back."""
+    """A value that is not JSON; its place is collected while the exception passes through the callers."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -109,7 +106,7 @@ def copy_json(value: Json) -> Json:
 
 
 def _clean(value: object, depth: int) -> Json:
-    # Exact types first: they are all that a well-behaved tool returns.
+    # Exact types first, since nearly all outputs consist of them.
     if type(value) is str:
         return value if value.isascii() else valid_text(value)
     if value is None or type(value) is bool:
@@ -118,7 +115,7 @@ def _clean(value: object, depth: int) -> Json:
         return _clean_integer(value)
     if type(value) is float:
         if not math.isfinite(value):
-            raise _NotJsonAt(f"is {value!r}, which is no JSON number")
+            raise _NotJsonAt(f"is {value!r}, which is not a JSON number")
         return value
     if depth == 0:
         raise _NotJsonAt(f"is nested more than {MAX_DEPTH} deep")
@@ -131,7 +128,7 @@ def _clean(value: object, depth: int) -> Json:
 
 def _clean_integer(value: int) -> int:
     if value.bit_length() > _MAX_INTEGER_BITS:
-        raise _NotJsonAt("is an integer of more than 4,200 digits, which no reader of JSON takes")
+        raise _NotJsonAt("is an integer of more than 4,200 digits, which JSON readers do not accept")
     return value
 
 
@@ -149,7 +146,7 @@ def _clean_object(value: Mapping[object, object], depth: int) -> Json:
 
 def _plain_key(key: object) -> str:
     if not isinstance(key, str):
-        raise _NotJsonAt(f"has the key {key!r}, which is no text")
+        raise _NotJsonAt(f"has the key {key!r}, which is not a text")
     return valid_text(str.__str__(key))
 
 
@@ -165,7 +162,7 @@ def _clean_list(value: Iterable[object], depth: int) -> Json:
 
 
 def _clean_convertible(value: object, depth: int) -> Json:
-    """Clean what is no JSON yet has one obvious form in it."""
+    """Clean a value that is not JSON but has one obvious JSON form."""
     if isinstance(value, enum.Enum):
         return _clean(cast("object", value.value), depth - 1)
     if isinstance(value, dt.datetime | dt.date | dt.time):

@@ -1,8 +1,8 @@
-"""The state of a run: the fold of its events, and nothing else.
+"""The state of a run: the fold of its events.
 
-`reduce` takes a state and an event and gives the next state. It reads no clock and does no I/O, so the same events
-give the same state in every process: live, after a crash, and years later from a file. Records are the events
-themselves, kept in persistent maps that share what did not change; a state that was handed out never changes.
+`reduce` takes a state and an event and returns the next state. It is pure, so the same events give the same state in
+every process: live, after a crash, and later from a file. Records are the events themselves, in persistent maps; a
+state never changes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SUCCESSES: frozenset[StepStatus] = frozenset({"ok", "empty", "reused"})
 
 @dataclass(frozen=True, slots=True)
 class WaveRecord:
-    """One wave of one round: when it ran, and which steps it let start."""
+    """One wave of one round: when it ran, and its steps."""
 
     wave: int
     round: int
@@ -64,7 +64,7 @@ _NO_LOOP_CALLS: Map[StepId, Map[int, LoopToolCalled]] = Map()
 _NO_LOOP_CALLS_OF_STEP: Map[int, LoopToolCalled] = Map()
 _NO_FAULTS: Map[tuple[StepId, int | None], AttemptLogged] = Map()
 MAX_FAULTS = 50
-"""Failed calls whose last attempt a state holds whole; the journal has the others."""
+"""Maximum of failed calls whose last attempt is in the state; the journal has all."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -79,23 +79,23 @@ class RunState:
     items: Map[StepId, Map[int, ItemFinished]] = _NO_ITEMS
     """Items of `for_each` steps, by position."""
     begun: Map[tuple[StepId, StepKey], StepStarted] = _NO_CALLS
-    """Calls whose start was journaled, as that of a writing tool always is, and whose end is not known."""
+    """Calls whose start was journaled, as for writing tools, and whose end is not."""
     wave_records: Map[tuple[int, int], WaveRecord] = _NO_WAVES
     """By round and wave."""
     notes: tuple[Noted, ...] = ()
     uses: Map[int, ModelUse] = _NO_USES
-    """What each model call cost, numbered from 0 as they were settled."""
+    """The use of each model call, numbered from 0."""
     rung_records: Map[int, RungTaken] = _NO_RUNGS
-    """Every rung of a fallback ladder that was tried, numbered from 0: a run of many items takes many."""
+    """Every rung of a fallback ladder that was tried, numbered from 0."""
     loop_records: Map[StepId, Map[int, LoopToolCalled]] = _NO_LOOP_CALLS
     """Tools that agents called inside their steps, numbered from 0 in each step."""
     faults: Map[tuple[StepId, int | None], AttemptLogged] = _NO_FAULTS
-    """What the last failed attempt of a call raised and printed, by step and item; of `MOST_FAULTS` calls at most."""
+    """The last failed attempt of a call, by step and item; of at most `MAX_FAULTS` calls."""
     finished: RunFinished | None = None
-    """How the run ended; `None` again as soon as a resumed run does anything."""
+    """How the run ended; None again after any event of a resumed run."""
 
     def __repr__(self) -> str:
-        # Not all of its events: `asyncio.run` writes down the result of what it ran when it puts signals back.
+        # Without the events: `asyncio.run` formats the result of its main task when it restores signal handlers.
         return f"<RunState of {self.run!r}: {len(self.steps)} steps, round {self.round}, finished={self.finished!r}>"
 
     @property
@@ -105,27 +105,27 @@ class RunState:
 
     @property
     def rungs(self) -> tuple[RungTaken, ...]:
-        """Every rung that was tried, in order; put together anew at each look."""
+        """Every rung that was tried, in order; computed at each access."""
         return _in_order(self.rung_records)
 
     @property
     def loop_calls(self) -> dict[StepId, tuple[LoopToolCalled, ...]]:
-        """Tools that agents called inside their steps, in order; put together anew at each look."""
+        """Tools that agents called inside their steps, in order; computed at each access."""
         return {step: _in_order(calls) for step, calls in self.loop_records.items()}
 
     @property
     def accepted(self) -> PlanAccepted | None:
-        """The acceptance of the plan in force."""
+        """The acceptance of the current plan."""
         return self.plans[-1] if self.plans else None
 
     @property
     def plan(self) -> JsonObject | None:
-        """The plan in force, as JSON."""
+        """The current plan, as JSON."""
         return self.plans[-1].plan if self.plans else None
 
     @property
     def plan_hash(self) -> PlanHash | None:
-        """The hash of the plan in force."""
+        """The hash of the current plan."""
         return self.plans[-1].plan_hash if self.plans else None
 
     @property
@@ -135,7 +135,7 @@ class RunState:
 
     @property
     def round(self) -> int:
-        """How many patches the plan in force has seen."""
+        """Number of patches of the current plan."""
         return self.plans[-1].round if self.plans else 0
 
     @property
@@ -164,7 +164,7 @@ class RunState:
         return record.status if record else None
 
     def is_present(self, step_id: StepId) -> bool:
-        """Whether readers see the step's output: it has one, and no red gate blocks it."""
+        """Whether other steps can read the step's output: it succeeded, and no failed gate blocks it."""
         record = self.steps.get(step_id)
         return record is not None and record.status in SUCCESSES and blocking_gate(record.gates) is None
 
@@ -173,7 +173,7 @@ class RunState:
         return {step_id: record.output for step_id, record in self.steps.items() if self.is_present(step_id)}
 
     def _ordered(self) -> list[StepFinished]:
-        """Return the endings in the plan's order; those that the plan does not name come last, by id."""
+        """Return the endings in the plan's order; those of other steps come last, by id."""
         place = {step_id: number for number, step_id in enumerate(_step_ids(self.plan))}
         return sorted(
             self.steps.values(), key=lambda record: (place.get(record.step, len(place)), record.step)
@@ -186,7 +186,7 @@ class RunState:
 
 
 def blocking_gate(gates: tuple[GateRecord, ...]) -> GateRecord | None:
-    """Return the first red gate that keeps an output from its readers."""
+    """Return the first failed gate with severity `block`; None where there is none."""
     for record in gates:
         if record.has_failed and record.severity == "block":
             return record
@@ -194,7 +194,7 @@ def blocking_gate(gates: tuple[GateRecord, ...]) -> GateRecord | None:
 
 
 def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - one case an event
-    """Return the state after one more event. Pure: same state and event, same result."""
+    """Return the state after one more event."""
     match event:
         case StepFinished():
             return _with_step(state, event)
@@ -241,7 +241,7 @@ def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - 
 
 
 def fold(events: Iterable[Event], state: RunState | None = None) -> RunState:
-    """Return the state after all the events: `reduce` one by one, with the endings of steps taken in bulk."""
+    """Return the state after all the events, as repeated `reduce`, with the endings of steps applied in bulk."""
     folded = state if state is not None else RunState()
     endings: list[StepFinished] = []
     for event in events:
@@ -256,7 +256,7 @@ def fold(events: Iterable[Event], state: RunState | None = None) -> RunState:
 
 
 def _with_step(state: RunState, ending: StepFinished) -> RunState:
-    # Written out because `replace` costs as much as all the rest on the path of every step.
+    # Without `replace`, which would double the cost of this call for every step.
     return RunState(
         state.started,
         state.plans,
@@ -297,7 +297,7 @@ def _with_steps(state: RunState, endings: Iterable[StepFinished]) -> RunState:
 def _without(
     begun: Map[tuple[StepId, StepKey], StepStarted], ending: StepFinished | ItemFinished
 ) -> Map[tuple[StepId, StepKey], StepStarted]:
-    """Strike out a write whose end is known; one that was cancelled may have taken effect, and stays."""
+    """Remove a call that has ended; a cancelled one may have taken effect and is kept."""
     if ending.key is None or ending.status == "cancelled" or (ending.step, ending.key) not in begun:
         return begun
     return begun.delete((ending.step, ending.key))

@@ -1,8 +1,7 @@
-"""Events: everything a run does, in order, as data.
+"""The events of a run.
 
-The state of a run is a fold over its events and nothing else; progress, log, report and `resume` are readers of
-this one stream. An event is immutable, JSON, and says what happened, never what should happen next. Times are
-seconds since the epoch (UTC).
+The state of a run is the fold of its events; progress, log, report and `resume` read the same stream. An event is
+immutable and can be written as JSON. Times are seconds since the epoch (UTC).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ StepStatus: TypeAlias = Literal["ok", "empty", "failed", "skipped", "blocked", "
 ErrorKind: TypeAlias = Literal[
     "tool", "transient", "timeout", "params", "output", "expression", "items", "cancelled", "interrupted"
 ]
-"""What a failure is, from a fixed list: the only thing of an error that a recovery planner may see."""
+"""Kind of a failure, from a fixed list: the only part of an error that a recovery planner sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class TracebackFrame:
     """One line of a traceback."""
 
     file: str
-    """Relative to the working directory where it lies in there."""
+    """Relative to the working directory where it is inside."""
     line: int
     function: str
     code: str = ""
@@ -60,22 +59,22 @@ class StepError:
 
 @dataclass(frozen=True, slots=True)
 class GateRecord:
-    """What one gate looked at and found."""
+    """The result of one gate."""
 
     gate: GateId
     step: StepId
     kind: GateKind
     severity: GateSeverity
     verdict: Literal["pass", "fail", "error", "not_evaluated"]
-    """`error`: the gate could not be asked; `not_evaluated`: there were no items to ask it about. Both count as red."""
+    """`error`: the gate could not be evaluated; `not_evaluated`: there were no items. Both count as failed."""
     looked_at: str
     """The expression or fields, with the values found, short enough for one line of a report."""
     message: str = ""
     hint: str | None = None
     index: int | None = None
-    """The item, where the gate is asked once a call of a `for_each` step."""
+    """The item, where the gate is evaluated for each call of a `for_each` step."""
     template_gate: GateId | None = None
-    """The goal template's gate that this one stands for."""
+    """The goal template's gate that this one implements."""
 
     @property
     def has_failed(self) -> bool:
@@ -85,18 +84,18 @@ class GateRecord:
 
 @dataclass(frozen=True, slots=True)
 class RetryOf:
-    """Which run another one repeats, and what of it is done anew."""
+    """The run that a run retries, and the steps that are called again."""
 
     run: RunId
     origin: RunId
-    """The first of a chain of retries: its id is part of the keys of calls that are not done anew."""
+    """The first of a chain of retries: its id is part of the keys of calls that may be reused."""
     anew: tuple[StepId, ...] = ()
-    """Steps that are called again although they had ended well."""
+    """Steps that are called again although they succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run exists, for this job and goal."""
+    """A run was created for a job and a goal."""
 
     run: RunId
     at: float
@@ -104,7 +103,7 @@ class RunStarted:
     goal: JsonObject
     """The resolved goal, as JSON."""
     now: float
-    """The instant that `now()` gives all through the run."""
+    """The value of `now()` throughout the run."""
     versions: dict[str, str] = field(default_factory=dict[str, str])
     tool_code: dict[str, str] = field(default_factory=dict[str, str])
     """By tool, a hash of its function's code, for tools that are Python functions."""
@@ -137,9 +136,9 @@ class WaveStarted:
 
 @dataclass(frozen=True, slots=True)
 class StepStarted:
-    """A step's first call is about to be made.
+    """A call is about to be made.
 
-    Journaled before the call for tools that write, and for every tool where the process of an earlier attempt died.
+    Journaled for tools that write, and for every tool after the process of an earlier attempt died.
     """
 
     at: float
@@ -149,13 +148,13 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True)
 class ItemFinished:
-    """One item of a `for_each` step is done; lets a resumed run skip it."""
+    """One item of a `for_each` step has ended, so a resumed run skips it."""
 
     at: float
     step: StepId
     index: int
     key: StepKey | None
-    """None where the item's parameters could not be made."""
+    """None where the item's parameters could not be rendered."""
     status: Literal["ok", "empty", "failed", "reused"]
     output: Json = None
     error: StepError | None = None
@@ -167,7 +166,7 @@ class ItemFinished:
 
 @dataclass(frozen=True, slots=True)
 class StepFinished:
-    """A step has ended, with its output and what its gates found."""
+    """A step has ended, with its output and the results of its gates."""
 
     at: float
     step: StepId
@@ -184,7 +183,7 @@ class StepFinished:
     reason: str | None = None
     """Why it was skipped, blocked, cancelled or reused."""
     withheld: tuple[str, ...] = ()
-    """Fields of the output in which the journal has `[redacted]` in place of a secret; `""` stands for all of it."""
+    """Fields of the output in which the journal has `[redacted]` in place of a secret; `""` is the whole output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +197,7 @@ class WaveFinished:
 
 @dataclass(frozen=True, slots=True)
 class ModelCalled:
-    """A language model was asked; what it cost, answered or not."""
+    """A language model was called, with its cost, whether it answered or not."""
 
     at: float
     use: ModelUse
@@ -216,7 +215,7 @@ class RungTaken:
 
 @dataclass(frozen=True, slots=True)
 class OutputStreamed:
-    """A piece of an output that is still being made; the output itself comes with the step's end."""
+    """A part of an output that is being streamed; the whole output is in the step's end."""
 
     at: float
     step: StepId
@@ -236,9 +235,9 @@ class LoopToolCalled:
 
 @dataclass(frozen=True, slots=True)
 class AttemptLogged:
-    """What one attempt of a call raised, printed and logged; there is none of an attempt that did nothing of these.
+    """What one attempt of a call raised, printed and logged; not recorded where all texts are empty.
 
-    Every text is without secrets and of bounded size: the end of it where it was longer.
+    Every text is redacted and of bounded size: its end, where it was longer.
     """
 
     at: float
@@ -255,23 +254,23 @@ class AttemptLogged:
 
 @dataclass(frozen=True, slots=True)
 class AnswerKept:
-    """A model's answer, or an output that an agent got, as it stands in the journal for a run that is resumed.
+    """A model's answer, or a tool's output in an agent's loop, kept for a resumed run.
 
-    No watcher is told of it: what came of the answer is told by other events.
+    Event listeners do not get it; the effects of the answer are other events.
     """
 
     at: float
     key: str
-    """What was asked, as `tools/models/remembering.py` makes it."""
+    """Hash of the question."""
     answer: JsonObject
     """Without secrets."""
     question: ModelQuestion | None = None
-    """What the model was asked; none where it is a tool's output."""
+    """The question to the model; None for a tool's output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Something a phase above the executor did or decided: `approval`, `review`, `package`, `warning`."""
+    """A decision or result of a phase of the pipeline: `approval`, `review`, `package`, `warning`."""
 
     at: float
     topic: str

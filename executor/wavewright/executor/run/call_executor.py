@@ -1,20 +1,19 @@
-"""A call, from being ready to its ending.
+"""Decides what becomes of a call, from ready to ended.
 
-Whatever makes a call unnecessary is looked for first: that it was finished in an earlier part of the run, that an
-equal call of a reading tool serves it, that it is a write of which nobody knows whether it took effect. What is
-left is attempted by the scheduler's workers. Each operation returns what it came to as a `CallOutcome`.
+A call is not made where it ended in an earlier part of the run, where the output of an equal call of a reading tool can
+be reused, or where it is a write that may have taken effect already. The scheduler's workers attempt the others. Each
+operation returns a `CallOutcome` for the scheduler to apply.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ItemFinished, StepError, StepFinished, StepStarted, StepStatus
 from wavewright.executor.run.failures import AttemptFailure, may_retry, seconds_before_retry
-from wavewright.executor.run.ports import Clock, GateRecords
+from wavewright.executor.run.ports import Clock
 from wavewright.executor.run.program import CompiledStep
 from wavewright.executor.run.recording import WHOLE_OUTPUT, EventRecorder, WithheldCheck
 from wavewright.executor.run.reuse import FinishedCall, ReuseIndex, ReuseSource, recorded_ending
@@ -52,7 +51,7 @@ _UNCLEAR = StepError(
     "interrupted",
     "the call was started before the run was interrupted and may have taken effect",
     attempts=0,
-    hint="look whether it did; a tool that is safe to repeat says so with idempotent=True",
+    hint="check whether it did; a tool that is safe to repeat says so with idempotent=True",
 )
 
 
@@ -83,10 +82,10 @@ class CallExecutor:
         self._clock = clock
         self._reuse = ReuseIndex(prior)
         self._outcome = CallOutcome()
-        """Of the operation under way; every operation returns it without waiting in between."""
+        """Of the current operation, which returns it before any other begins."""
 
     async def prepare(self, call: ScheduledCall) -> CompiledStep | CallOutcome:
-        """Return the compiled step where the call is to be attempted, or else what it came to without that."""
+        """Return the compiled step where the call must be attempted, else its outcome without an attempt."""
         compiled = call.compiled or self._begin(call)
         if compiled is None or not (call.is_prepared or await self._prepare(call, compiled)):
             return self._take_outcome()
@@ -97,7 +96,7 @@ class CallExecutor:
     def conclude(
         self, call: ScheduledCall, compiled: CompiledStep, output: Json | AttemptFailure
     ) -> CallOutcome:
-        """Return what an attempt came to: the call's ending, or when to attempt it again."""
+        """Return the outcome of an attempt: the call's ending, or when to attempt it again."""
         if isinstance(output, AttemptFailure):
             self._after_failure(call, compiled, output)
         else:
@@ -105,7 +104,7 @@ class CallExecutor:
         return self._take_outcome()
 
     async def await_gates(self, pending: PendingGates) -> StepFinished:
-        """Wait for the gates of a step; return how it ended."""
+        """Wait for the gates of a step; return the step's ending with their records."""
         records = await self._runner.await_gates(pending.ending.step, pending.gates)
         seconds = self._clock.monotonic() - pending.clock_start
         return replace(pending.ending, at=self._clock.wall(), gates=records, seconds=seconds)
@@ -115,7 +114,7 @@ class CallExecutor:
         return outcome
 
     def _begin(self, call: ScheduledCall) -> CompiledStep | None:
-        """Start on a step; return it compiled where it is one call that can go on."""
+        """Compile a step; return it where it is a single call that can be prepared, else set the outcome."""
         call.started, call.clock_start = self._clock.wall(), self._clock.monotonic()
         begun = self._runner.begin(call)
         if isinstance(begun, CompiledStep):
@@ -131,10 +130,10 @@ class CallExecutor:
             self._fail(call, begun)
         return None
 
-    # -- is the call necessary?
+    # -- must the call be made?
 
     async def _prepare(self, call: ScheduledCall, compiled: CompiledStep) -> bool:
-        """Give a call its parameters and its key; answer whether it has to be made."""
+        """Set the parameters and the key of a call; return whether it must be made."""
         if call.key is None and (error := self._runner.prepare(call, compiled)) is not None:
             self._fail(call, error)
             return False
@@ -160,7 +159,7 @@ class CallExecutor:
         return call.is_prepared
 
     def _is_replayed(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
-        """Whether this very call ended in an earlier part of the run; then its ending stands."""
+        """Whether the same call ended in an earlier part of the run; then its ending is used."""
         record = recorded_ending(self._prior, call)
         if record is None or record.key != key or not self._is_still_valid(record):
             return False
@@ -175,14 +174,14 @@ class CallExecutor:
         return True
 
     def is_finished_earlier(self, step_id: StepId) -> bool:
-        """Whether a step ended in an earlier part of the run in a way that stands, if its call is still the same."""
+        """Whether a step has a valid ending from an earlier part of the run, provided its call is the same."""
         record = self._prior.steps.get(step_id)
         return record is not None and self._is_still_valid(record)
 
     def _is_still_valid(self, record: FinishedCall) -> bool:
         if record.status in SUCCESSES:
             return True
-        # A write that may have taken effect is not repeated for a word that speaks of failures in general.
+        # `retry_failed` does not repeat a write that may have taken effect.
         is_unclear = record.error is not None and record.error.kind == "interrupted"
         return record.status == "failed" and (is_unclear or not self._retry_failed)
 
@@ -190,7 +189,7 @@ class CallExecutor:
         return self._reuse_source is not None and call.step.id in self._reuse_source.anew
 
     def _is_reused_from_retried_run(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
-        """Whether this very call ended well in the run that this one retries; then its output is this run's."""
+        """Whether the same call succeeded in the run that this one retries; then its output is reused."""
         ending = self._reuse_source.find(call, key) if self._reuse_source is not None else None
         if ending is None or isinstance(checked_output(ending.output, compiled.tool), AttemptFailure):
             return False
@@ -201,36 +200,36 @@ class CallExecutor:
             return True
         assert self._reuse_source is not None
         call.withheld = ending.withheld
-        taken = self._reuse_output(
-            call, ending.output, f"taken over from run {self._reuse_source.state.run!r}"
+        reused = self._finish_call(
+            call, "reused", ending.output, f"taken over from run {self._reuse_source.state.run!r}"
         )
         if compiled.tool.only_reads and not ending.withheld:
-            self._serve_followers(key, taken)
+            self._serve_followers(key, reused)
         return True
 
     def _is_deduplicated(self, call: ScheduledCall, key: StepKey) -> bool:
-        """Whether an equal call of this run serves this one, or is about to."""
+        """Whether the output of an equal call of this run is reused, now or once that call ends."""
         equal = self._reuse.find(key)
         if equal is not None:
-            self._reuse_output(call, equal.output, f"an equal call was made by {equal.step!r}")
+            self._finish_call(call, "reused", equal.output, f"an equal call was made by {equal.step!r}")
             return True
         return self._reuse.follows(call, key)
 
     async def _is_cached(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
-        """Whether an equal call of another run serves this one."""
+        """Whether the output of an equal call of another run is reused."""
         stored = None if self._journal is None else await self._journal.find_output(key)
-        # The key holds the instant that the run takes for now, which a job may pin; the output ages all the same.
+        # The key has the run's `now()`, which a job may pin, so the age is checked against the clock.
         kept_for = compiled.tool.signature.cache_for or 0.0
         if stored is None or self._clock.wall() - stored.at > kept_for:
             return False
         if isinstance(checked_output(stored.output, compiled.tool), AttemptFailure):
             return False
         reason = f"run {stored.run!r} made the same call"
-        self._serve_followers(key, self._reuse_output(call, stored.output, reason), reason)
+        self._serve_followers(key, self._finish_call(call, "reused", stored.output, reason), reason)
         return True
 
     def _may_change(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
-        """Whether a call that may change something can be made; one that may have been made already is refused."""
+        """Whether a call of a writing tool can be made; one that may have taken effect already fails."""
         tool = compiled.tool.signature
         if tool.writes and not tool.idempotent and (call.step.id, key) in self._prior.begun:
             self._fail(call, _UNCLEAR)
@@ -263,12 +262,8 @@ class CallExecutor:
 
     def _serve_followers(self, key: StepKey, ending: FinishedCall, reason: str | None = None) -> None:
         for follower in self._reuse.succeed(key, ending):
-            self._reuse_output(
-                follower, ending.output, reason or f"an equal call was made by {ending.step!r}"
-            )
-
-    def _reuse_output(self, call: ScheduledCall, output: Json, reason: str) -> FinishedCall:
-        return self._finish_call(call, "reused", output, reason)
+            own_reason = reason or f"an equal call was made by {ending.step!r}"
+            self._finish_call(follower, "reused", ending.output, own_reason)
 
     def _finish_call(
         self, call: ScheduledCall, status: ItemStatus, output: Json, reason: str | None = None
@@ -287,8 +282,11 @@ class CallExecutor:
         *,
         error: StepError | None = None,
         reason: str | None = None,
+        fan_out: FanOut | None = None,
     ) -> StepFinished:
-        gates = self._runner.ask_gates(call, output, None) if status in SUCCESSES else ()
+        """End a step, now or when its gates are evaluated."""
+        items = None if fan_out is None else fan_out_items(fan_out)
+        gates = self._runner.ask_gates(call, output, items) if status in SUCCESSES else ()
         ending = StepFinished(
             at=self._clock.wall(),
             step=call.step.id,
@@ -300,20 +298,15 @@ class CallExecutor:
             started=call.started,
             seconds=self._clock.monotonic() - call.clock_start,
             attempts=call.attempt,
+            items=None if items is None or fan_out is None else (len(items), len(fan_out.items)),
             reason=reason,
             withheld=call.withheld,
         )
-        self._record_finished(call, ending, gates)
-        return ending
-
-    def _record_finished(
-        self, call: ScheduledCall, ending: StepFinished, gates: GateRecords | Awaitable[GateRecords]
-    ) -> None:
-        """End a step, now or when its gates have answered."""
         if isinstance(gates, tuple):
             self._outcome.endings.append(ending)
         else:
             self._outcome.pending_gates.append(PendingGates(ending, gates, call.clock_start))
+        return ending
 
     # -- the calls of a `for_each` step
 
@@ -326,7 +319,7 @@ class CallExecutor:
             self._finish_fan_out(fan)
 
     def _is_fan_out_replayed(self, fan: FanOut) -> bool:
-        """Whether the whole step ended before, with the same calls; then its ending stands."""
+        """Whether the whole step ended before, with the same calls; then its ending is used."""
         record = self._prior.steps.get(fan.step_id)
         if record is None or record.key is None or not self._is_still_valid(record):
             return False
@@ -341,10 +334,10 @@ class CallExecutor:
         return True
 
     def _push_items(self, fan: FanOut) -> None:
-        """Push the next items, as many as may be under way at once."""
-        at_once = fan.head.step.concurrency or len(fan.items)
+        """Push the next items, up to the step's concurrency."""
+        concurrency = fan.head.step.concurrency or len(fan.items)
         ended = len(fan.items) - fan.unfinished
-        while fan.next_index < min(len(fan.items), ended + at_once):
+        while fan.next_index < min(len(fan.items), ended + concurrency):
             call = item_call(fan, fan.next_index)
             call.started, call.clock_start = self._clock.wall(), self._clock.monotonic()
             fan.next_index += 1
@@ -381,20 +374,7 @@ class CallExecutor:
         endings = [ending for ending in fan.endings if ending is not None]
         status, output, error = fan_out_result(fan)
         head.key = fan_out_key([ending.key for ending in endings])
-        gates = self._runner.ask_gates(head, output, fan_out_items(fan)) if status in SUCCESSES else ()
-        ending = StepFinished(
-            at=self._clock.wall(),
-            step=head.step.id,
-            status=status,
-            key=head.key,
-            output=output,
-            error=error,
-            gates=gates if isinstance(gates, tuple) else (),
-            started=head.started,
-            seconds=self._clock.monotonic() - head.clock_start,
-            attempts=sum(ending.attempts for ending in endings),
-            items=(sum(ending.status != "failed" for ending in endings), len(endings)),
-            reason="equal calls were made before" if status == "reused" else None,
-            withheld=(WHOLE_OUTPUT,) if any(ending.withheld for ending in endings) else (),
-        )
-        self._record_finished(head, ending, gates)
+        head.attempt = sum(ending.attempts for ending in endings)
+        head.withheld = (WHOLE_OUTPUT,) if any(ending.withheld for ending in endings) else ()
+        reason = "equal calls were made before" if status == "reused" else None
+        self._finish_step(head, status, output, error=error, reason=reason, fan_out=fan)

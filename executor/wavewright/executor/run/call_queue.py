@@ -1,6 +1,6 @@
-"""Ready calls, the most urgent first, under the limits of a run and of its tools.
+"""The queue of ready calls, the most urgent first, with the concurrency limits of the run and of its tools.
 
-A call whose tool is at its own limit waits aside, so it never keeps a worker from something else.
+A call whose tool is at its limit waits in a queue of that tool, so it does not block other calls.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Entry = tuple[float, int, int, ScheduledCall]
 
 
 class CallQueue:
-    """The calls of one run that wait for a worker."""
+    """Calls of one run that wait for a worker."""
 
     def __init__(
         self, concurrency: int, tool_limits: Mapping[str, int], clock: Clock, drain_signal: DrainSignal
@@ -36,11 +36,11 @@ class CallQueue:
 
     @property
     def startable(self) -> int:
-        """Calls that could start now, as far as the run's own limit goes."""
+        """Number of calls that could start now by the run's limit."""
         return min(len(self._ready), self._concurrency - self.running)
 
     def push(self, call: ScheduledCall, after: float = 0.0) -> None:
-        """Let a call start once a worker and its tool are free, and not before so many seconds."""
+        """Add a call, which may start after so many seconds, once a worker and its tool are free."""
         if after > 0:
             self._timers[id(call)] = self._clock.call_later(after, lambda: self._push_delayed(call))
             return
@@ -52,7 +52,7 @@ class CallQueue:
         self.push(call)
 
     def take(self) -> ScheduledCall | None:
-        """Return the most urgent call that may run now, counted as running."""
+        """Return the most urgent call that may run now, and count it as running; None where there is none."""
         if self.running >= self._concurrency or self._drain_signal.is_draining:
             return None
         while self._ready:
@@ -69,7 +69,7 @@ class CallQueue:
         return None
 
     def release(self, call: ScheduledCall) -> None:
-        """Free the place of a call that was taken."""
+        """Count a call that was taken as ended."""
         self.running -= 1
         tool = call.step.tool
         if tool in self._busy:
@@ -78,26 +78,26 @@ class CallQueue:
                 heapq.heappush(self._ready, heapq.heappop(waiting))
 
     def close(self) -> None:
-        """Let the workers return once their calls have ended."""
+        """Make the workers return once their calls have ended."""
         self.is_closed = True
         self.notify()
 
     def next_change(self) -> asyncio.Future[None]:
-        """Return a future that is done once something was pushed or the queue was closed."""
+        """Return a future that is done when a call was pushed or the queue was closed."""
         self._change = asyncio.get_running_loop().create_future()
         return self._change
 
     def notify(self) -> None:
         """Complete the future of `next_change`.
 
-        Whoever waits for it goes on in the next turn of the loop. A worker that never waits has taken what it pushed
-        by then, and waking the others for it would cost more than the calls.
+        The waiting task continues in the next turn of the loop. By then a worker that never waits has taken the calls
+        that it pushed, and waking other workers for each would cost more than the calls.
         """
         if self._change is not None and not self._change.done():
             self._change.set_result(None)
 
     def cancel_timers(self) -> None:
-        """Give up the calls that wait for their time."""
+        """Drop the calls that wait for their time."""
         self._change = None
         for timer in self._timers.values():
             timer.cancel()

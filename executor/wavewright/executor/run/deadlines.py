@@ -1,14 +1,12 @@
-"""Exceptions that come out of a tool's call and are not the tool's.
+"""Deadlines of calls, and exceptions of a call that are not the tool's.
 
-A *process exception* is Ctrl-C, or the closing of the coroutine that made the call. It passes through; whatever else a
-tool raises, of whichever class, is a failure of its step.
+All deadlines of a run share one timer: a cancel scope with a timeout for every call would cost as much as all the rest
+of a step. The timer is set again only when a call's deadline is earlier than all others. A call that swallows its
+cancellation is cancelled again every second, and abandoned after `GRACE_SECONDS`: its coroutine is closed, and the
+worker continues without it.
 
-Deadlines of many calls, kept with one timer.
-
-A `TimedCall` is cancelled when its time is up. Entering a cancel scope with a timeout for every call would cost as
-much as all the rest of a step; here the timer is only touched when a call's deadline is earlier than all the others.
-A call that swallows its cancellation is cancelled again every second, and abandoned after `GRACE_SECONDS`: its
-coroutine is closed and not resumed, so whoever awaits it goes on without it.
+A *process exception* is Ctrl-C, or the closing of the coroutine that made the call. It is raised; any other exception
+of a tool, of whatever class, is a failure of its step.
 """
 
 from __future__ import annotations
@@ -33,17 +31,17 @@ from wavewright.executor.run.ports import Clock, Timer
 
 
 def is_process_exception(error: BaseException, task: asyncio.Task[object] | None) -> bool:
-    """Whether an exception out of a call is a process exception, or a group that holds one.
+    """Return whether an exception of a call is a process exception, or a group that contains one.
 
     Args:
-        error: What came out of the call.
+        error: What the call raised.
         task: The task that made the call.
     """
     match error:
         case BaseExceptionGroup():
             return any(is_process_exception(part, task) for part in error.exceptions)
         case GeneratorExit():
-            # A coroutine that runs is never closed by its own task.
+            # A task never closes its own running coroutine.
             return task is None or _current_task() is not task
         case KeyboardInterrupt():
             return _is_from_signal_handler(error)
@@ -59,12 +57,12 @@ def _current_task() -> asyncio.Task[object] | None:
 
 
 def _is_from_signal_handler(error: KeyboardInterrupt) -> bool:
-    """Whether a signal's handler may have raised it, and not the code that it came out of."""
+    """Whether a signal handler may have raised it, and not the tool's code."""
     if threading.current_thread() is not threading.main_thread():
         return False
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     if signal.default_int_handler in handlers:
-        # It is written in C, so no frame shows whether it was called.
+        # The default handler is written in C, so no frame shows whether it was called.
         return True
     raised_in = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)][-1:]
     return any(_handler_code(handler) in raised_in for handler in handlers)
@@ -79,7 +77,7 @@ T = TypeVar("T")
 
 _RECANCEL_SECONDS = 1.0
 GRACE_SECONDS: Final = 3.0
-"""For a call to end once it was cancelled; less than a daemon waits for its jobs once they were stopped."""
+"""How long a cancelled call may take to end; less than the daemon's `DRAIN_SECONDS`."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -90,11 +88,11 @@ class DeadlineExceeded(WavewrightError):
     def __init__(self, *, was_abandoned: bool = False) -> None:
         super().__init__()
         self.was_abandoned = was_abandoned
-        """Whether it swallowed its cancellation, and may be at work still."""
+        """Whether it swallowed its cancellation, and may still be running."""
 
 
 class CallCancelledItself(WavewrightError):
-    """The call raised a cancellation that nobody had asked for."""
+    """The call raised `CancelledError` although nothing had cancelled it."""
 
 
 class TimedCall:
@@ -141,7 +139,7 @@ class TimedCall:
                 self._step,
                 GRACE_SECONDS,
             )
-        # The deadline's own cancellations are settled here; an outer cancellation counts for itself and comes again.
+        # Only the deadline's cancellations are taken back; an outer cancellation is raised again.
         for _ in range(self.cancellations):
             self._task.uncancel()
         is_cancelled = isinstance(error, asyncio.CancelledError)
@@ -152,7 +150,7 @@ class TimedCall:
 
     @types.coroutine
     def drive(self, call: Awaitable[T]) -> Generator[Any, None, T]:
-        """Await the call; close it where it still goes on `GRACE_SECONDS` after its first cancellation."""
+        """Await the call; close it where it still runs `GRACE_SECONDS` after its first cancellation."""
         steps = call.__await__()
         thrown: BaseException | None = None
         while True:
@@ -172,7 +170,7 @@ class TimedCall:
             except GeneratorExit:
                 steps.close()
                 raise
-            except BaseException as error:  # noqa: BLE001 - whatever is thrown is for the call
+            except BaseException as error:  # noqa: BLE001 - it is thrown into the call
                 thrown = error
 
     def cancel(self, next_deadline: float) -> None:
@@ -182,7 +180,7 @@ class TimedCall:
         self._task.cancel()
 
     def _has_swallowed(self) -> bool:
-        """Whether the call is to be abandoned; asked each time it is cancelled."""
+        """Whether the call must be abandoned; checked at each of its cancellations."""
         now = self._clock.monotonic()
         self._cancelled_at = min(self._cancelled_at, now)
         self._was_abandoned = now - self._cancelled_at >= GRACE_SECONDS
@@ -203,7 +201,7 @@ class Deadlines:
 
         Args:
             seconds: Time for the call, from now; once it is cancelled it has `GRACE_SECONDS` more to end.
-            of: The step, as the log names it where the call has to be abandoned.
+            of: The step's id, for the log where the call is abandoned.
         """
         timed = TimedCall(self._active, self._clock, seconds, of)
         if timed.deadline < self._earliest:
@@ -228,17 +226,17 @@ class Deadlines:
             if timed.deadline <= now:
                 timed.cancel(now + _RECANCEL_SECONDS)
         self._timer, self._earliest = None, math.inf
-        # Finished calls are not taken off the timer, so it may fire for nothing; the next one is found here.
+        # The timer is not reset when a call ends, so it may fire without an expired call.
         if self._active:
             self._arm(min(timed.deadline for timed in self._active))
 
 
 def _close(steps: Generator[Any, Any, Any]) -> None:
-    # A coroutine that awaits something when it is closed, or fails then, is left as it is.
+    # A coroutine that awaits or raises when it is closed is not closed any further.
     with suppress(Exception):
         steps.close()
 
 
 def _is_cancellation_requested(task: asyncio.Task[object]) -> bool:
-    """Whether somebody outside asked for the task's cancellation."""
+    """Whether the task's cancellation was requested from outside."""
     return task.cancelling() > 0 or anyio.get_current_task().has_pending_cancellation()

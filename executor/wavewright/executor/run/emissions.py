@@ -1,15 +1,13 @@
-"""What a call prints and logs, kept apart from what other calls do at the same time.
+"""What a call prints, logs and emits, captured per call and recorded as events.
 
-A *capture* belongs to one attempt of one call. It is found by a context variable, which follows the call into the
-threads and tasks that it is awaited in; so parallel calls, and other runs of the same process, do not mix. What is
-printed goes on to where it went before. Not seen: what a child process prints, what a thread that the tool itself
-starts prints, and log records below the level that the program's logging lets through.
+An `OutputCapture` belongs to one attempt of one call. A context variable holds it, copied into the threads and tasks
+that await the call, so concurrent calls and other runs of the process do not mix. Output still goes to the
+original streams. Not captured: the output of child processes and of threads that the tool starts itself, and log
+records below the level of the program's logging.
 
-What tools let be known while they work, on its way to becoming events.
-
-An *emission* is made in the middle of a call, from whatever thread the tool runs in, and becomes an event of the run
-there and then; text is gathered into pieces worth an event. What is emitted after its call has ended is dropped: by
-then the step may have ended too, and nothing is told of a step after its ending.
+An *emission* is made by a tool during a call, from any thread, and becomes an event of the run at once; streamed text
+is collected into larger pieces. Emissions after the end of their call are dropped, since a step has no events after its
+end.
 """
 
 from __future__ import annotations
@@ -47,9 +45,9 @@ from wavewright.planner.types import JsonObject, StepId
 from wavewright.tools.functions.tool import AgentToolCall, Emission, TextChunk
 
 MAX_CHARS: Final = 16_000
-"""Characters of each text that are kept of an attempt: the last ones."""
+"""Characters kept of each text of an attempt: the last ones."""
 _MAX_RAW_CHARS = 3 * MAX_CHARS
-"""Characters that are held until they are redacted: a secret that the cut goes through lies in what is cut off then."""
+"""Characters kept until redaction; the final cut to `MAX_CHARS` removes a secret that this one has split."""
 
 
 class _TailBuffer:
@@ -77,11 +75,11 @@ class _TailBuffer:
 
 
 _CAPTURE_LOCK = threading.Lock()
-"""Held while a text is added to: a tool may print from several threads."""
+"""Held while text is added: a tool may print from several threads."""
 
 
 class OutputCapture:
-    """What one attempt has printed and logged."""
+    """The output and log records of one attempt."""
 
     __slots__ = ("_is_closed", "_texts")
 
@@ -99,7 +97,7 @@ class OutputCapture:
             self._texts.setdefault(name, _TailBuffer()).add(text)
 
     def close(self, redactor: Redactor) -> dict[str, str]:
-        """Return the texts that are not empty (`stdout`, `stderr`, `log`), redacted; take in nothing any more."""
+        """Return the texts that are not empty (`stdout`, `stderr`, `log`), redacted; further text is dropped."""
         with _CAPTURE_LOCK:
             self._is_closed = True
             texts, self._texts = self._texts or {}, None
@@ -107,12 +105,12 @@ class OutputCapture:
 
 
 CURRENT_CAPTURE: Final[ContextVar[OutputCapture | None]] = ContextVar("wavewright_capture", default=None)
-"""Where the running code's output is kept."""
+"""The capture of the running code's output."""
 
 
 @contextmanager
 def capture_suspended() -> Generator[None]:
-    """Keep nothing of what is printed in a `with` block: for watchers who are told of a call from within it."""
+    """Do not capture in a `with` block: for event listeners that run within a call."""
     token = CURRENT_CAPTURE.set(None)
     try:
         yield
@@ -121,7 +119,7 @@ def capture_suspended() -> Generator[None]:
 
 
 class _Tee:
-    """A stream that keeps what captured code writes, and passes everything on; in all else the stream behind it."""
+    """A stream that captures what is written and passes everything on to the stream behind it."""
 
     def __init__(self, name: str, behind: TextIO) -> None:
         self._name = name
@@ -132,7 +130,7 @@ class _Tee:
         capture = CURRENT_CAPTURE.get()
         if capture is not None and self.is_on:
             capture.add(self._name, text)
-            # What a tool prints is to steer no terminal.
+            # A tool's output must not contain terminal escape sequences.
             self.behind.write(printable_lines(text))
             return len(text)
         return self.behind.write(text)
@@ -146,7 +144,7 @@ class _Tee:
 
 
 class _StreamPatch:
-    """The process's standard streams and log records, watched for as long as any run is executed."""
+    """Replaces the process's standard streams and log record factory as long as any run is executed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -175,7 +173,7 @@ class _StreamPatch:
                 return
             for name, tee in self._tees.items():
                 tee.is_on = False
-                if getattr(sys, name) is tee:  # whoever has put another in its place puts back what was there
+                if getattr(sys, name) is tee:  # else other code has replaced it, and restores it itself
                     setattr(sys, name, tee.behind)
             self._tees.clear()
             if logging.getLogRecordFactory() == self._recorded:
@@ -195,7 +193,7 @@ _FORMATTER = logging.Formatter()
 
 @contextmanager
 def capturing() -> Generator[None]:
-    """Let captures take in what is printed and logged, in a `with` block; blocks may overlap."""
+    """Capture what is printed and logged in a `with` block; blocks may overlap."""
     _STREAM_PATCH.enter()
     try:
         yield
@@ -206,7 +204,7 @@ def capturing() -> Generator[None]:
 def _log_line(record: logging.LogRecord) -> str:
     try:
         message = record.getMessage()
-    except Exception as error:  # noqa: BLE001 - arguments that do not fit the message: logging says so itself
+    except Exception as error:  # noqa: BLE001 - arguments that do not fit the message; logging reports it
         words = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
         message = f"{words} ({type(error).__name__}: {error})"
     if record.exc_info and record.exc_info[0] is not None:
@@ -216,13 +214,13 @@ def _log_line(record: logging.LogRecord) -> str:
 
 
 FLUSH_SECONDS: Final = 0.25
-"""Text is told of at most so often …"""
+"""Streamed text becomes an event after so long …"""
 FLUSH_CHARS: Final = 2_000
-"""… or as soon as there is so much of it."""
+"""… or as soon as it has so many characters."""
 
 _NO_OUTPUT: Final[Mapping[str, str]] = {}
 MAX_LOGGED_ATTEMPTS: Final = 50
-"""Attempts of one step whose traceback, output and log records are kept: a step of many items has many attempts."""
+"""Maximum of attempts per step whose traceback, output and log records are recorded."""
 
 _Emitted: TypeAlias = Event | str
 """An event, or text that becomes one."""
@@ -230,7 +228,7 @@ _Emitted: TypeAlias = Event | str
 
 @dataclass(slots=True)
 class _TextBuffer:
-    """Text of one call that was not told of yet."""
+    """Text of one call that is not recorded yet."""
 
     timer: Timer
     parts: list[str] = field(default_factory=list[str])
@@ -241,7 +239,7 @@ class Emissions:
     """The emissions of one run."""
 
     def __init__(self, record: Callable[[Event], None], clock: Clock) -> None:
-        """Record each event on the loop that this is made on."""
+        """Record events on the current event loop."""
         self._record = record
         self._clock = clock
         self._loop = asyncio.get_running_loop()
@@ -250,26 +248,26 @@ class Emissions:
         self._logged = Counter[StepId]()
 
     def emit(self, call: ScheduledCall, attempt: int, emission: Emission) -> None:
-        """Let something be known; bound to its call and attempt, this is `ToolCall.emit`. Never waits.
+        """Record an emission; bound to its call and attempt, this is `ToolCall.emit`. Never waits.
 
         Raises:
-            TypeError: it is none of the things that a tool may let be known.
+            TypeError: the type of the emission is unknown.
             ValueError: it has a field of a wrong type.
         """
-        told = self._to_emitted(call, emission)
+        emitted = self._to_emitted(call, emission)
         if threading.get_ident() == self._thread:
-            self._record_emitted(call, attempt, told)
+            self._record_emitted(call, attempt, emitted)
             return
         try:
-            self._loop.call_soon_threadsafe(self._record_emitted, call, attempt, told)
+            self._loop.call_soon_threadsafe(self._record_emitted, call, attempt, emitted)
         except RuntimeError:
-            # The loop is closed: the run has ended long ago.
+            # The loop is closed, so the run has ended.
             return
 
     def finish(
         self, call: ScheduledCall, printed: Mapping[str, str] = _NO_OUTPUT, traceback: str = ""
     ) -> None:
-        """Tell what is left of the attempt's text, and what it printed and raised; drop whatever it still emits."""
+        """Record the rest of the attempt's text, and what it printed and raised; later emissions are dropped."""
         call.is_under_way = False
         if self._texts and call in self._texts:
             self._flush_text(call)
@@ -288,7 +286,7 @@ class Emissions:
                 raise TypeError(f"the text of a piece is {type(emission.text).__name__}, not str")
             return emission.text
         event = self._event(call, emission)
-        # What cannot be read back would make the journal unreadable; whoever emits it is told, not whoever resumes.
+        # An event that cannot be decoded would make the journal unreadable, so the tool gets the error.
         decode(*encode(event))
         return event
 
@@ -301,16 +299,16 @@ class Emissions:
                 return RungTaken(at, emission, step, index)
             case AgentToolCall():
                 return LoopToolCalled(at, step, _clean_loop_call(emission), index)
-            case _:  # a user's tool may say anything
-                raise TypeError(f"a tool cannot let a {type(emission).__name__} be known")
+            case _:  # a user's tool
+                raise TypeError(f"a tool cannot emit a {type(emission).__name__}")
 
-    def _record_emitted(self, call: ScheduledCall, attempt: int, told: _Emitted) -> None:
+    def _record_emitted(self, call: ScheduledCall, attempt: int, emitted: _Emitted) -> None:
         if not call.is_under_way or call.attempt != attempt:
             return
-        if isinstance(told, str):
-            self._buffer_text(call, told)
+        if isinstance(emitted, str):
+            self._buffer_text(call, emitted)
         else:
-            self._record(told)
+            self._record(emitted)
 
     def _buffer_text(self, call: ScheduledCall, piece: str) -> None:
         if not piece:
@@ -332,7 +330,7 @@ class Emissions:
 
 
 def _with_step(use: ModelUse, step: StepId, index: int | None) -> ModelUse:
-    """Return a use with the step that it was for, and with figures that JSON can hold."""
+    """Return a use with its step and index, and with finite numbers."""
     return replace(
         use,
         step=step if use.step is None else use.step,
@@ -343,11 +341,11 @@ def _with_step(use: ModelUse, step: StepId, index: int | None) -> ModelUse:
 
 
 def _clean_loop_call(call: AgentToolCall) -> AgentToolCall:
-    """Return a loop's call as JSON: a model wrote its parameters, and they may be anything."""
+    """Return an agent's tool call with parameters that are JSON, since a model wrote them."""
     params: JsonObject = {}
     try:
         cleaned = clean_json(call.params)
     except NotJsonError:
         message = f"{call.message}; " if call.message else ""
-        return replace(call, params=params, message=f"{message}its parameters are no JSON and left out")
+        return replace(call, params=params, message=f"{message}its parameters are not JSON and left out")
     return replace(call, params=cleaned if isinstance(cleaned, dict) else params)

@@ -1,7 +1,7 @@
-"""Execute a bound plan: the entry point of the executor.
+"""The entry point of the executor: `execute` runs a bound plan.
 
-`execute` returns the state of the run after every step has ended. Cancelled from outside, it first journals what
-was finished and marks the run *interrupted*; `resume` is `execute` again with the state that the journal gives.
+It returns the state of the run after every step has ended. Where it is cancelled it first journals what has ended and
+marks the run *interrupted*; resuming is `execute` again with the state from the journal.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from wavewright.tools.functions.tool import Tool
 
 
 def no_gates(step_id: StepId, output: Json, view: GateView) -> tuple[GateRecord, ...]:
-    """Ask nothing: for plans without gates."""
+    """Return no records: for plans without gates."""
     del step_id, output, view
     return ()
 
@@ -60,31 +60,30 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     drain_signal: DrainSignal | None = None,
     redactor: Redactor | None = None,
 ) -> RunState:
-    """Run every step of a bound plan that can be run, and return the state of the run after it.
+    """Run every step of a bound plan that can run, and return the state of the run after it.
 
     Args:
         plan: The plan, checked and bound to its goal.
         tools: The tools by name; a step whose tool is missing fails.
         run: The run that the events belong to.
-        now: What `now()` gives, all through the run.
-        journal: Where events go; nowhere where it is absent: the state that is returned holds all that is known.
-        verify: Asks the gates of a step, at once or by something to wait for.
+        now: The value of `now()` throughout the run.
+        journal: Where events are written; without one only the returned state has them.
+        verify: Evaluates the gates of a step.
         schedule: `waves`, or `dataflow`.
-        limits: Upper bounds; what is cut off by one ends `cancelled` with the reason.
-        goal_tools: What the goal says of its tools.
+        limits: Upper bounds; steps beyond one end `cancelled` with the reason.
+        goal_tools: The goal's configuration of its tools.
         graph: The plan's graph, where the caller has it.
-        prior: The run so far. What ended in it, under the same step id and with the same key, is not called again.
-        retry_failed: Call failed steps of `prior` again; without it a failure stands until a patch replaces it.
-        announces: Journal the start of every call before it is made, and not only of those that write.
-        donor: Another run, whose calls that ended well are not made again where they are still the same.
+        prior: The run so far. Calls that ended in it, with the same step id and key, are not made again.
+        retry_failed: Call failed steps of `prior` again; without it a failure is final until a patch replaces it.
+        announces: Journal the start of every call, and not only of those that write.
+        donor: Another run; its successful calls are not made again where they are the same.
         on_event: Called with every event once it is journaled.
-        clock: Time and chance.
-        drain_signal: Stops the run from starting calls, so that those under way can end before it is cancelled.
-        redactor: Takes secrets out of what calls raise, print and log; one that knows those of the environment where
-            absent.
+        clock: Time, timers and random numbers.
+        drain_signal: Lets no further call start, so that calls in progress can end before the run is cancelled.
+        redactor: Redacts what calls raise, print and log; by default with the secrets of the environment.
 
     Raises:
-        JournalError: the journal cannot be written; what it holds is whole.
+        JournalError: the journal cannot be written; it holds all events up to the first that failed.
     """
     limits = limits or Limits()
     prior = prior or RunState()
@@ -151,7 +150,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
 
 @contextmanager
 def _ended(scheduler: Scheduler, recorder: EventRecorder, clock: Clock) -> Generator[None]:
-    """Record the end of an execution: whatever stops it, what it has done stays done and the rest can be resumed."""
+    """Record the end of an execution and commit it; after an exception the run is interrupted and can be resumed."""
     try:
         yield
     except BaseException:
@@ -165,12 +164,12 @@ def _ended(scheduler: Scheduler, recorder: EventRecorder, clock: Clock) -> Gener
 
 
 def _budget_job(started: RunStarted | None) -> str | None:
-    """Return the job whose budget the run is held to; its own name says its target, too."""
+    """Return the job whose budget applies; the run's own job name includes its target."""
     return None if started is None else str(started.goal.get("job", started.job))
 
 
 def _root_cause(error: BaseException) -> BaseException:
-    """Return the one exception that matters in a group of one, of one, …; cancellations beside it are its effect."""
+    """Return the first exception that is not a group; the others of a task group are its consequences."""
     if isinstance(error, BaseExceptionGroup):
         return _root_cause(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     return error

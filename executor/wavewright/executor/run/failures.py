@@ -1,14 +1,11 @@
-"""Where an exception came from: the frames of the tool's own code, and the whole traceback as text.
+"""Failures of attempts: kind, message and traceback of a tool's exception, and whether and when to retry.
 
-Frames of the engine and of the libraries between it and a tool are left out, since nobody can fix anything there. What
-is returned holds no known secret and is of bounded size.
+Tracebacks leave out the frames of the engine and of the libraries between it and a tool. Messages and tracebacks are
+redacted and of bounded size.
 
-Whether a failed call is tried again, and how long after.
-
-A *failure* is an exception seen from outside: its kind from the fixed list, its words, and whether another attempt
-may succeed. The rules are stamina's: the wait doubles from attempt to attempt up to a ceiling, a random part keeps
-many clients from returning at once, and a server's `Retry-After` is obeyed. No user code need import anything of
-ours to be understood.
+The kind of a failure comes from a fixed list and says whether another attempt may succeed. Retries follow the rules of
+stamina: the wait doubles from attempt to attempt up to a maximum, jitter spreads clients, and a server's `Retry-After`
+is obeyed. Tools need not raise exceptions of this package.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ from wavewright.planner.language.plan import Retry
 from wavewright.tools.functions.tool import ToolError
 
 MAX_FRAMES: Final = 4
-"""Frames that an error holds."""
+"""Maximum of frames in an error."""
 MAX_TRACEBACK_CHARS: Final = 16_000
 _MAX_TRACED_FRAMES: Final = 40
 """Frames of one exception in the text of a traceback."""
@@ -45,8 +42,8 @@ _LIBRARY_FOLDERS = frozenset({"site-packages", "dist-packages"})
 def last_frames(error: BaseException, redactor: Redactor) -> tuple[TracebackFrame, ...]:
     """Return the last frames of the user's own code, the innermost last.
 
-    Where an exception passed through none of it, as in a tool that was installed with pip, those of libraries count.
-    A group is followed into the first of its exceptions.
+    Without any, as in a tool that was installed with pip, the frames of libraries are returned. Of an exception group
+    the first exception is followed.
     """
     stack = [
         frame
@@ -63,13 +60,13 @@ def traceback_text(error: BaseException, redactor: Redactor) -> str:
     whole = traceback.TracebackException.from_exception(error, limit=-_MAX_TRACED_FRAMES, compact=True)
     whole.stack = traceback.StackSummary.from_list(_tool_frames(whole.stack))
     text = "".join(whole.format()).rstrip()
-    # Redacted before it is cut: half a secret is not recognised as one.
+    # Redacted before it is cut, since a part of a secret is not recognised.
     text = valid_text(redactor.redact(cut_middle(text, _MAX_REDACTED_CHARS)))
     return cut_middle(text, MAX_TRACEBACK_CHARS)
 
 
 def _first_exceptions(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and, where it is a group, the first one of each level of it."""
+    """Yield an exception and, where it is a group, the first exception of each level."""
     yield error
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
@@ -77,7 +74,7 @@ def _first_exceptions(error: BaseException) -> Iterator[BaseException]:
 
 
 def _tool_frames(stack: Iterable[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-    """Return a stack from the first frame on that is not the engine's; all of it where every frame is."""
+    """Return a stack from the first frame outside the engine; all of it where there is none."""
     frames = list(stack)
     first = next((place for place, frame in enumerate(frames) if not _is_engine(frame.filename)), 0)
     return frames[first:]
@@ -111,7 +108,7 @@ def _is_library(file: str) -> bool:
 
 @cache
 def _engine_folders() -> tuple[str, ...]:
-    """Return the folders of this package, and of the libraries that take calls into threads."""
+    """Return the folders of this package, and of the libraries that run calls in threads."""
     import anyio
 
     import wavewright
@@ -133,7 +130,7 @@ _Read = TypeVar("_Read")
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _MAX_MESSAGE_CHARS = 2000
 MAX_RETRY_AFTER_SECONDS = 3600.0
-"""No server may make a run wait longer than this between two attempts."""
+"""Maximum of a server's `Retry-After`, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +143,9 @@ class AttemptFailure:
     names: frozenset[str] = frozenset()
     """Names of the exception's classes, for `Retry.on`."""
     retry_after: float | None = None
-    """Seconds that the other side asked for."""
+    """Seconds that the server asked to wait."""
     is_final: bool = False
-    """Whether it is known that no other attempt would help."""
+    """Whether no other attempt may follow."""
     frames: tuple[TracebackFrame, ...] = ()
     traceback: str = ""
 
@@ -158,7 +155,7 @@ class AttemptFailure:
 
 
 class RecordedFailure(WavewrightError):
-    """A failure that is on record and happens again, as it was: whatever its kind, no attempt follows."""
+    """A recorded failure, raised again in a replay; no other attempt follows."""
 
     def __init__(self, error: StepError) -> None:
         super().__init__(error.message)
@@ -166,11 +163,11 @@ class RecordedFailure(WavewrightError):
 
 
 def timeout_failure(seconds: float, *, was_abandoned: bool = False) -> AttemptFailure:
-    """Return the failure of an attempt that took longer than it may.
+    """Return the failure of an attempt that exceeded its timeout.
 
     Args:
-        seconds: What it may take.
-        was_abandoned: Whether it swallowed its cancellation, so that it was not waited for any longer.
+        seconds: The timeout.
+        was_abandoned: Whether the call swallowed its cancellation and was abandoned.
     """
     if was_abandoned:
         return AttemptFailure(
@@ -184,12 +181,12 @@ def timeout_failure(seconds: float, *, was_abandoned: bool = False) -> AttemptFa
 
 
 def describe_failure(error: BaseException, wall: float, redactor: Redactor | None = None) -> AttemptFailure:
-    """Return what an exception out of a tool means.
+    """Return the failure for an exception of a tool.
 
     Args:
         error: What the tool raised.
-        wall: The time now, which a `Retry-After` that names a date is measured from.
-        redactor: Takes secrets out of every text; one that knows those of the environment where absent.
+        wall: The time now, for a `Retry-After` that is a date.
+        redactor: Redacts every text; by default with the secrets of the environment.
     """
     cause = _only_cause(error)
     if isinstance(cause, RecordedFailure):
@@ -208,7 +205,7 @@ def describe_failure(error: BaseException, wall: float, redactor: Redactor | Non
 
 
 def environment_redactor() -> Redactor:
-    """Return what takes the secrets of the environment out of texts."""
+    """Return a redactor that knows the secrets of the environment."""
     return Redactor(known_secrets(None, os.environ))
 
 
@@ -221,14 +218,14 @@ def is_transient(error: BaseException) -> bool:
     status = _status_code(error)
     if status is not None:
         return status in _TRANSIENT_STATUSES or 500 <= status < 600
-    # A missing file or a refused right does not come back by itself, although it is an `OSError`.
+    # These `OSError`s are permanent.
     if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError):
         return False
     return isinstance(error, OSError | TimeoutError) or _is_http_transport_error(error)
 
 
 def may_retry(failure: AttemptFailure, retry: Retry, attempt: int) -> bool:
-    """Whether attempt number `attempt`, which failed so, is followed by another."""
+    """Whether another attempt follows the failed attempt number `attempt`."""
     if attempt >= retry.attempts or failure.is_final:
         return False
     wanted = retry.on
@@ -251,7 +248,7 @@ def seconds_before_retry(attempt: int, retry: Retry, jitter: float, failure: Att
 
 
 def _only_cause(error: BaseException) -> BaseException:
-    """Unwrap groups of one: a tool that used a task group failed for the reason inside."""
+    """Return the exception in groups of one, as task groups raise them."""
     parts = _group_members(error)
     return _only_cause(parts[0]) if len(parts) == 1 else error
 
@@ -270,7 +267,7 @@ def _message(error: BaseException, redactor: Redactor) -> str:
     else:
         words = _text_of(error)
         text = f"{type(error).__name__}: {words}" if words else type(error).__name__
-    # Libraries put addresses and headers into their words, and whatever failed is journaled and told.
+    # Messages of libraries may contain URLs and headers, and the message is journaled.
     text = valid_text(redactor.redact(text))
     return text if len(text) <= _MAX_MESSAGE_CHARS else text[: _MAX_MESSAGE_CHARS - 1] + "…"
 
@@ -281,7 +278,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _read_safely(read: Callable[[], _Read]) -> _Read | None:
-    """Return what an exception's own methods and properties give; `None` where these fail themselves."""
+    """Return what a method or property of an exception returns; None where it raises."""
     try:
         return read()
     except Exception:  # noqa: BLE001 - `__str__`, `response` and their like are the tool's code
@@ -302,7 +299,7 @@ def _status_code(error: BaseException) -> int | None:
 
 
 def _is_http_transport_error(error: BaseException) -> bool:
-    """Recognise httpx's (and its successor's) network errors without importing either."""
+    """Whether it is a network error of httpx or its successor, without importing either."""
     return any(
         cls.__name__ == "TransportError"
         and cls.__module__.partition(".")[0] in {"httpx", "httpx2", "httpcore"}
@@ -325,7 +322,7 @@ def _retry_after_header(error: BaseException) -> object:
 
 
 def _seconds_of(text: str, wall: float) -> float | None:
-    """Return the seconds that a `Retry-After` means: a number, or a date (RFC 9110, 10.2.3)."""
+    """Return the seconds of a `Retry-After`, which is a number or a date (RFC 9110, 10.2.3)."""
     if text.isascii() and text.isdigit():
         return float(text)
     try:

@@ -1,13 +1,12 @@
-"""Time and chance, as the executor sees them.
+"""Ports of the executor: clock, drain signal and gates.
 
-A *clock* tells the time, counts seconds that never go back, calls back later and draws the random part of a wait.
-Nothing else in the executor reads a clock or draws a number, so a test that brings its own decides both.
+Nothing in the executor but the `Clock` reads the time or draws random numbers, so tests control both.
 
-A `DrainSignal` that was set lets no further call start; those under way end and are recorded. Once none is left the
-run is drained, and cancelling it then interrupts nothing.
+A set `DrainSignal` lets no further call start; calls in progress end and are recorded. Once none is left the run is
+drained, and cancelling it interrupts nothing.
 
-`Verify` asks the gates of a step, once, after its output has passed the tool's output schema. It always answers: a gate
-that cannot be evaluated gives a record that says so.
+`Verify` evaluates the gates of a step, once, after its output has passed the tool's output schema. It does not raise: a
+gate that cannot be evaluated gives a record with the verdict `error`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from wavewright.executor.events.types import GateRecord
@@ -23,15 +23,15 @@ from wavewright.planner.types import Json, JsonObject, StepId
 
 
 class Timer(Protocol):
-    """A call that is still to come."""
+    """A scheduled callback."""
 
     def cancel(self) -> None:
-        """Make sure that it never comes."""
+        """Cancel the callback."""
         ...
 
 
 class Clock(Protocol):
-    """The port; `LoopClock` is the real one."""
+    """Time, timers and random numbers; `LoopClock` is the real one."""
 
     def wall(self) -> float:
         """Return seconds since the epoch (UTC)."""
@@ -42,7 +42,7 @@ class Clock(Protocol):
         ...
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call back once, on the event loop, after that many seconds."""
+        """Call `callback` on the event loop after so many seconds."""
         ...
 
     def jitter(self, upper: float) -> float:
@@ -57,20 +57,12 @@ class LoopClock:
     monotonic = staticmethod(time.monotonic)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Set a timer of the running loop."""
+        """Call `callback` with a timer of the running loop."""
         return asyncio.get_running_loop().call_later(seconds, callback)
 
     def jitter(self, upper: float) -> float:
-        """Draw from a uniform distribution; spreading retries needs no secrecy."""
+        """Return a uniformly distributed number; spreading retries needs no secure one."""
         return random.uniform(0.0, upper)  # noqa: S311
-
-
-def _never_busy() -> bool:
-    return False
-
-
-def _ignore() -> None:
-    return None
 
 
 class DrainSignal:
@@ -79,20 +71,20 @@ class DrainSignal:
     def __init__(self) -> None:
         """Begin without draining."""
         self.is_draining = False
-        self._is_busy: Callable[[], bool] = _never_busy
-        self._on_drained: Callable[[], None] = _ignore
+        self._is_busy: Callable[[], bool] = lambda: False
+        self._on_drained: Callable[[], None] = lambda: None
 
     @property
     def is_drained(self) -> bool:
-        """Whether nothing is under way, and nothing begins any more."""
+        """Whether no call is in progress and none can start."""
         return self.is_draining and not self._is_busy()
 
     def attach(self, is_busy: Callable[[], bool]) -> None:
-        """Use this function to find out whether a call is under way; called by the scheduler."""
+        """Set the function that says whether a call is in progress; called by the scheduler."""
         self._is_busy = is_busy
 
     def start_draining(self, on_drained: Callable[[], None]) -> None:
-        """Let no call start any more; `on_drained` is called when none is under way, perhaps more than once."""
+        """Let no call start any more; `on_drained` is called, perhaps more than once, when none is in progress."""
         self.is_draining, self._on_drained = True, on_drained
         self.notify_if_drained()
 
@@ -102,35 +94,22 @@ class DrainSignal:
             self._on_drained()
 
 
-class GateView(Protocol):
-    """What a gate may look at beside the output it stands on."""
+@dataclass(slots=True)
+class GateView:
+    """What the gates of a step may read; made for every step, so it is not frozen."""
 
-    @property
-    def inputs(self) -> JsonObject:
-        """The plan's inputs."""
-        ...
-
-    @property
-    def steps(self) -> Mapping[str, Json]:
-        """Outputs of the steps that are present; an absent step has no key."""
-        ...
-
-    @property
-    def items(self) -> Sequence[tuple[int, Json]] | None:
-        """For a `for_each` step, position and item of each entry of the output, in the output's order."""
-        ...
+    inputs: JsonObject = field(default_factory=dict[str, Json])
+    """The plan's inputs."""
+    steps: JsonObject = field(default_factory=dict[str, Json])
+    """Outputs of the step itself and of the dependencies that are present."""
+    items: Sequence[tuple[int, Json]] | None = None
+    """Of a `for_each` step: index and item of each entry of the output, in the output's order."""
 
 
 GateRecords: TypeAlias = tuple[GateRecord, ...]
 
+Verify: TypeAlias = Callable[[StepId, Json, GateView], GateRecords | Awaitable[GateRecords]]
+"""Returns the records of a step's gates for its output, or an awaitable of them where a model judges.
 
-class Verify(Protocol):
-    """Ask the gates of one step about its output; nothing where it has none.
-
-    Where somebody has to be waited for (a judge), the answer is awaitable, and the step ends when it is there. Steps
-    that wait for their gates do not count against the limits of calls that run at once.
-    """
-
-    def __call__(
-        self, step_id: StepId, output: Json, view: GateView
-    ) -> GateRecords | Awaitable[GateRecords]: ...
+The step ends when they are there. Steps that wait for their gates do not count against the limits of concurrent calls.
+"""

@@ -1,16 +1,12 @@
-"""Parameters that are plain references, rendered without reading an expression.
+"""A plan compiled over its tools.
 
-A *direct* reference is a whole `${…}` that only names fields and places: `${steps.prices[0].close}`. Most references
-of most plans are, and following one takes less time than reading it as an expression would. Wherever following does
-not lead straight to a value, the expression is read and asked instead, so answers and faults are always the
-expression layer's own.
+Computed once: the graph, the wave and the priority of each step, and a validator for each schema of a tool. A step's
+own expressions are compiled when the step starts and dropped with it, so a plan of 100,000 steps needs little more
+memory than its graph.
 
-A plan and its tools, made ready to run.
-
-Everything that is the same for every step is done once here: who waits for whom, which wave a step is in, how long
-the way from it to the end is, and one validator for each schema of a tool. What belongs to one step alone is
-*compiled* when the step is about to start and dropped with it, so a plan of a hundred thousand steps costs no more
-than its graph.
+A *direct* reference is a whole `${…}` with only fields and indexes, as `${steps.prices[0].close}`. It is resolved
+without the expression parser, which takes less time. Where that finds no value the expression is evaluated instead, so
+values and errors are always those of expressions.
 """
 
 from __future__ import annotations
@@ -39,7 +35,7 @@ from wavewright.planner.schemas.validation import Validator, validator_of
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.tools.functions.tool import Tool, ToolFunction
 
-# A field is not a word that an expression cannot have for one; what the expression layer says of those stands.
+# Reserved words of expressions are not fields; such references are left to the expression parser.
 _FIELD = r"(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*"
 _DIRECT_REFERENCE = re.compile(
     rf"\$\{{(steps|inputs|item)((?:\.{_FIELD})*)((?:\.{_FIELD}|\[[0-9]{{1,9}}\])*)\}}", re.ASCII
@@ -51,10 +47,10 @@ ParamsRenderer: TypeAlias = Callable[[Variables, dt.datetime], Json]
 
 
 def compile_params(params: JsonObject) -> ParamsRenderer:
-    """Return what `compile_render` would, with a short way for direct references.
+    """Return a renderer of parameters, as `compile_render` does, but faster for direct references.
 
     Raises:
-        ExpressionFault: a reference is not closed, or holds no expression.
+        ExpressionError: a reference is not closed, or its expression is invalid.
     """
     constants: JsonObject = {}
     renderers: list[tuple[str, Renderer]] = []
@@ -80,7 +76,7 @@ def compile_params(params: JsonObject) -> ParamsRenderer:
 
 
 class _Missing:
-    """Stands for what following does not lead to."""
+    """The value of a reference that leads to nothing."""
 
 
 _MISSING = _Missing()
@@ -111,7 +107,7 @@ def _compile_text(text: str) -> Renderer:
 
 
 def _follow_names(text: str, names: list[str]) -> Renderer:
-    """Return the renderer of a reference without places: of JSON values only an object has what a name leads to."""
+    """Return the renderer of a reference without indexes."""
 
     def follow(variables: Variables, now: dt.datetime) -> Json:
         value: Any = variables
@@ -127,29 +123,29 @@ def _follow_names(text: str, names: list[str]) -> Renderer:
 
 _UNKNOWN_TOOL_SECONDS = 1.0
 NO_WAVE = -1
-"""The wave of a step that a cycle keeps from ever being ready."""
+"""The wave of a step that depends on a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledTool:
-    """A tool with its validators, and what the goal says of it."""
+    """A tool with its validators and the goal's configuration of it."""
 
     signature: ToolSignature
     call: ToolFunction
     accepts: Validator | None
-    """Of the parameters; `None` where anything goes."""
+    """Of the parameters; None without an input schema."""
     returns: Validator | None
-    """Of the output; `None` where nothing is promised."""
+    """Of the output; None without an output schema."""
     config: JsonObject | None
     worker_type: str | None
     only_reads: bool
-    """Whether two equal calls are one."""
+    """Whether equal calls are made once."""
     limit: int | None
-    """Most calls at the same time."""
+    """Maximum of concurrent calls."""
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether a call may be made again without changing anything more."""
+        """Whether a call may be made again without another effect."""
         return self.only_reads or self.signature.idempotent
 
 
@@ -168,7 +164,7 @@ class CompiledStep:
 
 
 class CompiledPlan:
-    """A bound plan over its tools."""
+    """A bound plan with its tools."""
 
     def __init__(
         self,
@@ -181,7 +177,7 @@ class CompiledPlan:
     ) -> None:
         self.plan = plan
         self.graph = graph or PlanGraph.of(plan)
-        # By place and in arrays: a dictionary for each of these would weigh more than all outputs.
+        # In arrays by place, since dictionaries would need more memory than all outputs.
         self.place = {step_id: number for number, step_id in enumerate(self.graph.steps)}
         self.wave_of = array("l", [NO_WAVE]) * len(self.place)
         for number, wave in enumerate(self.graph.waves):
@@ -201,8 +197,8 @@ class CompiledPlan:
         """Return the step, ready to run.
 
         Raises:
-            ExpressionFault: one of its expressions is none.
-            KeyError: nobody brought its tool.
+            ExpressionError: one of its expressions is invalid.
+            KeyError: its tool is missing.
         """
         tool = self.tools[step.tool]
         signature = tool.signature
@@ -218,13 +214,13 @@ class CompiledPlan:
         )
 
     def own_dependencies(self, step: Step) -> Iterable[StepId]:
-        """Return the steps that this one reads or names; what only its gates read is not among them."""
+        """Return the steps that this one reads or names in `depends_on`, without those that only its gates read."""
         known = self.graph.steps
         named = dict.fromkeys((*step.depends_on, *sorted(step_reads(step))))
         return [StepId(name) for name in named if name in known]
 
     def visible(self, step_id: StepId, outputs: Mapping[StepId, Json]) -> JsonObject:
-        """Return the outputs that a step may read: those of its dependencies that are present."""
+        """Return the outputs that a step may read: those of dependencies that are present."""
         return {name: outputs[name] for name in self.graph.dependencies[step_id] if name in outputs}
 
     def _expected_seconds(self, step: Step) -> float:

@@ -1,38 +1,30 @@
-"""Which steps may start, and which never will.
+"""Which steps may start, and which are blocked or cancelled.
 
-A step is *present* when readers see its output: it succeeded and no failed gate blocks it. A step is *blocked* when a
-dependency of its own is neither present, nor optional, nor skipped. This holds the bookkeeping of one execution;
-it starts nothing and writes nothing.
+A step is *present* when other steps can read its output: it succeeded and no failed gate blocks it. A step is *blocked*
+when a dependency of its own is neither present, nor optional, nor skipped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from wavewright.executor.events.state import SUCCESSES, blocking_gate
 from wavewright.executor.events.types import GateRecord, StepFinished, StepStatus
 from wavewright.executor.run.program import NO_WAVE, CompiledPlan
 from wavewright.planner.types import Json, StepId
 
-
-@dataclass(frozen=True, slots=True)
-class UnrunnableStep:
-    """Why a step is never run."""
-
-    status: Literal["blocked", "cancelled"]
-    reason: str
+UnrunnableStatus: TypeAlias = Literal["blocked", "cancelled"]
 
 
 class StepReadiness:
-    """Endings and outputs so far, and what they let start."""
+    """Endings and outputs so far, and the steps that they free."""
 
     def __init__(self, program: CompiledPlan, max_waves: int) -> None:
         self.outputs: dict[StepId, Json] = {}
         """Of the steps that are present."""
         self.remaining = len(program.graph.steps)
-        """Steps that have not settled."""
+        """Number of steps that have not settled."""
         self._program = program
         self._graph = program.graph
         self._max_waves = max_waves
@@ -45,25 +37,25 @@ class StepReadiness:
 
     @property
     def roots(self) -> list[StepId]:
-        """The steps that wait for nothing."""
+        """The steps without dependencies."""
         return [step_id for step_id, place in self._place.items() if self._missing[place] == 0]
 
     @property
     def unordered(self) -> list[StepId]:
-        """The steps that no wave holds, because a cycle keeps them from ever being ready."""
+        """The steps in no wave, because they depend on a cycle."""
         if self._graph.cycles:
             return [step_id for step_id, place in self._place.items() if self._wave_of[place] == NO_WAVE]
         return []
 
     def release_dependents(self, ending: StepFinished) -> Iterable[StepId]:
-        """Take a step's ending as final; return the steps that waited for it last."""
+        """Settle a step; return the steps whose last missing dependency it was."""
         self.remaining -= 1
         if ending.status in SUCCESSES:
-            red = blocking_gate(ending.gates) if ending.gates else None
-            if red is None:
+            failed = blocking_gate(ending.gates) if ending.gates else None
+            if failed is None:
                 self.outputs[ending.step] = ending.output
             else:
-                self._failed_gates[ending.step] = red
+                self._failed_gates[ending.step] = failed
         missing, places = self._missing, self._place
         freed: list[StepId] = []
         for waiting in self._graph.dependants[ending.step]:
@@ -74,11 +66,11 @@ class StepReadiness:
         return freed
 
     def is_finished(self, step_id: StepId) -> bool:
-        """Whether the step's ending is on record."""
+        """Whether the step has ended."""
         return self._ended[self._place[step_id]] is not None
 
     def mark_finished(self, step_id: StepId, status: StepStatus) -> int | None:
-        """Note how a step ended; return the number of its wave where it was the last one of it."""
+        """Set how a step ended; return the number of its wave where it was the last of its wave."""
         place = self._place[step_id]
         self._ended[place] = status
         wave = self._wave_of[place]
@@ -88,41 +80,37 @@ class StepReadiness:
         return None if self._unended_in_wave[wave] else wave
 
     def wave_after(self, wave: int) -> Sequence[StepId]:
-        """Return the steps of the next wave; none where there is none, or where the limit is reached."""
-        following = wave + 1
-        return (
-            self._graph.waves[following] if following < min(len(self._graph.waves), self._max_waves) else ()
-        )
+        """Return the steps of the next wave; empty after the last one or at the limit."""
+        waves = self._graph.waves[: self._max_waves]
+        return waves[wave + 1] if wave + 1 < len(waves) else ()
 
     def beyond_limit(self) -> Iterable[StepId]:
-        """Yield the steps of the waves that the limit cuts off."""
+        """Yield the steps of the waves beyond the limit."""
         for wave in self._graph.waves[self._max_waves :]:
             yield from wave
 
-    def unrunnable(self, step_id: StepId) -> UnrunnableStep | None:
-        """Return why a step whose dependencies have all ended is not run, if it is not."""
+    def unrunnable(self, step_id: StepId) -> tuple[UnrunnableStatus, str] | None:
+        """Return how and why a step whose dependencies have ended does not run; None where it does."""
         wave = self._wave_of[self._place[step_id]]
         if wave >= self._max_waves:
-            return UnrunnableStep(
-                "cancelled",
-                f"it is in wave {wave + 1}, and a run has at most {self._max_waves} waves (max_waves)",
-            )
+            reason = f"it is in wave {wave + 1}, and a run has at most {self._max_waves} waves (max_waves)"
+            return "cancelled", reason
         outputs = self.outputs
         for name in self._graph.dependencies[step_id]:
             if name not in outputs:
                 return self._blocked(step_id)
         return None
 
-    def _blocked(self, step_id: StepId) -> UnrunnableStep | None:
+    def _blocked(self, step_id: StepId) -> tuple[UnrunnableStatus, str] | None:
         steps = self._graph.steps
         for name in self._program.own_dependencies(steps[step_id]):
             status = self._ended[self._place[name]]
             if name in self.outputs or steps[name].optional or status == "skipped":
                 continue
-            red = self._failed_gates.get(name)
-            if red is not None:
-                return UnrunnableStep("blocked", f"gate {red.gate!r} on {name!r} is red")
-            return UnrunnableStep("blocked", f"{name!r} {_STATUS_PHRASES[status or 'cancelled']}")
+            failed = self._failed_gates.get(name)
+            if failed is not None:
+                return "blocked", f"gate {failed.gate!r} on {name!r} failed"
+            return "blocked", f"{name!r} {_STATUS_PHRASES[status or 'cancelled']}"
         return None
 
 

@@ -1,15 +1,12 @@
-"""Events as the journal keeps them: without secrets that no later step reads.
+"""Recording of events: redacted, committed to the journal, and then applied to the state.
 
-A step's output may hold what looks like a secret. The run itself works with the output as it is; whoever is told of
-an event gets `[redacted]` in its place. So does the journal, but for the fields that another step reads: without them
-the run could not be resumed. What was *withheld* so is named in the event, and nothing is reused that lacks a field.
+Events are *recorded* as they happen and *committed* in batches: events that were recorded while the journal was writing
+form the next batch. Only committed events change the state, reach the listener and free dependants, so nothing depends
+on an event that a crash could undo.
 
-The way of events into the journal, and from there into the state.
-
-Events are *recorded* as they happen and *committed* in batches, one batch a tick of the event loop: whatever was
-recorded while the journal was writing goes out together. Only committed events change the state, reach the
-listener and let dependants start, so nobody ever acts on what a crash could undo. The state holds them as they
-happened; the journal keeps no secret that no later step reads, and the listener is told of none.
+An output may contain what looks like a secret. The state has the output unchanged; the listener gets `[redacted]` in
+place of the secret. So does the journal, except for fields that another step reads, without which the run could not be
+resumed. The event names the *withheld* fields, and an output without a needed field is not reused.
 """
 
 from __future__ import annotations
@@ -42,35 +39,35 @@ from wavewright.planner.plans.uses import fields_read
 from wavewright.planner.types import Json, JsonObject, RunId, StepId
 
 _Ending = TypeVar("_Ending", bound=StepFinished | ItemFinished)
-_Told = TypeVar("_Told", bound=Event)
+_EventT = TypeVar("_EventT", bound=Event)
 
 WithheldCheck: TypeAlias = Callable[[StepFinished | ItemFinished, bool], bool]
-"""Whether something of an ending is needed that was withheld; the flag says whether its gates are asked again."""
+"""Whether a withheld field of an ending is needed; the flag says whether its gates are evaluated again."""
 
 WHOLE_OUTPUT: Final = ""
-"""Stands among withheld fields for an output that has none."""
+"""Among withheld fields: the whole output, where that is not an object."""
 _MAX_NAMED_SECRETS = 64
-"""Values that are looked for because an output has them under a secret's name."""
+"""Maximum of values that are redacted because an output has them under a secret's name."""
 _MIN_SECRET_CHARS = 8
-"""Characters of such a value: shorter ones are words of any text."""
+"""Minimum length of such a value: shorter ones occur in any text."""
 
 
 class OutputRedactor:
-    """Takes secrets out of what the steps of one run bring."""
+    """Redacts the events of one run."""
 
     def __init__(self) -> None:
         self._redactor = Redactor()
         self._named_secrets = set[str]()
 
     def redact_output(self, output: Json) -> Json:
-        """Return an output without its secrets; what it calls a secret goes from later ones, whatever its name."""
+        """Return an output without secrets; its values under a secret's name are redacted in all later events."""
         clean = self._redactor.redact_json(output)
         if clean != output:
             self.learn_secrets(output)
         return clean
 
     def learn_secrets(self, output: Json) -> None:
-        """Look for what an output calls a secret in all that comes later."""
+        """Redact an output's values under a secret's name in all later events."""
         found = {value for value in named_secrets(output) if _is_secret_value(value)} - self._named_secrets
         if found and len(self._named_secrets) < _MAX_NAMED_SECRETS:
             self._named_secrets |= found
@@ -84,8 +81,8 @@ class OutputRedactor:
         """Return a JSON value whose texts hold no secret; its numbers stay."""
         return self._redactor.redact_json(value, keep_numbers=True)
 
-    def redact_event(self, event: _Told) -> _Told:
-        """Return an event without secrets in what a tool brought or said."""
+    def redact_event(self, event: _EventT) -> _EventT:
+        """Return an event without secrets in outputs, messages and texts of tools."""
         match event:
             case StepFinished() | ItemFinished():
                 return self._redact_finished(event)
@@ -125,13 +122,13 @@ class OutputRedactor:
 
 
 def redacted_events(events: Iterable[Event]) -> list[Event]:
-    """Return the events of a run, as they stand in its journal, without secrets in what its tools brought or said."""
+    """Return the events of a run's journal without secrets in outputs, messages and texts of tools."""
     redactor = OutputRedactor()
     return [redactor.redact_event(event) for event in events]
 
 
 class EventRedactor:
-    """Makes of the events of one execution what its journal keeps."""
+    """Redacts the events of one execution for its journal and for its listener."""
 
     def __init__(self, graph: PlanGraph, gates: Iterable[Gate], prior: RunState) -> None:
         self._graph = graph
@@ -141,18 +138,18 @@ class EventRedactor:
             self._redactor.redact_output(record.output)
 
     def redact(self, event: Event) -> tuple[Event, Event]:
-        """Return an event as it is journaled, and as it is told to whoever looks on."""
-        told = self._redactor.redact_event(event)
+        """Return an event as it is journaled, and as the listener gets it."""
+        clean = self._redactor.redact_event(event)
         if isinstance(event, StepFinished | ItemFinished):
-            assert isinstance(told, StepFinished | ItemFinished)
-            if told.output != event.output:
-                output, withheld = self._redact_output(event.step, event.output, told.output)
-                # One that comes from another run's journal may lack something already.
-                return replace(told, output=output, withheld=(*event.withheld, *withheld)), told
-        return told, told
+            assert isinstance(clean, StepFinished | ItemFinished)
+            if clean.output != event.output:
+                output, withheld = self._redact_output(event.step, event.output, clean.output)
+                # An output from another run's journal may have withheld fields already.
+                return replace(clean, output=output, withheld=(*event.withheld, *withheld)), clean
+        return clean, clean
 
     def is_withheld(self, ending: StepFinished | ItemFinished, asks_gates: bool) -> bool:  # noqa: FBT001 - a port
-        """Whether the journal withheld something of an ending that this plan, or a gate that is asked, reads."""
+        """Whether this plan, or a gate that is evaluated again, reads a withheld field of an ending."""
         if not ending.withheld:
             return False
         if asks_gates and ending.step in self._gated:
@@ -165,7 +162,7 @@ class EventRedactor:
         )
 
     def _redact_output(self, step_id: StepId, output: Json, clean: Json) -> tuple[Json, tuple[str, ...]]:
-        """Return an output as it is journaled, and the fields in which something was withheld."""
+        """Return an output as it is journaled, and its withheld fields."""
         read = self._fields_read(step_id)
         if read is None or (read and not isinstance(output, dict)):
             return output, ()
@@ -207,11 +204,11 @@ def _is_secret_value(value: str) -> bool:
 Listener = Callable[[Event], None]
 
 _FOLD_BATCH = 1024
-"""Committed events that may wait to be folded: in bulk they cost a fraction of what each costs alone."""
+"""Maximum of committed events that are not folded into the state; in bulk they cost a fraction."""
 
 
 class EventRecorder:
-    """The events of one run on their way; without a journal they live in the state alone."""
+    """Records and commits the events of one run; without a journal only the state has them."""
 
     def __init__(
         self,
@@ -223,7 +220,7 @@ class EventRecorder:
         redact: Callable[[Event], tuple[Event, Event]],
     ) -> None:
         self.on_commit: Callable[[Iterable[Event]], None] = lambda _events: None
-        """Called with what is committed; it may record more."""
+        """Called with committed events; it may record more."""
         self._state = state
         self._unfolded: list[Event] = []
         self._run = run
@@ -236,13 +233,13 @@ class EventRecorder:
         self._closed = False
         self._clock = clock
         self._lease_checked_at = self._instant()
-        """When the journal last took something, which it does for the run's owner alone."""
+        """When the journal was last written to, which only the owner of the lease can."""
         self.is_instant = journal is None or isinstance(journal, MemoryJournal)
-        """Whether a commit never waits, so that it needs no task of its own."""
+        """Whether a commit never waits, so that no task is needed for it."""
 
     @property
     def state(self) -> RunState:
-        """The state after all that is committed."""
+        """The state after all committed events."""
         if self._unfolded:
             self._fold()
         return self._state
@@ -252,7 +249,7 @@ class EventRecorder:
         self._unfolded.clear()
 
     def record(self, event: Event) -> None:
-        """Note an event; it counts once it is committed."""
+        """Record an event; it is applied once it is committed."""
         self._pending.append(event)
         self._wake_up()
 
@@ -264,19 +261,19 @@ class EventRecorder:
             await future
 
     async def check_lease(self) -> None:
-        """Return where nobody else can have the run by now.
+        """Raise where another owner may have taken the run's lease.
 
-        Whoever replaces an owner waits for longer than a lease without a sign of it. A process that was stopped for
-        so long, and goes on, finds out here and not by what it does a second time.
+        A lease is taken over when its owner has not renewed it for longer than its duration. A process that was
+        suspended for so long checks the lease here before it makes a call.
 
         Raises:
-            JournalError: another owner came, or nobody can tell.
+            JournalError: another owner has the run, or the journal cannot be reached.
         """
         if self.is_instant or self._journal is None:
             return
         asked_at = now, wall = self._instant()
         held_at, held_wall = self._lease_checked_at
-        # The machine's monotonic clock stands still while the machine sleeps, and the other one may be set.
+        # The monotonic clock stops while the machine sleeps, and the wall clock may be set.
         if 0 <= now - held_at < LEASE_SECONDS and 0 <= wall - held_wall < LEASE_SECONDS:
             return
         await self._journal.append(self._run, [])
@@ -286,14 +283,14 @@ class EventRecorder:
         return self._clock.monotonic(), self._clock.wall()
 
     def commit_now(self) -> None:
-        """Commit what is pending, where the journal never waits."""
+        """Commit recorded events, where the journal never waits."""
         while self._pending and self.is_instant:
             batch, self._pending = self._pending, []
-            kept, told = self._redacted(batch)
+            journaled, published = self._redacted(batch)
             if self._journal is not None:
-                # A `MemoryJournal` is done when it returns.
-                self._journal.append(self._run, kept)
-            self._apply_committed(batch, told)
+                # A `MemoryJournal` has written when `append` returns.
+                self._journal.append(self._run, journaled)
+            self._apply_committed(batch, published)
             self.on_commit(batch)
 
     async def _commit_pending(self) -> None:
@@ -301,34 +298,34 @@ class EventRecorder:
             batch, self._pending = self._pending, []
             waiting, self._waiting = self._waiting, []
             asked_at = self._instant()
-            kept, told = self._redacted(batch)
-            await self._journal.append(self._run, kept)
+            journaled, published = self._redacted(batch)
+            await self._journal.append(self._run, journaled)
             self._lease_checked_at = asked_at
-            self._apply_committed(batch, told)
+            self._apply_committed(batch, published)
             for future in waiting:
                 if not future.done():
                     future.set_result(None)
             self.on_commit(batch)
 
     def _redacted(self, batch: list[Event]) -> tuple[Sequence[Event], Sequence[Event]]:
-        """Return events as they are journaled, and as the listener is told of them."""
+        """Return events as they are journaled, and as the listener gets them."""
         if self._journal is None and self._on_event is None:
             return batch, batch
-        kept, told = zip(*map(self._redact, batch), strict=True)
-        return kept, told
+        journaled, published = zip(*map(self._redact, batch), strict=True)
+        return journaled, published
 
-    def _apply_committed(self, batch: list[Event], told: Sequence[Event]) -> None:
+    def _apply_committed(self, batch: list[Event], published: Sequence[Event]) -> None:
         self._unfolded += batch
         if len(self._unfolded) >= _FOLD_BATCH:
             self._fold()
         if self._on_event is not None:
-            for event in told:
+            for event in published:
                 self._on_event(event)
 
     async def commit_until_closed(self) -> None:
-        """Commit whatever is recorded, until `close` was called and nothing is left.
+        """Commit recorded events until `close` was called and none is left.
 
-        Shielded: a run that is cancelled still writes down what it has done.
+        Shielded from cancellation, so that a cancelled run journals what has ended.
         """
         with anyio.CancelScope(shield=True):
             while True:
@@ -339,12 +336,12 @@ class EventRecorder:
                 await self._wake
 
     def close(self) -> None:
-        """Let `commit_until_closed` return once nothing is left."""
+        """Let `commit_until_closed` return once all events are committed."""
         self._closed = True
         self._wake_up()
 
     def _wake_up(self) -> None:
-        # Cancelled where the event loop ends under the run: nothing is written any more then.
+        # The future is cancelled where the event loop is closed; nothing is written then.
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
         self._wake = None

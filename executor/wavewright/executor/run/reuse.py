@@ -1,17 +1,9 @@
-"""Step keys of many calls of one tool.
+"""Reuse of calls: step keys, equal calls of one run, results of a retried run, and kept model answers.
 
-What is the same for every call of a tool in one run is hashed once; each call adds its parameters. The result is
-`planner.hashing.step_key`'s to the letter.
+Equal calls of a reading tool are made once: while one is in progress, calls with the same key *follow* it and get its
+output; later ones get it at once. If it fails, its followers make the call themselves.
 
-Calls that need not be made: equal calls of a reading tool are one call, and a retry takes over what ended well.
-
-While a call is in flight, calls with the same key *follow* it and are served its output; once it has succeeded, so
-is every later one. If it fails, its followers make the call themselves.
-
-The memory of runs, kept among their events.
-
-A run that is resumed *learns* once what its earlier lives were told; what is kept meanwhile is not given out again,
-for nobody asks for it twice in one life.
+The `JournalReplayCache` gives a resumed run the model answers that are in its journal, each once.
 """
 
 from __future__ import annotations
@@ -36,7 +28,10 @@ _canonical_text = make_encoder(sort_keys=True)
 
 
 class StepKeyBuilder:
-    """Makes the keys of one tool's calls in one run."""
+    """Builds the keys of one tool's calls in one run; they equal those of `planner.language.hashing.step_key`.
+
+    The part of the hash that is the same for every call is computed once.
+    """
 
     def __init__(
         self, signature: ToolSignature, *, config: JsonObject | None, now: float, run: RunId
@@ -46,7 +41,7 @@ class StepKeyBuilder:
         self._now = now
         self._run = run
         self._writes = signature.writes
-        # The canonical text of a list is its parts' texts, so it can be cut around the parameters.
+        # The canonical text of a list is that of its parts, so it can be split around the parameters.
         self._before = hashlib.sha256(
             (_canonical_text([signature.name, signature.version])[:-1] + ",").encode("ascii")
         )
@@ -57,7 +52,7 @@ class StepKeyBuilder:
         """Return the key of one call.
 
         Raises:
-            ValueError: the parameters are no JSON.
+            ValueError: the parameters are not JSON.
         """
         if self._writes:
             return step_key(
@@ -78,7 +73,7 @@ FinishedCall = StepFinished | ItemFinished
 
 
 def recorded_ending(state: RunState, call: ScheduledCall) -> FinishedCall | None:
-    """Return how a call ended in a run; None where it did not."""
+    """Return the ending of a call in a run; None where it has not ended."""
     if call.fan_out is None:
         return state.steps.get(call.step.id)
     items = state.items.get(call.step.id)
@@ -87,16 +82,16 @@ def recorded_ending(state: RunState, call: ScheduledCall) -> FinishedCall | None
 
 @dataclass(frozen=True, slots=True)
 class ReuseSource:
-    """The run that a retry takes results over from."""
+    """The run whose results a retry reuses."""
 
     state: RunState
     origin: RunId
-    """The run whose id is part of the keys of calls that are not made anew."""
+    """The run whose id is part of the keys of calls that may be reused."""
     anew: frozenset[StepId] = frozenset()
-    """Steps whose calls are made, whatever is known of them."""
+    """Steps whose calls are always made."""
 
     def find(self, call: ScheduledCall, key: StepKey) -> FinishedCall | None:
-        """Return how this very call ended in that run, where it ended well and is still the same."""
+        """Return the ending of the same call in that run, where it succeeded and has the same key."""
         if call.step.id in self.anew:
             return None
         ending = recorded_ending(self.state, call)
@@ -121,7 +116,7 @@ class ReuseIndex:
         return self._finished.get(key)
 
     def follows(self, call: ScheduledCall, key: StepKey) -> bool:
-        """Whether an equal call is in flight, which this one now follows; otherwise this one leads."""
+        """Whether an equal call is in progress, which this one now follows; otherwise others will follow this one."""
         followers = self._followers.get(key)
         if followers is None:
             self._followers[key] = []
@@ -130,12 +125,12 @@ class ReuseIndex:
         return True
 
     def succeed(self, key: StepKey, ending: FinishedCall) -> list[ScheduledCall]:
-        """Note the output of a call; return those that are served by it."""
+        """Store the ending of a call; return its followers."""
         self._finished[key] = ending
         return self._followers.pop(key, [])
 
     def fail(self, key: StepKey) -> list[ScheduledCall]:
-        """Forget a call that failed; return those that have to make it themselves."""
+        """Remove a call that failed; return its followers, which must make the call themselves."""
         return self._followers.pop(key, [])
 
     def _remember(self, ending: FinishedCall) -> None:
@@ -144,19 +139,19 @@ class ReuseIndex:
 
 
 class JournalReplayCache:
-    """Kept answers of the runs that this process works on, in their journal."""
+    """Model answers of the runs of this process, kept in their journal."""
 
     def __init__(self, journal: Journal, clock: Callable[[], float] = time.time) -> None:
-        """Keep answers in that journal; the clock gives seconds since the epoch."""
+        """Keep answers in the journal, with the clock's time in seconds since the epoch."""
         self._journal = journal
         self._clock = clock
         self._answers = dict[RunId, dict[str, deque[JsonObject]]]()
 
     async def load(self, run: RunId) -> None:
-        """Take in what was kept for a run, before it goes on.
+        """Read the kept answers of a run before it continues.
 
         Raises:
-            JournalError: it cannot be read.
+            JournalError: the journal cannot be read.
         """
         known = dict[str, deque[JsonObject]]()
         for event in await self._journal.load(run):
@@ -165,18 +160,18 @@ class JournalReplayCache:
         self._answers[run] = known
 
     def evict(self, run: RunId) -> None:
-        """Let go of what was learnt for a run that is not worked on any more; it stays in the journal."""
+        """Free the memory of a run that has stopped; its answers stay in the journal."""
         self._answers.pop(run, None)
 
     def get(self, run: RunId, key: str) -> JsonObject | None:
-        """Return the next kept answer under the key, which then is given out no more."""
+        """Return and remove the next kept answer under a key."""
         kept = self._answers.get(run, {}).get(key)
         return kept.popleft() if kept else None
 
     async def put(
         self, run: RunId, key: str, answer: JsonObject, question: ModelQuestion | None = None
     ) -> None:
-        """Keep an answer, and what was asked.
+        """Journal an answer and its question.
 
         Raises:
             JournalError: it could not be written, or the run has another owner.

@@ -1,7 +1,7 @@
-"""Calls on their way through the scheduler.
+"""Calls in the scheduler, and their outcomes.
 
-A *call* is one use of a tool: a plain step is one call, a `for_each` step a *fan-out* of calls, one an item. Both
-live only as long as the step runs; what is to last becomes an event.
+A *call* is one use of a tool: a plain step is one call, a `for_each` step a *fan-out* of calls, one per item. Both
+exist only while the step runs; results become events.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _EMPTY: JsonObject = {}
 
 
 def _empty() -> JsonObject:
-    """Return one shared empty object: a call that waits should take little memory."""
+    """Return one shared empty object, so that waiting calls use little memory."""
     return _EMPTY
 
 
 @dataclass(slots=True, eq=False)
 class ScheduledCall:
-    """One call, from being ready to its end."""
+    """One call, from ready to ended."""
 
     step: Step
     urgency: float
-    """Negative of the longest way, in seconds, from here to the end of the plan: the smallest goes first."""
+    """Negative of the longest path, in seconds, from here to the end of the plan: the smallest goes first."""
     order: int
-    """The step's place in the plan."""
+    """The step's position in the plan."""
     index: int = -1
-    """The item's place; -1 for a plain step, and for a fan that is still to be spread."""
+    """The item's index; -1 for a plain step and for the head of a fan-out."""
     fan_out: FanOut | None = None
     compiled: CompiledStep | None = None
     visible: JsonObject = field(default_factory=_empty)
@@ -41,16 +41,16 @@ class ScheduledCall:
     params: JsonObject = field(default_factory=_empty)
     key: StepKey | None = None
     withheld: tuple[str, ...] = ()
-    """Of the output that serves it, where that comes from a journal."""
+    """Withheld fields of the reused output, where that comes from a journal."""
     attempt: int = 0
     is_prepared: bool = False
-    """Whether it is known that the call has to be made."""
+    """Whether the call has parameters and must be made."""
     is_under_way: bool = False
-    """Whether the tool is at work on it, so that what it lets be known counts."""
+    """Whether the tool is running, so that its emissions are recorded."""
     started: float = 0.0
     """Seconds since the epoch."""
     clock_start: float = 0.0
-    """On the clock that never goes back."""
+    """Start on the monotonic clock, in seconds."""
 
 
 @dataclass(slots=True, eq=False)
@@ -60,19 +60,18 @@ class FanOut:
     head: ScheduledCall
     compiled: CompiledStep
     items: list[Json]
-    endings: list[ItemFinished | None]
+    endings: list[ItemFinished | None] = field(init=False)
     next_index: int = 0
-    unfinished: int = 0
+    unfinished: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.endings = [None] * len(self.items)
+        self.unfinished = len(self.items)
 
     @property
     def step_id(self) -> StepId:
         """The step's id."""
         return self.head.step.id
-
-
-def new_fan_out(head: ScheduledCall, compiled: CompiledStep, items: list[Json]) -> FanOut:
-    """Return a fan none of whose calls has started."""
-    return FanOut(head, compiled, items, [None] * len(items), 0, len(items))
 
 
 def item_call(fan: FanOut, index: int) -> ScheduledCall:
@@ -91,7 +90,7 @@ def item_call(fan: FanOut, index: int) -> ScheduledCall:
 
 @dataclass(frozen=True, slots=True)
 class PendingGates:
-    """A step that ends once its gates have answered."""
+    """A step that ends once its gates are evaluated."""
 
     ending: StepFinished
     gates: Awaitable[GateRecords]
@@ -100,12 +99,12 @@ class PendingGates:
 
 @dataclass(slots=True)
 class CallOutcome:
-    """What executing a call came to, for the scheduler to apply."""
+    """What a call has changed, for the scheduler to apply."""
 
     endings: list[StepFinished | ItemFinished] = field(default_factory=list[StepFinished | ItemFinished])
-    """To be recorded, in this order: also of other calls that the output of this one serves."""
+    """To be recorded in this order, with those of other calls that reuse the output of this one."""
     pending_gates: list[PendingGates] = field(default_factory=list[PendingGates])
     calls: list[tuple[ScheduledCall, float]] = field(default_factory=list[tuple["ScheduledCall", float]])
     """Ready calls, each with the seconds after which it may start."""
     replayed: StepFinished | None = None
-    """How the step ended in an earlier part of the run; it is in the journal already."""
+    """The step's ending in an earlier part of the run, which is in the journal already."""

@@ -1,11 +1,11 @@
-"""From a compiled plan to a journaled run: one scheduler for waves and for dataflow.
+"""The scheduler of a compiled plan, in waves or by dataflow.
 
-A step becomes ready when what it waits for is committed: in `dataflow` its own dependencies, in `waves` every step of
-the waves before. Either way each step ends the same, whatever the schedule and the limits; what was finished
-before, by this run or in part, is not called again.
+A step becomes ready when the endings that it waits for are committed: in `dataflow` those of its own dependencies,
+in `waves` those of every step of the waves before. Schedule and limits do not change how a step ends. Calls that ended
+in an earlier part of the run are not made again.
 
-A *worker* takes the most urgent call that the limits allow, executes it, applies its outcome and takes the next; there
-are never more workers than calls may run at once, and none is started before it is needed.
+A *worker* takes the most urgent call that the limits allow, executes it, applies its outcome and takes the next. There
+are at most as many workers as concurrent calls, and each starts when it is needed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable
-from typing import Literal
 
 import anyio
 from anyio.abc import TaskGroup
@@ -24,7 +23,7 @@ from wavewright.executor.run.call_executor import CallExecutor
 from wavewright.executor.run.call_queue import CallQueue
 from wavewright.executor.run.ports import Clock, DrainSignal
 from wavewright.executor.run.program import CompiledPlan, CompiledStep
-from wavewright.executor.run.readiness import StepReadiness
+from wavewright.executor.run.readiness import StepReadiness, UnrunnableStatus
 from wavewright.executor.run.recording import EventRecorder
 from wavewright.executor.run.scheduled_calls import CallOutcome, PendingGates, ScheduledCall
 from wavewright.executor.run.step_runner import StepRunner
@@ -32,11 +31,11 @@ from wavewright.planner.language.goals import Limits
 from wavewright.planner.types import Schedule, StepId
 
 _CALLS_BETWEEN_YIELDS = 64
-"""A worker whose calls never wait still lets the event loop run: timers, signals and other runs live there."""
+"""After so many calls a worker whose calls never wait lets the event loop run timers, signals and other runs."""
 _UNCERTAIN_WRITE = StepError(
     "cancelled",
-    "the call was under way and may have taken effect",
-    hint="look whether it did; it is not repeated unless the tool is idempotent",
+    "the call was in progress and may have taken effect",
+    hint="check whether it did; it is not repeated unless the tool is idempotent",
 )
 
 
@@ -72,19 +71,17 @@ class Scheduler:
         tool_limits = {name: tool.limit for name, tool in program.tools.items() if tool.limit is not None}
         self._queue = CallQueue(limits.concurrency, tool_limits, clock, drain_signal)
         self._awaiting_gates = 0
-        """Steps whose gates are waited for, which count against no limit."""
+        """Steps whose gates are being evaluated, which count against no limit."""
         self._waking = 0
-        """Workers that were woken and have not looked at the queue yet."""
+        """Workers that were woken and have not read the queue yet."""
         self._idle: list[asyncio.Future[None]] = []
         drain_signal.attach(lambda: self._queue.running + self._awaiting_gates > 0)
         recorder.on_commit = self.apply
 
     async def run(self) -> None:
-        """Run every step that can be run; return when all have ended."""
+        """Run every step that can run; return when all have ended."""
         for step_id in self._readiness.unordered:
-            self._finish_without_call(
-                step_id, "cancelled", "it waits for itself: its dependencies form a cycle"
-            )
+            self._finish_without_call(step_id, "cancelled", "its dependencies form a cycle")
         if self._in_waves:
             self._start_wave(0, self._readiness.wave_after(-1))
         else:
@@ -95,7 +92,7 @@ class Scheduler:
             return
         try:
             async with anyio.create_task_group() as group:
-                # Workers are started here: a bare callback of the loop is no place to start tasks.
+                # Workers are started here, since a callback of the loop cannot start tasks of this group.
                 while not self._queue.is_closed:
                     changed = self._queue.next_change()
                     if self._are_all_awake(group):
@@ -138,10 +135,10 @@ class Scheduler:
         self._waking -= 1
 
     def _are_all_awake(self, group: TaskGroup) -> bool:
-        """Wake or start workers for the ready calls; answer whether that is all that the limit allows.
+        """Wake or start workers for the ready calls; return whether no more are needed.
 
-        One at first, then each turn of the loop as many as have calls under way, which doubles them: where calls
-        really wait all are at work a few turns later, and where they never do one worker performs them all.
+        One at first, then in each turn of the loop as many as have calls in progress, which doubles them. Where calls
+        wait, all workers run after a few turns; where they never do, one worker makes all calls.
         """
         if self._drain_signal.is_draining:
             return True
@@ -182,7 +179,7 @@ class Scheduler:
         self._drain_signal.notify_if_drained()
 
     def apply(self, events: Iterable[Event]) -> None:
-        """Let committed events have their effect: outputs are seen, dependants and waves start."""
+        """Apply committed events: outputs become visible, dependants and waves start."""
         if self._is_stopped:
             return
         for event in events:
@@ -198,7 +195,7 @@ class Scheduler:
     def cancel_rest(self, reason: str) -> None:
         """End every step that has not ended as cancelled; nothing starts after that.
 
-        What ended in an earlier part of the run stays as it was, although nobody has come to it again by now.
+        Steps that ended in an earlier part of the run keep their ending, also where they were not reached again.
         """
         self._is_stopped = True
         written = {step_id for step_id, _ in self._recorder.state.begun if self._writes(step_id)}
@@ -226,7 +223,7 @@ class Scheduler:
             self._queue.close()
 
     def _admit_freed(self) -> None:
-        """Push or stop each freed step; a loop and not a recursion, since stopping one frees the next."""
+        """Push or finish each freed step; a loop and not a recursion, since finishing one frees others."""
         if self._is_admitting:
             return
         self._is_admitting = True
@@ -237,9 +234,8 @@ class Scheduler:
     def _admit(self, step_id: StepId) -> None:
         if self._readiness.is_finished(step_id):
             return
-        stop = self._readiness.unrunnable(step_id)
-        if stop is not None:
-            self._finish_without_call(step_id, stop.status, stop.reason)
+        if (unrunnable := self._readiness.unrunnable(step_id)) is not None:
+            self._finish_without_call(step_id, *unrunnable)
             return
         step = self._program.graph.steps[step_id]
         place = self._program.place[step_id]
@@ -253,17 +249,15 @@ class Scheduler:
             self._admit_freed()
 
     def _note_finished(self, ending: StepFinished) -> None:
-        """Note that a step has ended; with the last one of a wave the next begins."""
+        """Note that a step has ended; after the last one of a wave the next wave starts."""
         finished_wave = self._readiness.mark_finished(ending.step, ending.status)
         if finished_wave is not None and self._in_waves:
             self._recorder.record(WaveFinished(self._clock.wall(), finished_wave, self._round))
             self._start_wave(finished_wave + 1, self._readiness.wave_after(finished_wave))
 
-    def _finish_without_call(
-        self, step_id: StepId, status: Literal["blocked", "cancelled"], reason: str
-    ) -> None:
+    def _finish_without_call(self, step_id: StepId, status: UnrunnableStatus, reason: str) -> None:
         ending = StepFinished(at=self._clock.wall(), step=step_id, status=status, reason=reason)
-        # There is no output that anybody could read too early, so nobody need wait for the commit.
+        # There is no output to read, so dependants do not wait for the commit.
         self._settled_early.add(step_id)
         self._recorder.record(ending)
         self._note_finished(ending)
@@ -271,6 +265,6 @@ class Scheduler:
 
 
 def _set_done(future: asyncio.Future[None]) -> None:
-    """Wake whoever waits for a future, unless its task was cancelled in this turn of the event loop."""
+    """Set a future's result, unless the waiting task was cancelled in this turn of the event loop."""
     if not future.done():
         future.set_result(None)

@@ -1,8 +1,7 @@
-"""One step: its condition, its items, its parameters, its calls, its output and its gates.
+"""One step: its condition, items, parameters, calls, output and gates.
 
-Nothing here decides when a step runs. Whatever goes wrong with a step, in its expressions, its parameters or its
-tool, comes back as a `StepError`, never as an exception: a failure is a result that the reviewer reads. An output
-has passed the tool's output schema before anybody else sees it.
+The scheduler decides when a step runs. Failures of expressions, parameters and tools are returned as `StepError` or
+`AttemptFailure`, never raised. Every output that is returned is valid by the tool's output schema.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from wavewright.executor.run.deadlines import (
 )
 from wavewright.executor.run.emissions import CURRENT_CAPTURE, Emissions, OutputCapture
 from wavewright.executor.run.failures import AttemptFailure, describe_failure, timeout_failure
-from wavewright.executor.run.ports import Clock, GateRecords, Verify
+from wavewright.executor.run.ports import Clock, GateRecords, GateView, Verify
 from wavewright.executor.run.program import CompiledPlan, CompiledStep, CompiledTool
 from wavewright.executor.run.reuse import ReuseSource, StepKeyBuilder
-from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall, new_fan_out
+from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall
 from wavewright.planner.cel.paths import kind_name
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.expressions import ExpressionError
@@ -38,7 +37,7 @@ from wavewright.tools.functions.tool import ToolCall
 
 _MAX_MISMATCHES = 3
 _JUDGE_SECONDS = 86_400.0
-"""No judge takes a day; its own clock and the run's are what ends it."""
+"""Far longer than any judge: its own timeout and the run's apply first."""
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -49,18 +48,8 @@ class SkippedStep:
     reason: str
 
 
-@dataclass(slots=True)
-class StepGateView:
-    """What a step's gates may look at; made for every step, so it is not frozen."""
-
-    inputs: JsonObject
-    steps: JsonObject
-    """Outputs of the step itself and of what it waits for."""
-    items: Sequence[tuple[int, Json]] | None = None
-
-
 class StepRunner:
-    """Runs single steps of one program, in one run."""
+    """Runs single steps of one compiled plan, in one run."""
 
     def __init__(
         self,
@@ -81,7 +70,7 @@ class StepRunner:
         self._job = job
         self._now = now
         self._keys: dict[tuple[str, RunId], StepKeyBuilder] = {}
-        """By tool and the run that keys name; made when first called, so that a plan of many tools waits for none."""
+        """By tool and by the run in the keys; made when first used, so that plans of many tools start at once."""
         self._inputs = program.plan.inputs
         self._verify = verify
         self._emissions = emissions
@@ -90,7 +79,7 @@ class StepRunner:
         self._redactor = redactor
 
     def begin(self, call: ScheduledCall) -> CompiledStep | FanOut | SkippedStep | StepError:
-        """Compile a step and ask its condition; spread it where it has items."""
+        """Compile a step and evaluate its condition; return a fan-out where it has items."""
         if call.step.tool not in self._program.tools:
             return StepError("tool", f"no tool named {call.step.tool!r} is installed", attempts=0)
         try:
@@ -117,10 +106,10 @@ class StepRunner:
                 attempts=0,
                 hint="narrow the list, or raise max_items",
             )
-        return new_fan_out(call, compiled, items)
+        return FanOut(call, compiled, items)
 
     def prepare(self, call: ScheduledCall, compiled: CompiledStep) -> StepError | None:
-        """Render and validate the parameters of a call and give it its key."""
+        """Render and validate the parameters of a call and set its key; return the error, if any."""
         tool = compiled.tool
         try:
             params = compiled.params(self._variables(call), self._now)
@@ -132,10 +121,10 @@ class StepRunner:
             return StepError("params", f"the parameters {_mismatch_text(tool.accepts, params)}", attempts=0)
         call.params = params
         try:
-            keys = self._key_maker(call.step, tool)
+            keys = self._key_builder(call.step, tool)
             call.key = keys.key(params, call.step.id, None if call.index < 0 else call.index)
         except ValueError as error:
-            return StepError("params", f"the parameters are no JSON: {error}", attempts=0)
+            return StepError("params", f"the parameters are not JSON: {error}", attempts=0)
         return None
 
     async def attempt(self, call: ScheduledCall, compiled: CompiledStep) -> Json | AttemptFailure:
@@ -172,7 +161,7 @@ class StepRunner:
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            # The edge of a tool call: a failure is a result, whatever class its author has chosen for it.
+            # A tool may raise anything, and each exception is a failure of its step.
             if is_process_exception(error, asyncio.current_task()):
                 raise
             failure = describe_failure(error, self._clock.wall(), self._redactor)
@@ -185,27 +174,27 @@ class StepRunner:
     def ask_gates(
         self, call: ScheduledCall, output: Json, items: Sequence[tuple[int, Json]] | None
     ) -> GateRecords | Awaitable[GateRecords]:
-        """Return what a step's gates say of its output, or what is to be waited for to know it."""
+        """Return the records of a step's gates for its output, or an awaitable of them."""
         step_id = call.step.id
-        view = StepGateView(self._inputs, {**call.visible, step_id: output}, items)
+        view = GateView(self._inputs, {**call.visible, step_id: output}, items)
         try:
             return self._verify(step_id, output, view)
-        except Exception as error:  # noqa: BLE001 - the port's other side: a gate that was not asked is red
+        except Exception as error:  # noqa: BLE001 - a port's implementation; gates that raise have failed
             return self._not_evaluated(step_id, error)
 
     async def await_gates(self, step_id: StepId, asked: Awaitable[GateRecords]) -> GateRecords:
-        """Wait for what a step's gates say; whatever goes wrong there makes them red."""
+        """Wait for the records of a step's gates; where that raises, the gates have failed."""
         try:
             with self.deadlines.limit(_JUDGE_SECONDS) as timed:
                 return await timed.drive(asked)
         except CallCancelledItself:
             return self._not_evaluated(step_id, "it was cancelled")
-        except Exception as error:  # noqa: BLE001 - the port's other side: a gate that was not asked is red
+        except Exception as error:  # noqa: BLE001 - as above
             return self._not_evaluated(step_id, error)
 
     def _not_evaluated(self, step_id: StepId, reason: object) -> GateRecords:
-        """Return the gates of a step as red: the port promises an answer, and gave none."""
-        why = f"{type(reason).__name__}: {reason}" if isinstance(reason, Exception) else str(reason)
+        """Return records with the verdict `error` for all gates of a step."""
+        text = f"{type(reason).__name__}: {reason}" if isinstance(reason, Exception) else str(reason)
         return tuple(
             GateRecord(
                 gate=gate.id,
@@ -214,23 +203,23 @@ class StepRunner:
                 severity=gate.severity,
                 verdict="error",
                 looked_at=gate.check or gate.kind,
-                message=f"the gate could not be asked: {why}",
+                message=f"the gate could not be evaluated: {text}",
                 hint=gate.hint,
             )
             for gate in self._program.plan.gates
             if gate.on == step_id
         )
 
-    def _key_maker(self, step: Step, tool: CompiledTool) -> StepKeyBuilder:
-        # A call that a retry repeats is the same work: a tool that writes can tell by its key.
+    def _key_builder(self, step: Step, tool: CompiledTool) -> StepKeyBuilder:
+        # In a retried run a call has the key of the original run, so a writing tool can recognise the repeat.
         run = self._run
         if self._donor is not None and step.id not in self._donor.anew:
             run = self._donor.origin
-        made = self._keys.get((step.tool, run))
-        if made is None:
-            made = StepKeyBuilder(tool.signature, config=tool.config, now=self._now.timestamp(), run=run)
-            self._keys[step.tool, run] = made
-        return made
+        builder = self._keys.get((step.tool, run))
+        if builder is None:
+            builder = StepKeyBuilder(tool.signature, config=tool.config, now=self._now.timestamp(), run=run)
+            self._keys[step.tool, run] = builder
+        return builder
 
     def _variables(self, call: ScheduledCall) -> JsonObject:
         variables: JsonObject = {"inputs": self._inputs, "steps": call.visible}
@@ -241,7 +230,7 @@ class StepRunner:
 
 
 def checked_output(output: object, tool: CompiledTool) -> Json | AttemptFailure:
-    """Return an output as clean JSON that fits the tool's output schema, or why it is none."""
+    """Return an output as clean JSON that is valid by the tool's output schema, or the failure."""
     try:
         clean = clean_json(output)
     except NotJsonError as error:
@@ -270,7 +259,7 @@ def fan_out_result(fan: FanOut) -> tuple[StepStatus, Json, StepError | None]:
 
 
 def fan_out_items(fan: FanOut) -> list[tuple[int, Json]]:
-    """Return position and item of each entry of a fan's output."""
+    """Return index and item of each entry of a fan-out's output."""
     return [
         (ending.index, fan.items[ending.index])
         for ending in fan.endings
@@ -279,7 +268,7 @@ def fan_out_items(fan: FanOut) -> list[tuple[int, Json]]:
 
 
 def fan_out_key(keys: Sequence[StepKey | None]) -> StepKey | None:
-    """Return the key of a `for_each` step from those of its items; none where an item has none."""
+    """Return the key of a `for_each` step from those of its items; None where an item has none."""
     digest = hashlib.sha256(b"for_each")
     for key in keys:
         if key is None:
@@ -303,7 +292,7 @@ def _fan_out_error(endings: list[ItemFinished], succeeded: int) -> StepError:
 
 
 def _own_copy(params: JsonObject) -> JsonObject:
-    """Return parameters that a tool may change without changing what was journaled."""
+    """Return a copy of parameters, so that a tool cannot change what is journaled."""
     return {
         name: value if isinstance(value, _SCALARS) else copy_json(value) for name, value in params.items()
     }
@@ -318,8 +307,8 @@ def _mismatch_text(validator: Validator, value: Json) -> str:
 
 
 def _mismatch_lines(validator: Validator, value: Json) -> Iterator[str]:
-    misfits = validator.violations(value)
-    for misfit in misfits[:_MAX_MISMATCHES]:
-        yield f"at {misfit.pointer} {misfit.message}" if misfit.pointer else misfit.message
-    if len(misfits) > _MAX_MISMATCHES:
-        yield f"and {len(misfits) - _MAX_MISMATCHES} more"
+    found = validator.violations(value)
+    for one in found[:_MAX_MISMATCHES]:
+        yield f"at {one.pointer} {one.message}" if one.pointer else one.message
+    if len(found) > _MAX_MISMATCHES:
+        yield f"and {len(found) - _MAX_MISMATCHES} more"

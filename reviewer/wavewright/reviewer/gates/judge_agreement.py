@@ -19,6 +19,7 @@ from pydantic import Field, JsonValue
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.executor.events.types import GateRecord
+from wavewright.executor.run.ports import GateView
 from wavewright.planner.language.plan import DocumentModel, Gate
 from wavewright.planner.ports.model_port import ModelClient, ModelUse
 from wavewright.planner.reading.reader import read_model_file
@@ -141,21 +142,5 @@ async def measure_judge(
     return JudgeMeasurement(measurement, differences)
 
 
-@dataclass(frozen=True, slots=True)
-class _EmptyView:
-    """A case stands for itself: there is no run around it."""
-
-    @property
-    def inputs(self) -> JsonObject:
-        return {}
-
-    @property
-    def steps(self) -> JsonObject:
-        return {}
-
-    @property
-    def items(self) -> None:
-        return None
-
-
-_EMPTY_VIEW = _EmptyView()
+_EMPTY_VIEW: Final = GateView()
+"""A case is judged without a run."""

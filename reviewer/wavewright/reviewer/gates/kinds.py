@@ -182,7 +182,7 @@ def _variables(call: GateSubject, roots: frozenset[str], names: frozenset[str | 
     if "steps" in roots:
         present = call.view.steps
         wanted = present if None in names else [name for name in names if name in present]
-        steps: JsonObject = {name: present[name] for name in wanted if name is not None}
+        steps: JsonObject = {name: present[name] for name in wanted}
         steps[call.step] = call.whole
         variables["steps"] = steps
     else:
