@@ -77,7 +77,7 @@ def test_a_service_that_asks_to_wait_is_asked_again(wavewright: CommandLine, tmp
 @pytest.mark.parametrize(
     ("answer", "said", "mend"),
     [
-        pytest.param(Answer("no", 401), "answered 401 Unauthorized", "look at the key", id="wrong key"),
+        pytest.param(Answer("no", 401), "answered 401 Unauthorized", "check the key", id="wrong key"),
         pytest.param(Answer("oh", 500), "answered 500", "try again later", id="broken"),
         pytest.param(Answer("<html>"), "with a page and not with JSON", "log-in page", id="page"),
         pytest.param(Answer([{"day": 1}]), "entry 1: no object with date", "shape", id="another shape"),

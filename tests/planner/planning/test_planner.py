@@ -263,7 +263,7 @@ async def test_a_question_that_nobody_answers_is_a_rung_fallen(more: dict[str, A
     done = await planned(models, template_plan=template_plan(), **more)
 
     assert done.question is None
-    assert reason(done, "llm") == "asks, and nobody is there to answer: Which hours?"
+    assert reason(done, "llm") == "asked a question that nobody can answer here: Which hours?"
     assert done.rung == "template"
     assert '"ask"' not in models.asked[0].instructions
 

@@ -306,7 +306,7 @@ def test_the_same_patch_against_the_same_red_gates_is_refused_even_under_another
     )
 
     assert [one.message for one in second.diagnostics] == [
-        "the same patch was tried before against the same red gates"
+        "the same patch was tried before against the same failed gates"
     ]
 
 

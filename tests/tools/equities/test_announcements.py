@@ -178,7 +178,7 @@ def test_nothing_configured_and_nothing_there_are_failures_with_a_mend(tmp_path:
         fetch(tmp_path)
 
     assert "set 'announcements'" in (unset.value.hint or "")
-    assert "make the folder" in (missing.value.hint or "")
+    assert "create the folder" in (missing.value.hint or "")
 
 
 def test_its_output_is_marked_as_somebody_elses_words(tmp_path: Path) -> None:

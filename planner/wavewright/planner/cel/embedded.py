@@ -1,12 +1,8 @@
-"""What an expression reads.
+"""Find the references in text, and what plain expressions read.
 
-A *read* is one mention of a root: which step, which input, `item` and so on. Most expressions are a *plain path*, such
-as `steps.prices.close`, and are read off here; the grammar is loaded for the first one that is more than that.
-
-References in text: where the `${…}` of a string stand.
-
-A *reference* is an expression between `${` and its closing brace. Here text is split at its references, and values
-are searched for them, without a look at what an expression says: this is all that a plan without expressions needs.
+A *reference* is an expression between `${` and its closing brace. A *read* is one mention of a root: a step, an input,
+`item` and so on. Most expressions are a *plain path*, such as `steps.prices.close`, and are read here; the parser is
+imported for the first one that is not.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Errors of expressions in the author's words, and the limits of one evaluation.
+"""Errors of expressions, and the limits of one evaluation.
 
-An *expression error* says what is wrong, where in the expression and how to fix it; no internal name and no
-traceback reaches an author.
+An *expression error* names what is wrong, where in the expression, and how to fix it, with the author's own names.
 
-A *cost tracker* counts the operations and the bytes of one evaluation. Whatever computes or makes a value asks it
-first, so an expression that would take too much ends with an error before it does. The counts depend on the
-expression and its values alone: what is refused on one machine is refused on all.
+A *cost tracker* counts the operations and bytes of one evaluation before they are spent, so an expression that is too
+expensive ends with an error. The counts depend only on the expression and its values: every machine refuses the same.
 """
 
 from __future__ import annotations

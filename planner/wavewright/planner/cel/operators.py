@@ -1,13 +1,10 @@
 """Compute the operators of expressions.
 
-An *operator* is chosen by the classes of its operands. Values are plain Python ones; what JSON has not is a
-`datetime`, a `timedelta`, `bytes`, a `Uint` or a `TypeValue`. Numbers mix, division gives a decimal, and integers stay
-within 64 bits: one that came from outside and is larger is taken as a number.
+An *operator* is chosen by the classes of its operands. Values are plain Python; types that JSON lacks are `datetime`,
+`timedelta`, `bytes`, `Uint` and `TypeValue`. Integers and floats mix, division gives a float, and integers have 64
+bits: a larger one from outside is taken as a float.
 
-Search lists that are searched again and again.
-
-A list of the run that is asked for a member for the second time in one evaluation is kept as a set, so that a loop
-that looks every element up in a list takes linear time.
+A list that is searched for the second time in one evaluation is indexed, so `x in list` in a loop takes linear time.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ MAX_DURATION: Final = dt.timedelta(microseconds=2**63 // 1000)
 _ELEMENT_BYTES = 144
 """Bytes that a part of a canonical key takes."""
 _SHORT = 64
-"""Characters of a text that is compared in no time worth counting."""
+"""Characters up to which comparing a text is not counted."""
 
 
 class Uint(int):
@@ -313,7 +310,7 @@ def is_key(value: object) -> bool:
 
 
 _MIN_INDEXED_LENGTH = 16
-"""Elements of a list that is worth a set."""
+"""Elements from which on a list is indexed as a set."""
 _MAX_INDEXED_ELEMENTS = 200_000
 """Elements of all sets of one evaluation; one takes about 72 bytes."""
 

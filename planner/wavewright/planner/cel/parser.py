@@ -1,7 +1,7 @@
-"""Read an expression into a tree.
+"""Parse an expression into a tree.
 
-The *tree* is CEL's grammar as typed nodes that keep their places in the text. The type checker, the evaluator and
-whoever asks what an expression reads work on it.
+The *tree* consists of typed nodes that keep their positions in the text. The type checker, the evaluator and the
+search for reads work on it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ _PRECEDENCE = {
 class _ExpressionParser:
     """Recursive descent over the tokens of one expression.
 
-    Operators and words are told by their text alone: strings and quoted names begin with their quotes.
+    The text alone identifies operators and words: strings and quoted names begin with their quotes.
     """
 
     def __init__(self, tokens: list[Token]) -> None:

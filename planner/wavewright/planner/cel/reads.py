@@ -1,7 +1,7 @@
-"""What an expression reads, found in its tree.
+"""Find what an expression reads, in its tree.
 
-A *mention* is a place where a root is named. What is mentioned makes the dependencies of a plan, so a step
-must be named in the text itself; names that macros give to elements hide roots as they do in CEL.
+A *mention* is a place where a root is named. Mentions give the dependencies of a plan, so a step must be named
+literally. Variables of macros hide roots of the same name, as in CEL.
 """
 
 from __future__ import annotations

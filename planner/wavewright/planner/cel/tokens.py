@@ -1,7 +1,7 @@
 """Split an expression into CEL tokens.
 
-A *token* is a stretch of the text with a kind; strings (raw, triple-quoted, with escapes), comments and numbers
-are told apart as CEL's grammar does, so nothing inside a string is ever taken for a name.
+A *token* is a part of the text with a kind. Strings (raw, triple-quoted, with escapes), comments and numbers follow
+CEL's grammar, so nothing inside a string is taken for a name.
 """
 
 from __future__ import annotations

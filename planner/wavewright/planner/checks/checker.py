@@ -1,14 +1,11 @@
-"""The valid part of a plan whose document has faults of shape, so that they hide no other faults.
+"""Check a plan before anything runs, and report every fault at once.
 
-A *partial plan* has every step, gate and cap at its place in the text: what cannot be read is left out, or a stand-in
-holds its place. It is only ever checked, never run. `is_certain` tells faults of what was written from those that
-follow from what was left out.
+`check` is pure: it calls no tool and reads no clock and no file. Diagnostics come in file order, and a fault that only
+follows from a reported one is left out. Lint runs only on a plan without errors.
 
-Prove a plan sound before anything runs, or say everything that is wrong with it.
-
-`check` is pure: it calls no tool, reads no clock and no file. It finds every fault at once, in file order, and names
-each once: what follows from a fault that is reported already is not reported again. Lint is asked only of a plan
-without errors, because unread output is no news where the reading expression is misspelt.
+A *partial plan* is the readable part of a plan whose document has faults of shape: every step, gate and cap keeps its
+place, and placeholders stand for what could not be read. It is checked and never run; `is_certain` tells the
+diagnostics of what was written from those that follow from what is missing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one check looks at: the plan, what it may use, and what was derived from them once.
+"""The subject of one check: the plan, what it may use, and what was derived from them once.
 
 A *subject* answers the questions that several families of checks ask, so that each is computed once and all
 families agree.

@@ -1,12 +1,11 @@
-"""Family E7: what the plan may take is more than there is left of a budget.
+"""Family E7: whether a plan's estimated use of models fits its budgets, and whether its tools can work here.
 
-An estimate is held against *what is left* where an allowance says so, else against the goal's own budget. It only
-knows what the tools say of themselves; what models really take is held to the budgets while the plan runs. In money
-it is as good as the allowance's price of a token: without one, budgets of money say nothing here.
+An estimate is compared with what the allowance says is left, or else with the goal's own budget. Estimates are those
+of the tools; actual use is held to the budgets during the run. Amounts of money need the allowance's price of a token
+and are not compared without one.
 
-Whether the tools of a plan can work where it would run: their prompts, and a model to ask.
-
-What is known of the surroundings is given as *obstacles*; this module only says which steps meet them.
+What is known of the environment (prompts, a model) is passed in as *obstacles*; this module finds the steps that they
+concern.
 """
 
 from __future__ import annotations

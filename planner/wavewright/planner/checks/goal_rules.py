@@ -1,7 +1,7 @@
-"""Family E5: the rules of the goal, which no plan can bend.
+"""Family E5: the rules of the goal, which no plan can change.
 
-Rules are data of the goal template. What they ask is proved from the plan as it stands: from literal values,
-from references to inputs, and from who depends on whom.
+Rules are data of the goal template. They are checked on the plan as it is written: on literal values, references to
+inputs, and dependencies between steps.
 """
 
 from __future__ import annotations

@@ -1,11 +1,6 @@
-"""Caps that bound nothing: a cap speaks of a field, and nothing that the run gives has it.
+"""Family W8: what is allowed and probably a mistake.
 
-Looked at is what may state a confidence, the result and the outputs of terminal steps, at any depth. Where a schema
-leaves open what fields there are, nothing is said.
-
-Family W8: what is allowed and probably not meant.
-
-Lint is asked only of a plan without errors. A warning never keeps a plan from running; each says what to do.
+Lint runs only on a plan without errors. A warning never keeps a plan from running, and each names a fix.
 """
 
 from __future__ import annotations
@@ -103,10 +98,10 @@ _TEMPLATE_REFERENCE = re.compile(r"\{\{-?\s*((?:steps|inputs|item)\b[\w.\[\]\"']
 """A reference as template languages write it, with or without a filter."""
 
 _MAX_STEPS_SEARCHED = 1000
-"""Steps that are looked at, about, to find what a step's dependencies wait for: keeps lint linear."""
+"""Steps that are searched, about, for the dependencies of a step's dependencies: keeps lint linear."""
 
 _MIN_BATCH = 3
-"""So many calls that differ in one literal are worth one `for_each`."""
+"""Calls that differ in one literal, from this number on, are better written as one `for_each`."""
 
 
 def lint(subject: CheckContext) -> Iterator[Diagnostic]:
@@ -142,7 +137,7 @@ def _unread_outputs(subject: CheckContext) -> Iterator[Diagnostic]:
             yield make_diagnostic(
                 "W801",
                 f"/steps/{number}",
-                f"nobody reads the output of step {step.id!r}",
+                f"nothing reads the output of step {step.id!r}",
                 f"read it with ${{steps.{step.id}}}, or remove the step",
             )
 
@@ -187,7 +182,7 @@ def _calls(subject: CheckContext) -> list[_CallArguments]:
 
 
 def _comparison_key(value: Json) -> str | bytes:
-    """Return what tells a value from others; plain ones, which most are, take the short way."""
+    """Return a key that is equal for equal values."""
     return canonical_json(value) if isinstance(value, dict | list) else repr(value)
 
 
@@ -330,7 +325,7 @@ def _unreachable_steps(subject: CheckContext) -> Iterator[Diagnostic]:
                 f"/steps/{numbers[step_id]}/{field}",
                 f"step {step_id!r} can never run: {why}",
                 "remove the step"
-                + (", or mend the condition" if field == "when" else ", or give the list items"),
+                + (", or fix the condition" if field == "when" else ", or give the list items"),
             )
 
 

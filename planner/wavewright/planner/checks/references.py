@@ -1,7 +1,7 @@
 """Family E3: what expressions read, and whether they mean anything.
 
-Every expression is looked at once: first what it reads (steps, inputs, items), then, if all of that exists, its
-types. A step *may be absent* when it is optional or has a condition; whoever reads it must ask `has()` for it, in
+Every expression is checked once: first what it reads (steps, inputs, items), then, if all of that exists, its
+types. A step *may be absent* when it is optional or has a condition; its readers must ask `has()` for it, in
 the expression or in the reading step's `when`.
 """
 

@@ -1,12 +1,8 @@
-"""Family E1, as far as it can be asked of a typed plan: ids and gates.
+"""Families E1 and E4: ids and gates; dependencies, cycles and limits of size.
 
-An *id* is unique without regard to case and none of the words that expressions use; a plan's *gate* names one step.
-The rest of the family is found while the text is read.
-
-Family E4: dependencies, cycles and the limits of size.
-
-A *cycle* is named once for each knot of steps, with its path; where there is one, waves mean nothing and are not
-counted. Every bound that a plan passes is reported, never applied silently.
+Ids are unique without regard to case and are no words of the expression language. One cycle is reported for each
+strongly connected component, with its path; a plan with a cycle is not held against the limit of waves. The faults
+of E1 that concern the text are found while it is read.
 """
 
 from __future__ import annotations

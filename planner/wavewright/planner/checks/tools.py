@@ -1,14 +1,9 @@
-"""Whether a step's parameters fit its tool's input schema, literals and references alike.
+"""Family E2: tools and their arguments.
 
-A parameter that holds no `${…}` is validated as it stands. Where it does, the value is walked beside the schema:
-literal parts are validated, a whole `${…}` is compared by the type of what it gives, and text with a `${…}` in
-it is a string. A reference whose own fault is reported elsewhere fits everything, so one mistake is one message.
-
-Family E2: tools and their arguments.
-
-A step calls a tool that exists and that the goal allows, with arguments that fit its input schema; references
-are held to the same schema by what they give (`E304`). Arguments that the goal sets on terminal steps are the
-engine's alone.
+A step calls a tool that exists and that the goal allows, with arguments that fit its input schema. Parameters without
+`${…}` are validated as they are. In others the literal parts are validated, a whole `${…}` is compared by the type of
+its result (`E304`), and text that contains `${…}` is a string. A reference whose own fault is reported elsewhere fits
+every schema, so one mistake gives one message. Arguments that the goal sets on terminal steps are refused in a plan.
 """
 
 from __future__ import annotations
@@ -283,7 +278,7 @@ def _unusable_schema_diagnostic(subject: CheckContext, step: Step, place: str) -
             "E201",
             place,
             f"tool {step.tool!r} cannot be called: its input schema is no JSON Schema",
-            "mend the tool's signature; references inside a schema must stay inside it",
+            "fix the tool's signature; references inside a schema must stay inside it",
         )
     if step.tool in subject.tools:
         return make_diagnostic(

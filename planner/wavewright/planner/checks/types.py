@@ -1,13 +1,10 @@
-"""Decide whether a value may be given where another is wanted.
+"""Infer the types of a plan's expressions, and compare them with what parameters accept.
 
-A *misfit* is a conflict that no value could mend: a list where a number is wanted, a missing field, choices that do
-not meet. What a value may or may not do (a pattern, a length, a null) is left to the validation at run time, so a
-sound plan is never refused.
+Types are JSON Schemas. They come from the tools' output schemas and from the inputs: a `for_each` step gives a list of
+its tool's outputs, and `item` is an element of its list. Each expression is typed once, when first asked for.
 
-What the expressions of a plan give, as JSON Schemas.
-
-Types come from the tools' output schemas and from the inputs; a `for_each` step gives a list of its tool's outputs,
-and `item` is an element of the list that it runs over. An expression is typed once, when somebody asks.
+Two schemas are *incompatible* if no value fits both: a list for a number, a missing field, disjoint choices. What
+depends on the value (a pattern, a length, a null) is validated at run time, so a valid plan is never refused.
 """
 
 from __future__ import annotations

@@ -1,15 +1,8 @@
-"""Diagnostics: everything that is wrong with a document, each with its place and its mend.
+"""Diagnostics: the faults of a document, each with its place and a hint.
 
-A *diagnostic* has a stable code, a severity, the JSON Pointer of the node it speaks of, a span where there is
-source text, a message with the author's own names and a hint. It renders as text with a caret, as JSON and as
-SARIF; the same text is what goes back to a planner that is to repair its plan.
-
-Make diagnostics of the catalogue's codes.
-
-JSON Pointers (RFC 6901) into a plan, and the order in which its nodes stand.
-
-Diagnostics name places by *pointer*; file order is the order of the plan's fields, and of keys and items as the
-author wrote them.
+A *diagnostic* has a stable code, a severity, the JSON Pointer (RFC 6901) of its node, a span where there is source
+text, a message with the author's own names, and a hint that names the fix. Planners receive the same text as users
+when they repair a plan. Diagnostics are sorted by the order of fields, keys and items in the file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Diagnostics as people and programs read them: text with a caret, and JSON.
+"""Render diagnostics as text with a caret, as JSON, and as SARIF 2.1.0.
 
-Whatever comes from a document is made harmless first: control characters, direction marks and other characters
-that do not print are shown as escapes, so that a hostile plan cannot rewrite what a terminal shows.
-
-Diagnostics as SARIF 2.1.0, the form that editors and code hosts read.
+Control characters, direction marks and other characters that do not print are escaped, so a hostile plan cannot change
+what a terminal shows.
 """
 
 from __future__ import annotations

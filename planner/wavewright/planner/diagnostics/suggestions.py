@@ -1,6 +1,6 @@
-"""Words for hints: what the author may have meant, and what there is to choose from.
+"""Texts for hints: the nearest name, and the names, fields and types that exist.
 
-A *suggestion* is shown and never acted on: no name is ever corrected on the author's behalf.
+A *suggestion* is shown and never applied: no name is corrected on the author's behalf.
 """
 
 from __future__ import annotations

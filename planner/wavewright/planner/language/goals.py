@@ -134,7 +134,7 @@ class TagRules(DocumentModel):
 
 
 class TerminalRule(DocumentModel):
-    """What the engine, and nobody else, adds to the parameters of terminal steps of one tool."""
+    """What only the engine adds to the parameters of terminal steps of one tool."""
 
     tool: str
     """The tool whose terminal steps get the parameters."""
@@ -160,7 +160,7 @@ class Rules(DocumentModel):
 
 
 class Recipe(DocumentModel):
-    """A recovery without a model: what to add when a gate is red."""
+    """A recovery without a model: what to add when a gate has failed."""
 
     gate: GateId
     """The gate's id in the template (`fresh` stands for every `on_tool` expansion of it)."""
@@ -169,7 +169,7 @@ class Recipe(DocumentModel):
     add: Annotated[tuple[Step, ...], Field(strict=False)] = ()
     """Further steps to add."""
     reason: Annotated[str, Field(min_length=1)]
-    """Why this mends it, for the report."""
+    """Why this fixes it, for the report."""
 
 
 class GoalTemplate(DocumentModel):
@@ -208,7 +208,7 @@ class GoalTemplate(DocumentModel):
     limits: Limits = Field(default_factory=Limits)
     """Upper bounds of a run."""
     auto_approve: bool = True
-    """Whether recovery patches without a new side effect apply without a person's word."""
+    """Whether recovery patches without a new side effect apply without approval."""
     plan: Plan | None = None
     """The template's own plan: the ladder's rung below a planner."""
 

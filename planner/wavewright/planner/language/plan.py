@@ -1,10 +1,8 @@
-"""The plan as typed, immutable data.
+"""The plan as typed, immutable data, and the limits of its size.
 
-A *plan* is a flat list of *steps*; references in a step's parameters make it a dependency graph. *Gates* stop
-bad data, *caps* bound the confidence, `result` names what the run is for. The models know the shape only:
-whether a plan is sound is the checker's business.
-
-Limits: how large a run may become.
+A *plan* is a flat list of *steps*; references in a step's parameters make it a dependency graph. *Gates* stop bad
+data, *caps* bound the confidence, `result` is the output of the run. The models describe the shape only; the checker
+decides whether a plan is valid.
 """
 
 from __future__ import annotations
@@ -103,7 +101,7 @@ class Step(DocumentModel, defer_build=False):
     depends_on: Annotated[tuple[StepId, ...], Field(strict=False)] = ()
     """Steps to wait for although nothing here reads them: order that no reference shows."""
     optional: bool = False
-    """Its failure does not fail the run; whoever reads it must guard with `has()`."""
+    """Its failure does not fail the run; its readers must guard with `has()`."""
     supersedes: StepId | None = None
     """The finished step that this one, added by a patch, replaces for its readers."""
     retry: Retry | None = None
@@ -158,7 +156,7 @@ class JudgeCheck(DocumentModel):
     """A question that code cannot answer, put to a model with a rubric."""
 
     rubric: Annotated[str, Field(min_length=1)]
-    """What the model is to look at, and what passes."""
+    """What the model is to judge, and what passes."""
 
 
 class Gate(DocumentModel):
@@ -171,9 +169,9 @@ class Gate(DocumentModel):
     id: Annotated[GateId, Field(pattern=GATE_ID_PATTERN)]
     """Name of the gate in reports and patches, unique without regard to case."""
     on: StepId | None = None
-    """The step whose output it looks at."""
+    """The step whose output it checks."""
     on_tool: str | None = None
-    """In goal templates: the tool each of whose calls it looks at."""
+    """In goal templates: the tool each of whose calls it checks."""
     check: Expression | None = None
     """A condition (bare CEL) over `inputs`, `steps`, `output`, `item`, `index`, `now()` and `has()`."""
     schema_: JsonSchema | None = Field(default=None, alias="schema")
@@ -190,7 +188,7 @@ class Gate(DocumentModel):
     """What comes of the gate where a `for_each` step has no items, so that nothing is evaluated: a warning and a cap
     on the confidence, a stop of what depends on the step, or nothing."""
     hint: str | None = None
-    """What would mend it; shown with a failure and offered as a recovery action."""
+    """What would fix it; shown with a failure and offered as a recovery action."""
 
     @model_validator(mode="after")
     def _one_target_and_one_kind(self) -> Gate:
@@ -316,7 +314,7 @@ class PlanPatch(DocumentModel):
     ops: Annotated[tuple[PatchOp, ...], Field(strict=False)]
     """Operations, applied in this order."""
     expect: Annotated[tuple[GateId, ...], Field(strict=False)] = ()
-    """Gates that should turn green."""
+    """Gates that should pass."""
 
 
 class Limits(DocumentModel):
@@ -335,7 +333,7 @@ class Limits(DocumentModel):
     rounds: Annotated[int, Field(ge=0, le=10)] = 2
     """Recovery patches after the first execution."""
     iterations: Annotated[int, Field(ge=0, le=10)] | None = None
-    """Packages of one job that a validator may look at; the daemon's own setting where absent."""
+    """Packages of one job that a validator may judge; the daemon's own setting where absent."""
     run_timeout: Seconds | None = None
     """Time of the whole run, recovery included."""
     budget: Budget | None = None

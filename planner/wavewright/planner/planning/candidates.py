@@ -1,18 +1,10 @@
-"""The least plan that a goal's rules ask for, made without anybody's thought.
+"""Make and check the plans that may be chosen.
 
-A *minimal plan* calls the tools that every plan of the goal calls, over its targets, and the analysis tool over what
-they give. It is the last rung before there is none: it is sound or it is not there.
+A *candidate* is a plan that was read, bound and checked without errors; what was wrong with other attempts is kept.
 
-A plan made of the tool calls that a model suggested instead of one.
-
-Models that are asked for a plan sometimes call the tools, or write the calls down. None of these calls is made; in
-their order they become the steps of a plan, completed by what the goal's rules ask for, and held against the checker
-like any other plan.
-
-Plans that may become the plan: each is read, bound and checked before anybody takes it.
-
-A *candidate* is a plan that the checker has nothing against. The *bench* is where plans become candidates, and where
-it is kept what was wrong with those that did not.
+A *minimal plan* is made without a model: it calls the tools that the goal requires over its targets, and the analysis
+tool over their outputs. A *suggested plan* is made of the tool calls that a model wrote instead of a plan: none of
+them is made, they become steps in their order, completed by what the goal's rules require.
 """
 
 from __future__ import annotations
@@ -52,7 +44,7 @@ class NoMinimalPlan:
 
 
 def minimal_plan(goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan | NoMinimalPlan:
-    """Return the least sound plan for a goal, unbound, or why there is none.
+    """Return the smallest valid plan for a goal, unbound, or why there is none.
 
     Data comes first: what the rules require, then one more data tool at a time until the rest can be built on it.
     """
@@ -74,7 +66,7 @@ def minimal_plan(goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan | NoMin
 def complete_plan(
     builder: StepBuilder, goal: Goal, tools: Mapping[str, ToolSignature], reasoning: str
 ) -> Plan | NoMinimalPlan:
-    """Return the steps of a builder and those that the goal's rules ask for beside them, if that is a sound plan."""
+    """Return the steps of a builder and those that the goal's rules require besides, if that is a valid plan."""
     builder = builder.copy()
     for name in required_tools(goal, tools):
         if not builder.calls(name) and not builder.add(name, why="the goal requires it"):
@@ -119,7 +111,7 @@ def _add_data_step(builder: StepBuilder, spare: list[str]) -> bool:
 def plan_from_calls(
     calls: Sequence[SuggestedCall], goal: Goal, tools: Mapping[str, ToolSignature]
 ) -> Plan | NoMinimalPlan:
-    """Return the sound plan that suggested calls come to, unbound, or why they come to none.
+    """Return the valid plan made of suggested calls, unbound, or why there is none.
 
     Calls beyond the goal's limit of steps are left out, and the plan's reasoning says so; there stays room for the
     tools that the goal's rules ask for.
@@ -150,7 +142,7 @@ _MAX_CODES = 6
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A sound plan."""
+    """A valid plan."""
 
     plan: Plan
     """As its author wrote it, unbound."""
@@ -170,11 +162,11 @@ class PlanValidator:
         self.tools = tools
         self.attempts: list[PlanningAttempt] = []
         self.last_diagnostics: tuple[Diagnostic, ...] = ()
-        """What was wrong with the plan that was looked at last."""
+        """What was wrong with the last plan that was checked."""
         self._allowance = allowance
 
     def read_answer(self, answer: ModelAnswer, rung: str) -> Candidate | PlanningAttempt:
-        """Return the sound plan that an answer holds, or the attempt with what is wrong; either goes on record."""
+        """Return the valid plan that an answer holds, or the attempt with its faults; either is recorded."""
         text = read_model_answer(answer.text)
         document = text.document
         if answer.is_truncated:

@@ -1,7 +1,7 @@
-"""The conversation with a model about one plan: the request, its answers, and what was wrong with them.
+"""The conversation with a model about one plan: request, answers, and faults to repair.
 
-A conversation is bounded: a refusal, a question, a `cannot_plan` or a lack of any answer ends it, and so does the
-second answer in a row that holds nothing but words. What it said last may still suggest calls.
+It is bounded: a refusal, a question, `cannot_plan`, a missing answer, or a second answer in a row without JSON ends
+it. The last answer may still contain suggested calls.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class PlanningConversation:
         return outcome
 
     async def repair(self, rung: Rung) -> Candidate | FallbackFailure:
-        """Tell the model what was wrong, and take the first answer that is sound; so many rounds at most."""
+        """Send the model its faults, and return the first valid answer within the tries of the rung."""
         if self._is_over():
             return FallbackFailure(f"nothing was asked again: {self._end_reason}")
         if not self._failed_attempts:
@@ -222,8 +222,8 @@ class PlanningConversation:
                 self._end_reason = "the user is asked"
                 return FallbackFailure(f"asks the user: {question.question}", ends_ladder=True)
             case UserQuestion() as question:
-                self._end_reason = "the model asks, and nobody is there to answer"
-                return FallbackFailure(f"asks, and nobody is there to answer: {question.question}")
+                self._end_reason = "the model asked a question that nobody can answer here"
+                return FallbackFailure(f"asked a question that nobody can answer here: {question.question}")
             case None:
                 return None
 

@@ -1,13 +1,10 @@
-"""Answers of a planner that are no plan, and are not meant to be one.
+"""Recognise answers of a planner that are no plan: refusals, questions and tool calls.
 
-A planner may say that it cannot plan, and it may ask the user; a model may also *refuse* in words. None of these is
-a fault to be repaired: asking again for what was refused costs money and gives the same.
+A planner may answer that it cannot plan, ask the user, or *refuse* in words. These are not repaired: asking again
+costs money and gives the same answer.
 
-Calls of tools as models write them down where nobody asked for a call.
-
-A *suggested call* is a tool's name and its arguments, found in a message or made by a model that should have answered
-with something else. It is a suggestion and nothing more: whoever reads it decides what comes of it, and neither the
-name nor the arguments are to be trusted. What may be a part of something cut or broken is not taken.
+A *suggested call* is a tool's name and arguments found in the text, or called by a model that should have answered
+with a plan. Neither name nor arguments are trusted, and what may be part of a truncated value is not taken.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What planning comes to, as plain data: a plan or none, questions and answers, and everything that was tried.
+"""The outcome of planning as plain data: the plan or the reason for none, questions, answers and attempts.
 
-An *attempt* is one answer of a model. Whoever only looks at the outcome of planning loads nothing of the planner.
+An *attempt* is one answer of a model. This module imports nothing of the planner.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The planner: from a goal to a plan that the checker has nothing against, or why there is none.
+"""The planner: from a goal to a valid plan, or to the reason why there is none.
 
-A model is asked for a plan; what it answers is read tolerantly and checked like any plan, and what is wrong with it
-goes back to it, a few times at most. Where that fails, the *ladder* goes on: calls that the model suggested, the goal
-template's own plan, the least that the rules ask for. Every answer and every rung is on record, and no plan comes out
-of here that has an error.
+A model is asked for a plan. Its answer is read tolerantly and checked, and its faults go back to the model a limited
+number of times. After that the *ladder* continues with tool calls that the model suggested, the goal template's own
+plan and a minimal plan. Every answer and rung is recorded, and no plan with an error is returned.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
     on_use: OnUse | None = None,
     on_rung: Callable[[RungRecord], None] | None = None,
 ) -> PlanningResult:
-    """Return a sound plan for a goal, or a question for the user, or why there is no plan.
+    """Return a valid plan for a goal, a question for the user, or why there is no plan.
 
     Args:
         goal: What is asked for.
@@ -79,9 +78,9 @@ async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
         answers: What the user said to earlier questions of this plan.
         may_ask: Whether somebody is there to answer a question.
         history: How long such questions took before, for the clocks.
-        allowance: What is left to spend; a plan that is expected to cost more is not sound.
-        on_use: Told of every question's cost.
-        on_rung: Told of every rung that was tried.
+        allowance: What is left to spend; a plan with a higher estimate is not valid.
+        on_use: Receives the cost of every question.
+        on_rung: Receives every rung that was tried.
 
     Raises:
         PromptError: one of the planner's templates is faulty.

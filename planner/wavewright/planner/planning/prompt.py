@@ -1,13 +1,11 @@
-"""The shape that a planner's answer must have, made anew for each request.
+"""The prompts of the planner, and the JSON Schema of its answer.
 
-An *emit schema* is a JSON Schema of an object whose members are all optional at the top: a plan, or why there is
-none, or a question. It names the tools of the goal and only those, and has no field for policy (retries, timeouts,
-budgets, caps): those are not a model's to write. It keeps to keywords that every provider knows.
+Prompts are templates that a project can replace. Data from outside (inputs, answers) is passed as values, and long
+values are shortened, because a plan refers to them.
 
-What a planner is told: its instructions, the request, and what was wrong with its answer.
-
-The words stand in templates that a project can replace; here the values are gathered that go into them. Whatever
-comes from outside (inputs, answers) goes in as data, and long values are shown shortened: a plan refers to them.
+The *answer schema* describes an object whose members are all optional: a plan, a reason why there is none, or a
+question. It names only the goal's tools and has no fields for policy (retries, timeouts, budgets, caps). It uses only
+keywords that every provider supports.
 """
 
 from __future__ import annotations
@@ -84,16 +82,16 @@ def _gate_schema() -> JsonSchema:
     return _object_schema(
         {
             "id": _text_schema("A short word for the gate."),
-            "on": _text_schema("The id of the step whose output it looks at."),
+            "on": _text_schema("The id of the step whose output it checks."),
             "check": _text_schema("A condition (CEL) over output, steps and inputs."),
             "required": _list_schema({"type": "string"}, "Fields of the output that must not be empty."),
             "fresh_within": _text_schema("Greatest age of the output's data, such as 24h."),
             "schema": {"type": "object", "description": "JSON Schema that the output must fit."},
             "judge": _object_schema(
-                {"rubric": _text_schema("What a model is to look at, and what passes.")}, "rubric"
+                {"rubric": _text_schema("What a model is to judge, and what passes.")}, "rubric"
             ),
             "severity": {"type": "string", "enum": [*severities]},
-            "hint": _text_schema("What would mend it."),
+            "hint": _text_schema("What would fix it."),
         },
         "id",
         "on",
@@ -133,7 +131,7 @@ def _list_schema(items: JsonSchema, description: str) -> JsonSchema:
 __all__ = ["PlannerPrompt", "planner_prompt", "repair_reply", "truncate_value"]
 
 MAX_DIAGNOSTICS_SHOWN = 50
-"""Faults that one reply tells of."""
+"""Faults that one reply lists."""
 
 _MAX_ITEMS = 40
 _MAX_TEXT_LENGTH = 400
@@ -143,7 +141,7 @@ _BRIEF_DIVISOR = 8
 
 @dataclass(frozen=True, slots=True)
 class PlannerPrompt:
-    """What a planner is told at first."""
+    """The first message to the planner."""
 
     instructions: str
     request: str
@@ -180,7 +178,7 @@ def planner_prompt(
 def repair_reply(
     prompts: Prompts, diagnostics: Sequence[Diagnostic], source: Source, *, is_truncated: bool
 ) -> str:
-    """Return what a planner is told of an answer that cannot be used: every fault, with its place and mend.
+    """Return the reply to an answer that cannot be used: every fault, with its place and hint.
 
     Raises:
         PromptError: the template is faulty.

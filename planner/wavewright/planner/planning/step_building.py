@@ -1,9 +1,8 @@
-"""Steps whose arguments are found, not thought of.
+"""Build steps whose arguments are found and not generated.
 
-A *builder* adds calls one by one; a required argument that is missing is filled from what is known: the goal's
-targets, an input of the same name, outputs of earlier steps, the words of the goal. A candidate counts only if the
-checker has nothing against it, so types and references hold; whether it is sensible nobody knows, which is why a
-plan made this way has a low ceiling.
+A *builder* adds calls one by one and fills missing required arguments from what is known: the goal's targets, an input
+of the same name, outputs of earlier steps, the text of the goal. The result counts only if it passes the check. Types
+and references are then valid, but nothing says that it is sensible, so its confidence ceiling is low.
 """
 
 from __future__ import annotations
@@ -203,7 +202,7 @@ class StepBuilder:
         return step.model_copy(update={"depends_on": tuple(unread)}) if unread else step
 
     def _with_ancestors(self, ids: Iterable[StepId]) -> set[StepId]:
-        """Return the steps that whoever waits for these waits for, themselves included."""
+        """Return these steps and everything that they depend on."""
         found = set(ids)
         for step in reversed(self.steps):
             if step.id in found:

@@ -1,14 +1,10 @@
-"""Point the readers of one step at another.
+"""Bind a plan to its goal, and point the readers of a superseded step at its successor.
 
-A step that a patch adds may *supersede* a finished one: whoever read the old step reads the new one, and what was
-asked of the old one by gates is asked of the new one. The old step stays in the plan, because it happened, and
-nobody reads it any more.
+To *bind* a plan is to add what the goal sets: the inputs, the mandatory gates and caps, and parameters of terminal
+steps. Binding appends at the end, so pointers into the author's text stay valid, and binding twice changes nothing.
 
-Tie a plan to what was asked for.
-
-To *bind* a plan is to put into it what the goal sets and no planner may leave out: the inputs, the mandatory gates
-and caps, and the parameters of terminal steps. Binding only adds, at the end, so every place in the author's text
-stays where it was, and binding twice is binding once.
+A step that a patch adds may *supersede* a finished one: steps that read the old step, and its gates, use the new one.
+The old step stays in the plan as a record.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What changes between two plans, as people approve it and programs read it.
+"""Compare two plans, for approval and for programs.
 
-A *diff* compares plans by step id: what is added, removed and changed field by field, and what that does to edges,
-waves, width and the expected length of the run.
+A *diff* compares plans by step id: added, removed and changed steps, field by field, and the effect on edges, waves,
+concurrency and the estimated duration of the run.
 """
 
 from __future__ import annotations

@@ -1,18 +1,11 @@
-"""What an argument is known to be before anything runs.
+"""Estimate the time and the model use of a plan before it runs.
 
-A value is *known* when it is a literal, or when its expressions read nothing but the inputs, or the items of a
-`for_each` that is known itself. Rules about targets and tags are held against known values only: what a tool will
-answer is proved by nobody.
+The *time* of a step is its tool's expected seconds, times the rounds that its `for_each` needs where the length of the
+list is known. It orders ready steps and gives the critical path; no plan is refused because of it. The *model use* is
+the sum of what the tools declare for a call, times the items. Where the number of items is unknown one is counted, and
+the estimate is marked as *at least*.
 
-How long the steps of a plan may take, before any of them ran.
-
-An *estimate* is the tool's expected seconds, times the turns that a `for_each` needs where the length of its list is
-known. It orders ready steps, draws the critical path and compares plans; nothing is refused because of it.
-
-What the models that a plan calls may take, before any of it ran.
-
-An *estimate* is the sum of what the tools say that one call takes, times the items where a step runs once an item.
-Where the number of items is known to nobody yet, one is counted, and the estimate says *at least*.
+A value is *known* if it is a literal, or if its expressions read only inputs or items of a known `for_each`.
 """
 
 from __future__ import annotations

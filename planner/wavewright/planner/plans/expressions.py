@@ -1,18 +1,12 @@
-"""What expressions give, as JSON Schemas.
+"""The expression language of plans: CEL over JSON values.
 
-A *typed environment* knows what an expression may refer to; it reads and types expressions and evaluates none.
+A `TypedEnvironment` infers the JSON Schema of an expression's result before a run; `evaluate` and `compile_expression`
+compute its value during it. An expression that the check accepts raises no type error at run time, as long as the
+values fit their schemas.
 
-The expression language of plans: CEL over JSON values.
-
-An *expression* is checked against JSON Schemas before a run (`TypedEnvironment`) and evaluated over values during
-it (`evaluate`, or `compile_dynamic` where one is called often). What the check accepts does not end in a type fault
-at run time, as long as the values are what their schemas promise.
-
-References: the `${…}` in a plan's strings.
-
-A *reference* is an expression between `${` and its closing brace. This part finds references in text, says what an
-expression reads, renders values that hold references, and points them at another step. Only what an author wrote
-is ever searched for `${`: a rendered value is never looked at again, so `${…}` inside data stays text.
+A *reference* is an expression between `${` and its closing brace in a string of the plan. `render` replaces references
+by their values and `rename_step` points them at another step. A rendered value is never searched for `${`, so `${…}`
+in data stays text.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Fold a job and its goal template into a goal.
+"""Merge a job with its goal template into a goal.
 
 The job wins, field by field. Its `variables` and `benchmarks` become inputs under the names that the template gives
-them, and all inputs together fit the template's schema, or every reason why they do not is reported at its place
-in the job.
+them. All inputs together must fit the template's schema; each violation is reported at its place in the job.
 """
 
 from __future__ import annotations
@@ -192,7 +191,7 @@ def _input_faults(inputs: JsonObject, places: Mapping[str, str], template: GoalT
     try:
         misfits = validator_of(template.inputs_schema).violations(inputs)
     except InvalidSchemaError as error:
-        hint = "mend the schema in the goal template"
+        hint = "fix the schema in the goal template"
         return [
             make_diagnostic(
                 "E107",

@@ -1,6 +1,6 @@
-"""Apply the operations of a patch to a plan, one after the other.
+"""Apply the operations of a patch to a plan, in order.
 
-Operations that cannot be applied are left out and reported as diagnostics; `plan()` returns what the others make.
+Operations that cannot be applied are left out and reported as diagnostics; `plan()` returns the result of the others.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Recovery as a patch: checked, shown and applied like any other change of a plan.
+"""Patches: changes of a plan during a run, checked and applied like any other plan.
 
-A *patch* is made for one plan (its base hash) and says what to add, replace, remove and rewire. Finished steps are
-never touched: to redo one, a patch adds a step that *supersedes* it, and the readers of the old step are pointed at
-the new one. A reader that has finished already would keep what it made of the old output; such a patch is refused
-unless it supersedes that reader too.
+A *patch* is made for one plan (its base hash) and adds, replaces, removes and rewires steps. Finished steps are never
+changed: to repeat one, a patch adds a step that *supersedes* it, and readers of the old step read the new one. A patch
+is refused if a reader has already finished with the old output, unless the patch supersedes that reader too.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class PatchCheck:
     needs_approval: tuple[StepId, ...]
     """New and replaced steps with an effect outside the run, for which a person has to answer."""
     fingerprint: str
-    """Equal for patches that try the same against the same red gates."""
+    """Equal for patches that try the same against the same failed gates."""
 
 
 def check_patch(
@@ -138,7 +137,7 @@ def patch_fingerprint(plan: Plan, patch: PlanPatch, red_gates: Iterable[GateId])
     """Return what a patch tries, so that trying the same twice is seen.
 
     Steps that stand for others count as the first of their line: calling `prices` again as `prices_3`, because the
-    gate on `prices_2` is red, is what was tried as `prices_2`.
+    gate on `prices_2` failed, equals what was tried as `prices_2`.
     """
     first = superseding_origins(plan)
     for step in _new_steps(patch):
@@ -191,7 +190,7 @@ def _patch_faults(
         yield make_diagnostic(
             "E409",
             "/ops",
-            "the same patch was tried before against the same red gates",
+            "the same patch was tried before against the same failed gates",
             "try something else, or end the recovery",
         )
     if goal is None:

@@ -1,13 +1,11 @@
-"""Budgets: what models may cost, for a run, a job and a day.
+"""Budgets: what models may cost, for a run, a job, a day and a step.
 
-Before a model is asked, what it may cost at most is *reserved*; afterwards the reservation is *settled* with what it
-did cost. A reservation counts as spent until it is settled, in this process and in every other, before a crash and
-after it: so no budget is overshot by more than the calls that were under way.
+Before a model call its maximum cost is *reserved*; afterwards the reservation is *settled* with the actual cost. A
+reservation counts as spent until it is settled, in every process and across crashes, so a budget is exceeded by at
+most the calls in flight.
 
-What is left of the budgets, for whoever decides whether something is worth beginning.
-
-An *allowance* is a snapshot of the budgets of run, job, day and step for one role: a plan is held against it before
-it starts, and people are shown it. It promises nothing: others spend at the same time, and only a reservation holds.
+An *allowance* is a snapshot of what is left of the budgets for one role. Plans are checked against it before they
+start. It guarantees nothing, because others spend at the same time: only a reservation does.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ class BudgetScope:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Something reserved and not settled yet; `id` is the purse's own."""
+    """Something reserved and not settled yet; `id` is that of the budget store."""
 
     id: int
     scope: BudgetScope
@@ -83,7 +81,7 @@ class BudgetExceeded(WavewrightError):
 
 
 class CallDeferred(WavewrightError):
-    """A call is not refused but put off: the purse has had whoever asks stopped, and is asked again another day."""
+    """A call is postponed and not refused: the budget store stops the run, which is resumed on another day."""
 
 
 class CallHistory(Protocol):
@@ -106,7 +104,7 @@ class BudgetStore(CallHistory, Protocol):
 
         Raises:
             OverBudget: it is more than is left; nothing was put aside then.
-            PutOff: the same, and whoever asks is being stopped.
+            PutOff: the same, and the run is being stopped.
         """
         ...
 
@@ -148,7 +146,7 @@ class Allowance:
 
 
 class InspectableBudgetStore(BudgetStore, Protocol):
-    """A purse that one may look into."""
+    """A budget store whose state can be read."""
 
     async def left(self, account: BudgetScope) -> Allowance:
         """Return what an account could still reserve, and what was spent."""

@@ -1,13 +1,11 @@
-"""The fallback ladder: ways to a result, best first, until one gives it.
+"""Fallback ladders: ways to a result in order of preference, tried until one succeeds.
 
-A *ladder* is data: its *rungs* by name, each with its clock, its tries and the ceiling that a result from there puts
-on confidence. Who uses a ladder gives each rung its code. A rung that gives nothing says why, and that is on record;
-the last rung always gives something or says why nobody can, so a ladder never ends in silence.
+A *ladder* is data: its *rungs* by name, each with a timeout, a number of tries and the confidence ceiling of its
+results. The caller supplies the code of each rung. A rung that fails records why, and the last one either gives a
+result or says why there is none.
 
-Read the fallback ladders: the shipped ones, and those that a project puts in their place.
-
-A project's ladder replaces the shipped one of the same name whole. Its rungs are those that there is code for, each
-at most once, in any number; so a misspelt rung is an error of the settings, not a rung that is never reached.
+A project's ladder replaces the shipped one of the same name. Its rungs must be known and named at most once; others
+are an error of the settings.
 """
 
 from __future__ import annotations
@@ -189,7 +187,7 @@ def read_ladders(
         settings_file: The file that they stand in, under `ladders`; without it faults have no line.
 
     Raises:
-        DocumentError: a ladder of the settings is faulty; each fault names the rung and the mend.
+        DocumentError: a ladder of the settings is faulty; each fault names the rung and the fix.
     """
     if settings_file is None:
         value: Json = {"ladders": dict(settings_ladders)}

@@ -1,12 +1,10 @@
-"""Language models as the rooms see them: a port, and the plain data that goes through it.
+"""The port to language models, and the plain data that passes through it.
 
-A *model call* is one question to a language model; its *use* is what it cost. Who answers (a provider, a chain of
-them, a cassette) is decided behind the port, so that nothing above it imports a provider's library or holds a key.
-Whatever a model says comes back as text that its asker must read: nothing here is trusted.
+A *model call* is one question to a language model; its *use* is what it cost. Which model answers (a provider, a chain
+of providers, a cassette) is decided behind the port, so callers import no provider's library and hold no key. Answers
+are untrusted text, which the caller has to read.
 
-Questions that are larger than a model's context, asked once more with less.
-
-A *smaller question* is the same question with less of its data. It is asked once: what is still too large is an error.
+A *smaller question* is the same question with less data, asked once where the first exceeded the model's context.
 """
 
 from __future__ import annotations
@@ -136,7 +134,7 @@ _EXIT_CODES = {"denied": exit_codes.MISUSE, "over_budget": exit_codes.NEGATIVE}
 
 
 class ModelError(WavewrightError):
-    """There is no answer; `hint` says what would mend that. Never holds a key or a prompt."""
+    """There is no answer; `hint` names the fix. It never holds a key or a prompt."""
 
     def __init__(
         self,
@@ -174,7 +172,7 @@ class LoopTool:
 
 
 class LoopToolError(WavewrightError):
-    """What an agent is told of a call that failed or was not allowed."""
+    """The reply to an agent whose call failed or was not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +186,9 @@ class LoopLimits:
 
 
 OnUse: TypeAlias = Callable[[ModelUse], None]
-"""Told of every call's cost as soon as it is settled, answered or not."""
+"""Receives the cost of every call as soon as it is settled, answered or not."""
 OnText: TypeAlias = Callable[[str], None]
-"""Told of every piece of an answer as it comes."""
+"""Receives every part of an answer as it arrives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +202,7 @@ class ModelChoice:
 
 
 class ModelClient(Protocol):
-    """Whoever answers model calls. Budgets, retries, rates, clocks and redaction are behind it."""
+    """Answers model calls. Budgets, retries, rate limits, timeouts and redaction are behind it."""
 
     async def ask(
         self, call: ModelCall, *, on_use: OnUse | None = None, on_text: OnText | None = None
@@ -278,7 +276,7 @@ MAX_QUESTION_LENGTH: Final = 16_000
 
 @dataclass(frozen=True, slots=True)
 class ModelQuestion:
-    """What a model was asked, for whoever reads the journal."""
+    """What a model was asked, as the journal keeps it."""
 
     role: str
     name: str

@@ -1,14 +1,8 @@
-"""What of a language model's raw answer is JSON.
+"""Find the JSON values in a model's raw answer: prose, code fences, several objects, broken ones.
 
-An *answer* is prose, code fences and reasoning with JSON in between. A *find* is one JSON value in it. Prose is
-passed over; a value that holds anything of a plan and cannot be read to its end is never passed over, because what
-is left of a broken plan must not be taken for a whole one. One pass, linear in the answer.
-
-Every JSON value in a text that is not all JSON: prose, code fences, several objects, broken ones.
-
-A *found value* is a value with its place in the text. Where a value is broken, the values inside of it are looked
-for, and the text's author can be told what was not read and why. Whoever must know that nothing is missing (a plan
-is never put together from pieces) asks the reader of plans instead.
+A *found value* has its place in the text. Prose is skipped. Inside a broken value its complete parts are found and
+marked, and the report says what was not read and why. A broken value that holds any part of a plan is never skipped:
+its remains must not be taken for a whole plan. The time is linear in the text.
 """
 
 from __future__ import annotations

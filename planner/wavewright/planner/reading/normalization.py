@@ -1,8 +1,8 @@
-"""A plan in a value, brought into the plan language's own terms.
+"""Convert a value to the fields of the plan language.
 
-Models wrap plans (in `{"plan": …}`, in a tool call, in a string) and have their own names for fields. A value is
-*plan-shaped* if unwrapping it by a fixed list of wrappers comes to an object with `steps`, to a list of steps, or to
-the answer that there is no plan. Two names for one field are a duplicate key, never a choice.
+Models wrap plans (in `{"plan": …}`, in a tool call, in a string) and use other names for fields. A value is
+*plan-shaped* if a fixed list of wrappers leads to an object with `steps`, to a list of steps, or to the answer that
+there is no plan. Two names for one field are a duplicate key.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _OPTIONAL_PLAN_FIELDS = frozenset({"version", "goal", "reasoning", "gates", "res
 _TOOL_CALL_FIELDS = frozenset({"name", "arguments", "id", "call_id", "type", "index"})
 _MAX_WRAPPERS = 2
 _MIN_STEP_BYTES = 100
-"""What a step takes at least; an answer of more steps than that allows is not looked at one by one."""
+"""The least size of a step; the steps of an answer with more than that allows are not read one by one."""
 _CLOSERS = frozenset(" \t\n\r}]")
 
 

@@ -1,9 +1,8 @@
-"""Plans read from text.
+"""Read plans from text.
 
-There are two readers. The *strict* one takes what a person wrote or the project stored, JSON or YAML, as it is. The
-*tolerant* one takes a language model's raw answer: strict JSON first, and only where that fails a fixed list of
-repairs, each on record. Neither ever reads a plan into a text that does not hold it: what cannot be read for certain
-is refused with a diagnostic.
+The *strict* reader takes JSON or YAML of a person or the project as it is. The *tolerant* reader takes a model's raw
+answer: strict JSON first, then a fixed list of repairs, each recorded. Neither adds anything that the text does not
+hold: what cannot be read for certain is refused with a diagnostic.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class PlanText:
     """What reading a text for a plan came to."""
 
     plan: Plan | None
-    """The plan, if the text has its shape; whether it is sound, its ids included, `check` says."""
+    """The plan, if the text has its shape; `check` decides whether it is valid, ids included."""
     source: Source
     document: Document | None = None
     """The value and its places, as far as the text could be read."""

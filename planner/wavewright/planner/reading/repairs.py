@@ -1,9 +1,8 @@
-"""A language model's answer, repaired as far as that is certain.
+"""Repair a model's answer where the repair is certain.
 
-A *repair* reads something otherwise than it is written, is one of a fixed list, and goes on record. Nothing that the
-text does not hold comes into a plan, and nothing that it may have held is lost: a plan that was cut inside its steps,
-keys that stand twice, numbers that readers disagree on and answers with two plans are refused, and the planner is
-asked again. Names of tools and steps are never corrected.
+A *repair* is one of a fixed list, and is recorded. It adds nothing that the text does not hold and loses nothing that
+it may have held: a plan that is cut inside its steps, duplicate keys, numbers that JSON readers disagree on, and
+answers with two plans are refused, and the planner is asked again. Names of tools and steps are never corrected.
 """
 
 from __future__ import annotations

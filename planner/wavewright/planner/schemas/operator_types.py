@@ -107,7 +107,7 @@ def is_orderable(key: SchemaView) -> bool:
 
 
 def operator_hint(operator: str, left: SchemaView, right: SchemaView) -> str | None:
-    """Return what would mend operands that do not fit their operator."""
+    """Return a hint for operands that do not fit their operator."""
     kinds = {left.kind, right.kind}
     if operator == "+" and "string" in kinds and not kinds & {"timestamp", "duration"}:
         return 'make both strings with string(…), or write mixed text: "… ${…} …"'

@@ -1,12 +1,9 @@
-"""The JSON Schema that known values show.
+"""Validate values against JSON Schemas, and infer the schema of known values.
 
-Inputs are known before a plan runs; where nobody declared their schema, what they are says which fields there
-are. What differs between the items of a list is left open, so that nothing is refused on the strength of a guess.
+A *validator* is compiled once for each schema and reused. `$ref` is followed inside the schema only, so no request is
+ever made. `true` is no number and no integer.
 
-JSON Schema validation of values, with messages in the author's words.
-
-A *validator* is built once for each schema and reused: building takes longer than a thousand validations. A schema
-never makes a request: `$ref` is followed inside the schema only. `true` is no number and no integer.
+An inferred schema describes inputs that nobody declared; where the items of a list differ it is left open.
 """
 
 from __future__ import annotations
@@ -114,7 +111,7 @@ class SchemaViolation(NamedTuple):
     name: str | None = None
     """The property that is missing or not known."""
     hint: str | None = None
-    """What would mend it, where that is known."""
+    """A fix, where one is known."""
 
 
 class Validator:

@@ -1,8 +1,8 @@
 """Read JSON Schemas as types.
 
-A *view* is what a schema says about the kind of a value: references followed, null taken out and noted, the kind
-told from `type`, `enum` or `const`. Whatever a schema leaves open, and whatever is not understood here, is `open`:
-it fits everything and everything may be asked of it, so a schema can never make a sound plan look broken.
+A *view* is what a schema says about the kind of a value: references are followed, null is noted apart, and the kind is
+that of `type`, `enum` or `const`. What a schema leaves open, and what is not understood here, is `open`: it fits every
+type, so a schema can never make a valid plan look faulty.
 """
 
 from __future__ import annotations

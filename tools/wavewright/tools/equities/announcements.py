@@ -107,7 +107,7 @@ def _read_folder(configured: str, root: Path) -> tuple[list[_AnnouncementFile], 
     except OSError as error:
         raise ToolError(
             f"{configured}: the folder of announcements cannot be opened: {(error.strerror or '').lower()}",
-            hint=f"make the folder, or mend 'announcements'; it was looked for at {root / configured}",
+            hint=f"create the folder, or fix 'announcements'; it was searched at {root / configured}",
         ) from error
     drafts: list[_AnnouncementFile] = []
     warnings: list[str] = []

@@ -74,7 +74,7 @@ class PriceSource(Protocol):
         """Return the prices of a code; `fresh` goes past every cache of this source.
 
         Raises:
-            ToolError: no such code, or its prices cannot be trusted; names the place and the mend.
+            ToolError: no such code, or its prices cannot be trusted; names the place and the fix.
         """
         ...
 
@@ -222,7 +222,7 @@ def read_series(
 
 
 def group_by_symbol(rows: Iterable[TableRow], columns: PriceColumns) -> dict[str, list[TableRow]]:
-    """Return the rows of each code of a table with a symbol column, so that each row is looked at once for all."""
+    """Return the rows of each code of a table with a symbol column, so that each row is read once."""
     groups: dict[str, list[TableRow]] = {}
     if columns.symbol is None:
         return groups
@@ -306,6 +306,6 @@ def _cell_number(row: TableRow, position: int, file: str) -> float:
     if not 0 < value < math.inf:
         raise ToolError(
             f"{file}, {row.place}: the price {text[:40]} is not between zero and infinity",
-            hint="a price is greater than zero; mend or remove the row",
+            hint="a price is greater than zero; fix or remove the row",
         )
     return value

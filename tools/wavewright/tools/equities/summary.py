@@ -65,7 +65,7 @@ def require_schema(summary: JsonObject, schema: JsonSchema) -> None:
         validator = jsonschema_rs.validator_for(schema)
     except ValueError as error:
         raise ToolError(
-            f"the output schema is no JSON Schema: {error}", hint="mend 'output_schema'"
+            f"the output schema is no JSON Schema: {error}", hint="fix 'output_schema'"
         ) from error
     faults = [
         f"{'.'.join(str(part) for part in error.instance_path) or 'the summary'}: {error.message}"

@@ -67,7 +67,7 @@ def get_json(
         raise ToolError(
             f"{service} cannot be reached ({type(error).__name__})",
             transient=isinstance(error, httpx.TransportError),
-            hint="look at the address in the settings and at the network",
+            hint="check the address in the settings and the network",
         ) from None
     return _decoded(content, service)
 
@@ -97,10 +97,10 @@ def _require_success(answer: httpx.Response, service: str) -> None:
         after = "" if wait is None else f"; it asks to wait {wait:g} s"
         raise ToolError(message + after, transient=True, hint="try again later", retry_after=wait)
     hints = {
-        401: "look at the key in the environment",
+        401: "check the key in the environment",
         402: "the key's plan does not cover this",
-        403: "look at what the key may read",
-        404: "it does not know what was asked for; look at the code and the suffix",
+        403: "check what the key may read",
+        404: "it does not know what was asked for; check the code and the suffix",
     }
     moved = "it answers from another address; set that one in the settings" if 300 <= status < 400 else None
     raise ToolError(message, hint=hints.get(status, moved))
@@ -142,7 +142,7 @@ def _decoded(content: bytes, service: str) -> Json:
         kind = "a page" if start == b"<" else "text"
         raise ToolError(
             f"{service} answered with {kind} and not with JSON",
-            hint="look at the address in the settings: it may lead to a log-in page or a proxy",
+            hint="check the address in the settings: it may lead to a log-in page or a proxy",
         ) from None
 
 
@@ -199,7 +199,7 @@ class EodPrices:
         if series is None:
             raise ToolError(
                 f"{place}: no prices between {self._settings.since} and {until}",
-                hint="look at the code and the suffix, or set an earlier 'since'",
+                hint="check the code and the suffix, or set an earlier 'since'",
             )
         return series
 
@@ -207,7 +207,7 @@ class EodPrices:
         if not isinstance(answer, list):
             raise ToolError(
                 f"{place}: the answer is no list of prices",
-                hint="look at the address in the settings; the service's shape is that of EODHD",
+                hint="check the address in the settings; the service's shape is that of EODHD",
             )
         for number, entry in enumerate(answer, start=1):
             if not isinstance(entry, dict) or "date" not in entry or "close" not in entry:

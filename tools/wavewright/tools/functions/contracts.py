@@ -1,7 +1,7 @@
-"""What a Python function says of itself: parameters, their meaning, and what comes back.
+"""Read the contract of a Python function: its parameters, their descriptions and its result.
 
-A *contract* is read once, when the function is registered, so that a parameter without a type is an error at
-start and not in the middle of a run. The function itself imports nothing of ours.
+A *contract* is read once, when the function is registered, so a parameter without a type is an error at start and not
+during a run. The function itself imports nothing of this project.
 """
 
 from __future__ import annotations

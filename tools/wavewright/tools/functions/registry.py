@@ -1,8 +1,8 @@
 """The registry: typed Python functions as tools that steps can call.
 
-A *tool* is a signature and the code behind it. The schemas come from the function's signature and docstring; a
-plain function runs in a thread, an async one is awaited, and what either returns reaches the plan as JSON. A
-function that cannot be a tool is refused when it is added, never when a run needs it.
+A *tool* is a signature and its code. Schemas come from the function's signature and docstring; a plain function runs in
+a thread, an async one is awaited, and what they return is converted to JSON. A function that cannot be a tool is
+refused when it is registered.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
     so that a changed signature or another source never meets results of the old one.
 
     Raises:
-        ToolDefinitionError: the function or an option cannot be used; the message names which and the mend.
+        ToolDefinitionError: the function or an option cannot be used; the message names which, the hint the fix.
     """
     shown = name or getattr(function, "__name__", "")
     if not shown or shown == "<lambda>":
@@ -214,7 +214,7 @@ def _signature(name: str, fields: dict[str, object]) -> ToolSignature:
         option = ".".join(str(part) for part in fault["loc"])
         raise ToolDefinitionError(
             f"tool {name!r}: {option} is {fault['input']!r}: {fault['msg'].lower()}",
-            hint=f"mend {option!r} where the tool is registered",
+            hint=f"fix {option!r} where the tool is registered",
         ) from error
 
 

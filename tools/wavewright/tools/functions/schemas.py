@@ -1,13 +1,11 @@
-"""`typing.TypedDict` for pydantic on Python 3.11.
+"""JSON Schemas of Python types, in the plain form that a signature has.
 
-Before Python 3.12 pydantic takes only the `TypedDict` of typing_extensions, and a user's function knows nothing of
-that; see https://docs.pydantic.dev/latest/errors/usage_errors/#typed-dict-version. Annotations are rebuilt with
-equal types that it takes, so that a function has the same schemas on every Python.
+A *plain schema* has no `$ref`: definitions stand where they are used, so the checker, a prompt and a person read one
+tree. A recursive type is cut and left open at the repetition.
 
-JSON Schemas of Python types, in the plain form that every reader of a signature takes.
-
-A *plain schema* has no `$ref`: definitions stand where they are used, so that the checker, a planner's prompt and
-a person see one tree. Where a type contains itself the tree is cut and stays open from there on.
+Before Python 3.12 pydantic takes only the `TypedDict` of typing_extensions; see
+https://docs.pydantic.dev/latest/errors/usage_errors/#typed-dict-version. Annotations are rebuilt with equal types that
+it takes, so a function has the same schemas on every Python.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A project's own functions as tools.
 
 The settings name modules, by path or by dotted name; their public functions become tools. The project's folder is
-searched last, and only while its modules are imported, so a file of the user's called `json.py` or `tools.py`
-shadows nothing, neither here nor in a library.
+searched last, and only while its modules are imported, so a user's file called `json.py` or `tools.py` hides no other
+module.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _import_error(name: str, error: BaseException) -> ToolDefinitionError:
         ]
         place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else name
     return ToolDefinitionError(
-        f"the module {name} cannot be imported: {type(error).__name__}: {error}", hint=f"look at {place}"
+        f"the module {name} cannot be imported: {type(error).__name__}: {error}", hint=f"check {place}"
     )
 
 

@@ -1,7 +1,7 @@
-"""The way to language models: which is asked, how patiently, and what it costs.
+"""Access to language models: which one is asked, how often, and at what cost.
 
-A *provider* is whoever serves models; a model is named `provider:name`. This door is light: nothing of a provider's
-library is imported before `open_models` is entered.
+A *provider* serves models; a model is named `provider:name`. No provider's library is imported before `open_models`
+is entered.
 """
 
 import lazy_loader

@@ -1,8 +1,8 @@
-"""An agent's loop: a model calls tools, sees what they gave, and calls again until it answers.
+"""The loop of an agent: a model calls tools, reads their outputs, and calls again until it answers.
 
-The loop is the library's; its ends are ours. A call beyond a limit, of a tool that there is not, or with arguments
-that are no JSON object is never made: the model is told instead. At the last question that the limits allow no tool
-can be called, so that the model has to answer.
+pydantic-ai runs the loop; the limits are ours. A call beyond a limit, of an unknown tool, or with arguments that are
+no JSON object is not made: the model receives the reason instead. In the last request that the limits allow tools are
+disabled, so the model has to answer.
 """
 
 from __future__ import annotations

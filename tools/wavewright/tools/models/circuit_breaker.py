@@ -1,7 +1,7 @@
-"""What stands between a question and a provider that is out of order.
+"""The circuit breaker between a question and a provider that is out of order.
 
-A *circuit* is told when no model of a question's chain can be asked, for whatever question: a bad key, a rate limit,
-a connection that breaks. It may keep this question and later ones from being asked until the provider is back.
+A *circuit* is notified when no model of a question's chain can be asked at all: a bad key, a rate limit, a broken
+connection. It may hold back this question and later ones until the provider is available again.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""An HTTP client that reads no more than it should.
+"""HTTP clients with a bound on the response, and the models of endpoints.
 
-A small body can unfold to a huge one. The *guard* unfolds bodies itself, piece by piece with a bound on each, and ends
-a response that grows past its limit: no answer, however packed, takes more memory than that.
+A small compressed body can expand to a huge one. The *guard* decompresses bodies piece by piece and ends a response
+that exceeds its limit, so memory is bounded.
 
-A provider's model as an object that can be asked, with its key, its address and nobody else's.
-
-The libraries of the providers look into the environment by themselves; every *endpoint* is therefore given to them in
-full, and their own retries are off.
+Providers' libraries read the environment; each *endpoint* is therefore passed to them in full, and their own retries
+are disabled.
 """
 
 from __future__ import annotations

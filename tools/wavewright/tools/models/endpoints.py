@@ -1,12 +1,9 @@
-"""Where a model is served and with which key.
+"""Choose a model, and find its address and its key.
 
-An *endpoint* is a provider's address with the key that belongs there, and with no other: a key of OpenAI's is never
-sent to somebody else's address, and the key of one provider never to another.
+An *endpoint* is a provider's address with the key that belongs to it. A key is never sent to another address.
 
-Which model is asked: the environment's, the role's, the goal's or the default one, in that order.
-
-A *preference* is a word of a goal or a worker (`flash`, `sonnet`, `auto`) or a whole model name. Choosing asks nobody
-and imports no provider's library.
+A *preference* is a word of a goal or a worker (`flash`, `sonnet`, `auto`) or a full model name. The environment comes
+first, then the role, the goal and the default. Choosing makes no request and imports no provider's library.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from wavewright.planner.ports.model_port import ModelChoice, ModelError, Role
 
 
 class ModelConfigError(ModelError):
-    """A model cannot be asked as things are set up; the message names what is wrong, the hint the mend."""
+    """A model cannot be asked as things are set up; the message names what is wrong, the hint the fix."""
 
     def __init__(self, message: str, hint: str | None) -> None:
         super().__init__("denied", message, hint=hint)

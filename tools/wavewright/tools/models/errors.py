@@ -1,7 +1,7 @@
-"""What can go wrong with a model, in our own words.
+"""Faults of model calls, independent of the provider.
 
-A *fault* says why there is no answer, whether to ask again, and whether what was asked may have been charged all the
-same. It holds no key and nothing of what was asked.
+A *fault* says why there is no answer, whether to ask again, and whether the request may have been charged. It holds
+no key and no part of the request.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-r"""Half characters, which JSON can hold and no wire can.
+r"""Keep the answers of models for a run, and clean what is sent to them.
 
-A *lone surrogate* is what a tool or a model writes as `\ud83d` without its other half. What is sent to a model has a
-question mark in its place, so that nobody's slip keeps a question from being asked.
+Equal questions of one step have equal keys. Timeouts, models and budgets are no part of a key, so a resumed run uses
+its kept answers although its settings have changed.
 
-Answers of models as a run keeps them, and the keys that they are kept under.
-
-Equal questions of one step have equal keys; clocks, models and budgets are no part of them, so that a run goes on with
-what it was told although its settings have changed since.
+A *lone surrogate* (`\ud83d` without its other half) is valid in JSON and cannot be encoded as UTF-8; it is sent as a
+question mark.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What one question to a model costs, request by request.
+"""Meter what one question to a model costs, request by request.
 
-A *meter* belongs to one question: it reserves before each request what that may cost at most, settles afterwards what
-it did cost, and sums up. A request whose end is not known, because a clock or a user ended it, counts as the whole
-reservation.
+A *meter* belongs to one question: before each request it reserves the maximum cost, afterwards it settles the actual
+cost, and it sums up. A request that was interrupted by a timeout or a cancellation counts as its whole reservation.
 """
 
 from __future__ import annotations
@@ -193,7 +192,7 @@ class UsageTracker:
     def _max_spend(self, model: str, url: str | None) -> Spend:
         read = estimate_tokens(self.sent_text)
         usd = price_of(model, read, self.max_tokens, 0, self.prices, base_url=url)
-        # A price that nobody knows is refused by a purse that has a budget of money, and counts as nothing elsewhere.
+        # A budget store with a budget of money refuses an unknown price; elsewhere it counts as nothing.
         return Spend(1, read + self.max_tokens, math.inf if usd is None else usd, _RESERVED_SECONDS)
 
     def _charge_reserved(self, usage: RequestCharge) -> None:

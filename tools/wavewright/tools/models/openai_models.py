@@ -1,6 +1,6 @@
-"""Models of OpenAI's languages, with the total of tokens that a provider claims.
+"""Models of OpenAI's APIs that keep the provider's own total of tokens.
 
-The library keeps what was read and what was written, and drops a total that is larger than both together.
+pydantic-ai keeps input and output tokens and drops a total that is larger than their sum.
 """
 
 from __future__ import annotations

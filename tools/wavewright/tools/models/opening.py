@@ -1,7 +1,6 @@
-"""Open the way to models for as long as somebody needs it.
+"""Open access to models for the length of a `with` block.
 
-Everything that is wrong with the set-up is found when it is opened, before anything runs; everything that is opened is
-closed at the end.
+Every fault of the configuration is found on entry, before anything runs; every client is closed on exit.
 """
 
 from __future__ import annotations

@@ -1,15 +1,10 @@
-"""How many tokens a text has, before anybody counts them.
+"""Estimate the tokens of a text, and the price of a model call in US dollars.
 
-An *estimate* stands for a count in two places: in a reservation, made before the model is asked, and in a bill,
-where a provider sends no count that can be believed. It needs no provider's tokenizer, so it is the same wherever a
-run happens, and it never is 0 for a text.
+An *estimate* of tokens stands in for a count in a reservation, and in a bill where a provider sends no credible count.
+It needs no tokenizer, is the same on every machine, and is never 0 for a text that is not empty.
 
-What a model call costs, in US dollars.
-
-A *price* comes from the settings (`models.prices`) where they name the model, else from the list that the package
-`genai-prices` brings along. The list is never fetched or brought up to date over the network: what a run costs
-depends on what is installed, and looking up a price never waits. A model without a known price has none: it is never
-taken for free.
+A *price* comes from the settings (`models.prices`), else from the list in the package `genai-prices`, which is never
+updated over the network. A model without a known price has none; it never counts as free.
 """
 
 from __future__ import annotations

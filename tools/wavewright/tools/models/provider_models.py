@@ -1,7 +1,7 @@
-"""One question to a model, from the preference to the answer.
+"""Answer one question to a model, from the preference to the answer.
 
-The *chain* of a question is the chosen model and those that stand in for it, each asked with patience. Whatever
-happens, the question ends in one record of what it cost, and in an answer or a `ModelError` that holds no secret.
+The *chain* of a question is the chosen model and its substitutes, each asked with retries. Every question ends with
+one record of its cost, and with an answer or a `ModelError` that holds no secret.
 """
 
 from __future__ import annotations

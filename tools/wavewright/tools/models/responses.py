@@ -1,12 +1,10 @@
-"""How an answer of a given form is asked for, and how it is read back as it came.
+"""Request an answer in a given form, read it back, and stream it.
 
-There are three *ways*: the provider's own structured output (`native`), a tool whose arguments are the answer and that
-the model has to call (`tool`), and the schema in the prompt (`prompted`). Whichever it is, what comes back is text.
+There are three *ways*: the provider's structured output (`native`), a required tool whose arguments are the answer
+(`tool`), and the schema in the prompt (`prompted`). The result is text in each case.
 
-Reading an answer while it is written.
-
-What has come is shown at once, but for a *tail* that may be the beginning of a secret: a piece is let go when a line
-is complete, after its secrets are taken out.
+While an answer streams in, complete lines are shown after their secrets are removed; a *tail* that may be the
+beginning of a secret is held back.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""What one provider lets us do: requests at once, and requests begun in a minute.
+"""Rate limits of a provider, and retries of a request.
 
-A *turnstile* is passed by every request to a provider that goes through the same open models, whoever asks; who came
-first goes first. No more requests begin in any minute than the limit says.
+A *rate limiter* is shared by all requests to one provider through the same open models; requests pass in order of
+arrival, at most so many in any minute.
 
-Asking one model until it answers, as often as that is worth it.
-
-*Patience* is how often a model is asked, how long one request may take, and how long to wait between two: as long as
-the provider asks for, else longer each time. A denial or a refusal is never answered by asking again.
+*Patience* is the number of attempts, the timeout of each, and the wait between them: what the provider asks for, or
+else an exponential backoff. A denial or a refusal is never retried.
 """
 
 from __future__ import annotations

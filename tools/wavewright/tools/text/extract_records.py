@@ -152,7 +152,7 @@ def _record_schema(params: JsonObject) -> JsonSchema:
             )
         validator_of(schema)
     except InvalidSchemaError as error:
-        raise ToolError(f"'record_schema' is no JSON Schema: {error}", hint="mend it") from error
+        raise ToolError(f"'record_schema' is no JSON Schema: {error}", hint="fix the schema") from error
     return {"type": "object", **schema}
 
 

@@ -1,8 +1,8 @@
-"""The tool `agent`: a step whose way a model finds by itself, with the goal's reading tools at hand.
+"""The tool `agent`: a step in which a model chooses its own calls among the goal's reading tools.
 
-For work whose order cannot be written down beforehand. It may look and look again, but change nothing: it is given
-tools that only read, of the goal and of no other, and never itself. What it called is on record; what the tools gave
-is kept whole in the step's output, however little of it the model was shown.
+It is for work whose order is not known beforehand. It may call only tools that read, that belong to the goal and that
+need no approval, and never itself. Its calls are recorded, and their outputs are in the step's output in full,
+whatever part of them the model was shown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a goal allows its agent, and how many of the agent's calls run at once."""
+"""The limits that a goal sets for its agent, and the concurrency of its calls."""
 
 from __future__ import annotations
 

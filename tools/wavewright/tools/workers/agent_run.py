@@ -1,7 +1,7 @@
-"""One run of the agent's loop, and the ladder below it.
+"""One run of an agent: the loop, and the rungs below it.
 
 The rungs: `agent`, a model that works with its tools until it answers; `suggested`, tool calls or an answer that it
-only wrote down in its last words; `forced`, what was collected without an answer, where the goal wants that.
+only wrote in its last message; `forced`, the collected outputs without an answer, where the goal allows that.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ class AgentRun:
             validator_of(self._schema)
         except InvalidSchemaError as error:
             raise ToolError(
-                f"'output_schema' is no JSON Schema: {error}", hint="mend it, or leave it out for words"
+                f"'output_schema' is no JSON Schema: {error}",
+                hint="fix it, or leave it out for an answer in words",
             ) from error
         if self._schema.get("type") != "object":
             raise ToolError(

@@ -1,7 +1,7 @@
-"""Tools in the hands of an agent: what it may call, what it is shown of what comes back, and what is kept.
+"""The tools of an agent: what it may call, what it is shown, and what is kept.
 
-A *handle* is the name of an output that was collected, `@call_1`. The model is shown an output once and cut short; it
-passes the whole of it to the next tool by its handle, so that large data never goes through the model again.
+A *handle* names a collected output, `@call_1`. The model is shown an output once, shortened; it passes the whole of it
+to the next tool by its handle, so large data does not go through the model again.
 """
 
 from __future__ import annotations

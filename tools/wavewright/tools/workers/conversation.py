@@ -1,12 +1,10 @@
-"""JSON in what a model said: the whole answer, or values among its words.
+"""Ask a model one question, and repair its answer.
 
-An answer is *whole* where it is one JSON value, with nothing but a code fence and the model's reasoning around it. A
-value that breaks off, or that readers would not agree on, is never taken: what is left of it could mean another thing.
+A *conversation* is bounded by its number of repair rounds and by its timeout. All answers are kept: one that no round
+could repair may still contain the result.
 
-One question to a model and what follows: an answer that is accepted, or what is wrong with it and another try.
-
-A *conversation* is bounded twice, by the number of its repair turns and by its clock. Everything that was said stays
-on hand: what no turn could repair may still hold the answer among its words.
+An answer is *whole* if it is one JSON value with nothing but a code fence and the model's reasoning around it. A value
+that is truncated or ambiguous is never taken.
 """
 
 from __future__ import annotations
@@ -71,11 +69,11 @@ def read_text(text: str) -> ParsedAnswer:
     if not text.strip():
         return ParsedAnswer(fault="your answer is empty")
     found = find_json(text, "your answer", limits=READ_LIMITS)
-    sound = [value for value in found.values if value.is_certain and not value.is_inside_broken]
-    values = tuple(value.value for value in sound)
-    if found.unreadable or len(sound) != len(found.values):
+    certain = [value for value in found.values if value.is_certain and not value.is_inside_broken]
+    values = tuple(value.value for value in certain)
+    if found.unreadable or len(certain) != len(found.values):
         return ParsedAnswer(values, fault=_reading_fault(found))
-    if len(sound) == 1 and _stands_alone(text, sound[0]):
+    if len(certain) == 1 and _stands_alone(text, certain[0]):
         return ParsedAnswer(values, is_whole=True)
     if values:
         return ParsedAnswer(values, fault=_PROSE_FAULT if len(values) == 1 else _SEVERAL_VALUES_FAULT)
@@ -107,7 +105,7 @@ _SEVERAL_VALUES_FAULT = "your answer holds several JSON values: answer with one,
 
 
 MAX_FAULTS = 20
-"""Faults that a model is told of at once."""
+"""Faults that one reply to a model lists."""
 
 Accept = Callable[[Json, bool], JsonObject]
 """(answer, whether it is the last one) → output; raises `AnswerRefused`."""

@@ -1,8 +1,8 @@
-"""Turn the declaration of a worker into a tool.
+"""Make a tool from the declaration of a worker.
 
-A worker's signature is known without a model, so plans over workers are checked, listed and dry-run where none is
-configured. Its version is a hash of all that decides what it is asked, prompts included: a changed prompt is another
-tool, and nothing that the old one made is taken for its work.
+A worker's signature is known without a model, so its plans are checked, listed and dry-run where none is configured.
+Its version is a hash of everything that decides its questions, prompts included: with another prompt it is another
+tool, and results of the old one are not reused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.workers.services import Services
 from wavewright.tools.workers.specs import Worker, WorkerSpec
 
-_DECLARATION_HINT = "mend its declaration; `wavewright schema worker` says what it may hold"
+_DECLARATION_HINT = "fix its declaration; `wavewright schema worker` says what it may hold"
 _SHIPPED_PREFIX = "shipped/"
 _INCLUDE_TAG = re.compile(r"""\{%-?\s*(?:include|extends|import|from)\s+["']([^"']+)["']""")
 _SHARED_PROMPTS = ("workers/instructions", "workers/repair")
@@ -41,7 +41,7 @@ def make_worker(worker: Worker, services: Services) -> Tool:
     A worker with a draft is that draft's tool, unchanged, where no model is configured.
 
     Raises:
-        ToolDefinitionError: the declaration lacks its prompt or its output schema; with the mend.
+        ToolDefinitionError: the declaration lacks its prompt or its output schema; the hint names the fix.
     """
     if worker.draft is not None and not services.has_model:
         return worker.draft
@@ -148,7 +148,7 @@ def declaration_version(user: str, said: Json, used: Sequence[str], prompts: Pro
         except OSError as error:
             raise ToolDefinitionError(
                 f"{user}: the prompt {prompt!r} cannot be read: {error.strerror}",
-                hint=f"look at {prompts.file_of(prompt)}",
+                hint=f"check {prompts.file_of(prompt)}",
             ) from error
     for text in texts.values():
         digest.update(b"\0" + text)

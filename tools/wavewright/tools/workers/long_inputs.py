@@ -1,11 +1,10 @@
-"""Inputs that are longer than a model is to read at once, made shorter without losing their form.
+"""Shorten inputs that exceed what a model is to read at once, and summarize long texts.
 
-A *shortened* value is still of the same structure: long texts lose their middle, long lists their middle items, and a
-mark says how much is missing. Nothing is ever left out in silence: each input that lost something has a note.
+A *shortened* value keeps its structure: long texts lose their middle, long lists their middle items, and a mark says
+how much is missing. Every shortened input has a note.
 
-Summaries of long texts: by a model in parts, and the unchanged text where no model can.
-
-The same worker is the tool `summarize_content` and what other workers use for inputs that are too long for them.
+`summarize_content` summarizes text by a model, in parts; without a model it returns the text unchanged. Other workers
+use it for inputs that are too long for them.
 """
 
 from __future__ import annotations

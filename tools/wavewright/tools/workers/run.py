@@ -1,8 +1,8 @@
-"""One call of a worker: the rungs of its ladder, and what each makes of the parameters.
+"""One call of a worker: the rungs of its ladder, and their results.
 
-The rungs are `agent` (a model, under a clock that fits the question), `suggested` (an answer found among the words of
-one that was not accepted), `generated` (code alone) and `forced` (the smallest valid result, which says that it is
-one). Which of them a worker has, its declaration says; where none gives anything the step fails with the mend.
+The rungs are `agent` (a model, with a timeout that fits the question), `suggested` (a result found in an answer that
+was not accepted), `generated` (code only) and `forced` (the smallest valid result, marked as such). The declaration
+says which of them a worker has; where none gives a result the step fails with a hint.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class WorkerRun:
         """Return the output of the first rung that gives one.
 
         Raises:
-            ToolError: none does; with what would mend that.
+            ToolError: none does; the hint names the fix.
         """
         if self.worker.draft is not None:
             drafted = await self.worker.draft.call(self.call)

@@ -1,9 +1,8 @@
-"""What workers need from outside: models, prompts, ladders and figures of the settings.
+"""What workers need from outside: models, prompts, ladders and settings.
 
-*Services* are made once for a run. Without models they still describe every worker, so that a plan can be checked,
-listed and dry-run where no model is configured and nothing heavy is loaded.
-
-What a step is told where a worker has no answer: a `ToolError` with what fixes it.
+*Services* are made once for a run. Without models they still describe every worker, so a plan can be checked, listed
+and dry-run where no model is configured. Where a worker has no answer the step fails with a `ToolError` that names
+the fix.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ STRONGER_MODEL_HINT = "ask for less in one call, or set 'model_preference' to a 
 
 
 def no_model_error(name: str) -> ToolError:
-    """Return the error of a worker that nobody can answer for."""
+    """Return the error of a worker for which no rung gives an answer."""
     return ToolError(f"{name!r} needs a model, and none is configured", hint=MODEL_HINT)
 
 
@@ -148,5 +147,5 @@ _HINTS = {
     "over_budget": "raise the budget under 'budgets', or the step's own",
     "over_context": "pass less, or lower 'max_input_chars' of the worker",
     "refused": "the model declined: change the text or the instructions, or ask another model",
-    "denied": "look at the model's key, and at what it may be used for",
+    "denied": "check the model's key, and what it may be used for",
 }

@@ -1,12 +1,10 @@
-"""What a worker is, as its author declares it: a file, and the code of a pack beside it where there is any.
+"""The declaration of a worker: in a file of the project, or in the code of a pack.
 
-A *worker* is a tool whose answer a language model writes: a prompt, the schema of what it takes and the schema of what
-it gives. One implementation serves all of them, so a declaration says everything that makes two workers differ.
+A *worker* is a tool whose answer a language model writes: a prompt, an input schema and an output schema. One
+implementation serves all workers, so the declaration holds everything that makes two of them differ.
 
-Workers that a project declares in files of its own.
-
-A file of JSON or YAML holds one worker. Faults are told with file and line, all files are read before any tool is
-made, and no two workers may have one name.
+A JSON or YAML file declares one worker. Faults name file and line, all files are read before any tool is made, and
+names are unique.
 """
 
 from __future__ import annotations
@@ -262,7 +260,7 @@ def only_fields(schema: JsonSchema, names: Sequence[str], *, all_required: bool 
 
 _WORKER_FILE_SUFFIXES = (".yaml", ".yml", ".json")
 _MAX_FAULTS = 3
-_SCHEMA_HINT = "mend the file; `wavewright schema worker` says what it may hold"
+_SCHEMA_HINT = "fix the file; `wavewright schema worker` says what it may hold"
 
 
 def load_workers(places: Sequence[Path]) -> tuple[Worker, ...]:
@@ -289,7 +287,7 @@ def read_worker_file(file: Path) -> WorkerSpec:
     """Return the worker that a file declares.
 
     Raises:
-        ToolDefinitionError: it cannot be read, or declares no sound worker; names the line.
+        ToolDefinitionError: it cannot be read, or declares no valid worker; names the line.
     """
     try:
         return read_as_model(read_document_file(file), WorkerSpec)
@@ -309,7 +307,7 @@ def _fault_text(error: DocumentError) -> str:
 
 
 def _fault_hint(error: DocumentError) -> str:
-    """Return the mend of a misspelt word, which is behind most faults, or else the first there is."""
+    """Return the hint on a misspelt word, which causes most faults, or else the first hint."""
     misspelt = [fault.hint for fault in error.faults if fault.kind == "unknown_field" and fault.hint]
     hints = [fault.hint for fault in error.faults if fault.hint]
     return next(iter([*misspelt, *hints]), _SCHEMA_HINT)

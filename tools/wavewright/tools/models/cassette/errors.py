@@ -1,4 +1,4 @@
-"""What can be wrong with a cassette. Nothing heavy is imported here: who reports it need not load a model's library."""
+"""Errors of cassettes. This module is light: reporting one imports no model's library."""
 
 from __future__ import annotations
 

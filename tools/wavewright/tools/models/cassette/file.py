@@ -1,10 +1,8 @@
-"""Say which recorded request is most like one that was not recorded, and where they differ.
+"""The file of a cassette: recorded requests and their answers.
 
-The file of a cassette: which requests were answered how.
-
-A *cassette* is a JSON file that people read and compare: one entry for each request, with the answers in the order in
-which they were given, the entries in an order that depends on nothing but what they say. It is replaced as a whole,
-so it is never half written, and what another recording wrote into it meanwhile stays.
+A *cassette* is a JSON file for reading and diffs: one entry for each request, with its answers in order; the entries
+are sorted by content. It is replaced atomically, and entries that another recording wrote meanwhile are kept. For a
+request that was not recorded, the nearest recorded one is found and compared.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from wavewright.tools.models.cassette.requests import RenderedRequest, in_lines,
 _MAX_LINES = 40
 _WIDTH = 110
 _MAX_CANDIDATES = 8
-"""Requests that are compared in full, after a quick look at all."""
+"""Requests that are compared in full, after a rough comparison of all."""
 
 
 def describe_miss(path: Path, asked: RenderedRequest, recorded: Sequence[RenderedRequest]) -> str:

@@ -1,8 +1,8 @@
-"""Record what models answer, and give the same answers again without them.
+"""Record the answers of models, and replay them.
 
-With a *cassette* a run needs no key, no network and no money the second time: every question that was asked while it
-was recorded gets the answer it got then. A question that nobody asked then is an error that shows how it differs, so
-that a changed prompt never goes unnoticed. No secret is written into it.
+With a *cassette* a run needs no key, no network and no money the second time: each recorded question gets its recorded
+answer. A question that was not recorded is an error that shows the difference to the nearest one, so a changed prompt
+is always noticed. No secret is written.
 """
 
 from __future__ import annotations

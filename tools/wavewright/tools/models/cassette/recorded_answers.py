@@ -1,8 +1,8 @@
-"""What a model answered, as it stands in a cassette, and back again.
+"""Convert a model's answer to its form in a cassette, and back.
 
-A *recorded answer* is text, calls of tools and what they cost, in nobody's wire format: an answer that one provider
-gave as the arguments of a tool can be given again where text is expected, and the other way round. Whatever was JSON
-is kept as JSON, for people to read, and comes back letter for letter.
+A *recorded answer* is text, tool calls and their cost, independent of the provider: an answer that came as a tool's
+arguments can be replayed where text is expected, and the reverse. JSON is stored as JSON and comes back byte for
+byte.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a question to a model says, as plain JSON.
+"""Render a question to a model as plain JSON.
 
-A *rendered request* is what a question means, whoever is asked: instructions, messages, tools, the form of the answer,
-and the settings that shape it. Times, ids, keys, addresses and what only one provider knows are left out, so the same
-question renders alike tomorrow, elsewhere and for another provider.
+A *rendered request* holds the meaning of a question: instructions, messages, tools, the form of the answer and the
+settings that shape it. Times, ids, keys, addresses and provider-specific values are left out, so the same question
+renders alike on every day, machine and provider.
 """
 
 from __future__ import annotations
