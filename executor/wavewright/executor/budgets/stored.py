@@ -37,7 +37,7 @@ from wavewright.planner.ports.model_port import ModelUse, Role
 from wavewright.planner.types import RunId
 
 _HEARTBEAT_SECONDS: Final = 60.0
-"""A budget store holds no run: its heartbeat shows only that its owner is not forgotten."""
+"""A budget store holds no run: its heartbeat only keeps its session's row."""
 
 
 @dataclass(slots=True)

@@ -98,7 +98,7 @@ class BudgetTables:
         """
 
         async def work(statements: Statements) -> list[BudgetReply]:
-            # Who reserves waits for whoever is in the middle of it, so that no token is given out twice.
+            # One transaction at a time reserves, so that no token is reserved twice.
             await statements.lock("budgets")
             day = await self._today(statements)
             batch = await _ReservationBatch.load(

@@ -136,18 +136,18 @@ class AppendTransaction:
     def from_entries(
         cls,
         entries: Sequence[AppendEntry],
-        holds: Mapping[RunId, HeldLease],
+        leases: Mapping[RunId, HeldLease],
         begin: Callable[[Connection, float], PostgresStoreTransaction],
         works: Sequence[QueuedTransaction],
     ) -> Self:
         """Return the append of these entries, with what others want done beside it."""
-        next_seq = {run: hold.seq for run, hold in holds.items()}
-        is_finished = {run: hold.is_finished for run, hold in holds.items()}
+        next_seq = {run: lease.seq for run, lease in leases.items()}
+        is_finished = {run: lease.is_finished for run, lease in leases.items()}
         rows = list[Sequence[object]]()
         changes = dict[RunId, _RunChange]()
         messages = list[tuple[int, OutgoingRow]]()
         for entry in entries:
-            run, no = entry.run, holds[entry.run].no
+            run, no = entry.run, leases[entry.run].no
             for seq, (at, kind, step, status, key, crc, body) in enumerate(entry.rows, next_seq[run]):
                 rows.append((no, seq, at, kind, storable_text(step), status, storable_text(key), crc, body))
             next_seq[run] += len(entry.rows)
@@ -165,7 +165,7 @@ class AppendTransaction:
                 messages += [(no, message) for message in entry.outbox_rows.messages]
         besides = [(entry.run, entry.outbox_rows) for entry in entries if entry.outbox_rows is not None]
         return cls(
-            holds,
+            leases,
             rows,
             [*changes.values()],
             messages,
@@ -217,8 +217,8 @@ class AppendTransaction:
         self, connection: Connection, session_no: int, transaction_id: int
     ) -> tuple[set[int], float]:
         """Return the numbers of the runs that are held still, and the time by the database's clock."""
-        numbers = [hold.no for hold in self.leases.values()]
-        fences = [hold.fence for hold in self.leases.values()]
+        numbers = [lease.no for lease in self.leases.values()]
+        fences = [lease.fence for lease in self.leases.values()]
         columns = [*_columns(self.rows, 9)]
         if self.run_changes:
             columns += _columns(self.run_changes, len(_RunChange._fields))
@@ -234,14 +234,14 @@ class AppendTransaction:
 
     async def find_committed(self, connection: Connection) -> set[int]:
         """Return the numbers of the runs whose events are there, once it is known that all of it was committed."""
-        numbers = [hold.no for hold in self.leases.values()]
+        numbers = [lease.no for lease in self.leases.values()]
         rows = await connection.fetch(_COMMITTED_RUNS, numbers, [seq - 1 for seq in self.next_seq.values()])
         return {no for (no,) in rows}
 
     def mark_committed(self) -> None:
-        """Take note, in the holds, that it is written."""
-        for run, hold in self.leases.items():
-            hold.seq, hold.is_finished = self.next_seq[run], self.is_finished[run]
+        """Take note in the leases that it is written."""
+        for run, lease in self.leases.items():
+            lease.seq, lease.is_finished = self.next_seq[run], self.is_finished[run]
 
 
 @cache

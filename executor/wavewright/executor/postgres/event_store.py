@@ -1,4 +1,4 @@
-"""All that is said to the journal's tables, one call at a time.
+"""The journal's tables in a database, open to one owner.
 
 Every write names the *fence* under which this owner holds the run and is refused, in the same transaction, once
 another owner has a higher one. What one run cannot write costs no other run anything.
@@ -73,14 +73,14 @@ class PostgresEventStore:
     # Owning runs
 
     async def claim(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:
-        """Become the run's owner; or return how long to watch its present one first.
+        """Become the run's owner; or return the lease that must be probed first.
 
         Args:
             run: The run, new or known.
-            unmoved: The heartbeat of a watch that is over.
+            unmoved: The heartbeat of a probe that has ended.
 
         Raises:
-            RunBusy: its owner lives.
+            RunBusy: its owner is alive.
         """
         if run in self._held and run not in self.faults:
             raise run_busy_here_error(run, place=self.place)

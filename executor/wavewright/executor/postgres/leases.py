@@ -78,14 +78,14 @@ class PostgresLeases:
         row = await connection.fetchrow(_LOCK if waits else f"{_LOCK} SKIP LOCKED", run)
         if row is None:
             raise run_busy_here_error(run, place=self.place)
-        hold = read_lease(tuple(row)[:9])
+        lease = read_lease(tuple(row)[:9])
         # A lease of its own is left over from an error.
-        if hold is not None and hold.owner.token != self.owner.token:
-            match judge_lease(hold, now=row["now"], pid_namespace=self.owner.pid_namespace):
+        if lease is not None and lease.owner.token != self.owner.token:
+            match judge_lease(lease, now=row["now"], pid_namespace=self.owner.pid_namespace):
                 case "busy":
-                    raise run_busy_error(run, hold, owner=self.owner, place=self.place)
-                case "watch" if hold.heartbeat != unmoved:
-                    return LeaseProbe(hold)
+                    raise run_busy_error(run, lease, owner=self.owner, place=self.place)
+                case "watch" if lease.heartbeat != unmoved:
+                    return LeaseProbe(lease)
                 case _:
                     pass
         taken = await connection.fetchrow(_ACQUIRE, row["no"], *owner)
@@ -105,11 +105,11 @@ class PostgresLeases:
     async def owner_of(self, connection: Connection, run: RunId) -> str | None:
         """Return who has the run open, for people; None where nobody does, or nobody who is alive."""
         row = await connection.fetchrow(_OWNER, run)
-        hold = None if row is None else read_lease(tuple(row)[:9])
-        if row is None or hold is None:
+        lease = None if row is None else read_lease(tuple(row)[:9])
+        if row is None or lease is None:
             return None
-        is_owned = judge_lease(hold, now=row["now"], pid_namespace=self.owner.pid_namespace) == "busy"
-        return str(hold.owner) if is_owned else None
+        is_owned = judge_lease(lease, now=row["now"], pid_namespace=self.owner.pid_namespace) == "busy"
+        return str(lease.owner) if is_owned else None
 
     async def lost_error(self, connection: Connection, run: RunId) -> RunLost:
         """Return the error that names who has a run that was held here."""
@@ -117,6 +117,6 @@ class PostgresLeases:
         pid, host = ("?", "?") if row is None else row
         return run_lost_error(run, pid=pid, host=host, place=self.place)
 
-    def busy_error(self, run: RunId, hold: Lease) -> RunBusy:
+    def busy_error(self, run: RunId, lease: Lease) -> RunBusy:
         """Return the error that names the run's owner."""
-        return run_busy_error(run, hold, owner=self.owner, place=self.place)
+        return run_busy_error(run, lease, owner=self.owner, place=self.place)

@@ -36,7 +36,7 @@ class SqliteBudgetDatabase:
         self.place = str(path)
         self._patience = patience
         self._connection = open_journal_file(path, patience=patience)
-        # Here nobody's step waits for it, and the journal's own writer counts its own pages only.
+        # No step waits for this connection, and the journal's writer counts its own pages only.
         self._connection.execute("PRAGMA wal_autocheckpoint = 1000")
 
     async def transact(self, work: Callable[[Statements], Awaitable[_T]]) -> _T:

@@ -1,6 +1,6 @@
-"""Say in the user's words what SQLite or the system found wrong with the journal's file.
+"""The errors of SQLite and of the system, as errors of the journal.
 
-A *fault* is told by its code, never by its text; each has one message and one fix.
+An error is recognised by its code, never by its text; each has one message and one fix.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""All that is said to the journal's database, one call at a time.
+"""The journal's tables in its file, open to one owner.
 
-The *store* is plain and synchronous: one thread at a time uses it. Every write names the *fence* under which this
+The *store* is synchronous and used by one thread at a time. Every write names the *fence* under which this
 owner holds the run and is refused, in the same transaction, once another owner has a higher one. A transaction is
 written whole or not at all, and what one run cannot write costs no other run anything.
 """
@@ -109,7 +109,7 @@ class SqliteEventStore:
             for run in list(self._held):
                 self.release(run)
         except JournalError:
-            # The process ends; whoever comes next finds it gone.
+            # The process ends, and the next owner finds it gone.
             pass
         finally:
             self._connection.close()
@@ -121,14 +121,14 @@ class SqliteEventStore:
         return run in self._held
 
     def claim(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:
-        """Become the run's owner; or return how long to watch its present one first.
+        """Become the run's owner; or return the lease that must be probed first.
 
         Args:
             run: The run, new or known.
-            unmoved: The heartbeat of a watch that is over.
+            unmoved: The heartbeat of a probe that has ended.
 
         Raises:
-            RunBusy: its owner lives.
+            RunBusy: its owner is alive.
         """
         if run in self._held and run not in self.faults:
             raise self._leases.busy_here_error(run)
@@ -145,9 +145,9 @@ class SqliteEventStore:
         self._held[run] = held
         return None
 
-    def busy_error(self, run: RunId, hold: Lease) -> RunBusy:
+    def busy_error(self, run: RunId, lease: Lease) -> RunBusy:
         """Return the error that names the run's owner."""
-        return self._leases.busy_error(run, hold)
+        return self._leases.busy_error(run, lease)
 
     def release(self, run: RunId) -> None:
         """Give the run up; nothing where it is not held."""
@@ -162,9 +162,9 @@ class SqliteEventStore:
             raise explain_use(error, self.path, self._connection, run) from error
 
     def heartbeat(self) -> None:
-        """Show that the owner of the held runs lives. A heartbeat that is not written is made up for by the next."""
+        """Show that the owner of the held runs is alive. A heartbeat that cannot be written is left out."""
         if self._held:
-            # A full disk or a lock will be told to whoever appends; on this machine the process itself is looked at.
+            # A full disk or a lock fails the next append; on this machine the process itself is inspected.
             with suppress(sqlite3.Error), self._transaction():
                 self._leases.heartbeat()
 
@@ -258,7 +258,7 @@ class SqliteEventStore:
         with self._transaction(patience):
             held = {run: self._fenced_lease(run) for run in dict.fromkeys(entry.run for entry in entries)}
             values = list[tuple[object, ...]]()
-            after = {run: (hold.seq, hold.is_finished) for run, hold in held.items()}
+            after = {run: (lease.seq, lease.is_finished) for run, lease in held.items()}
             for entry in entries:
                 no, (seq, is_finished) = held[entry.run].no, after[entry.run]
                 values += [(no, at, *row) for at, row in enumerate(entry.rows, seq)]
@@ -282,8 +282,8 @@ class SqliteEventStore:
                 size += transaction.written + _CHANGE_BYTES * (self._connection.total_changes - changes)
         self.log.record_written(size)
         for run, (seq, is_finished) in after.items():
-            hold = self._held[run] = held[run]
-            hold.seq, hold.is_finished = seq, is_finished
+            lease = self._held[run] = held[run]
+            lease.seq, lease.is_finished = seq, is_finished
         if transaction is not None:
             self._note_leases(transaction)
         return results
@@ -296,7 +296,7 @@ class SqliteEventStore:
             self._held.pop(run, None)
 
     def _check_place(self) -> None:
-        """Refuse to write into a file that nobody will find again."""
+        """Refuse to write into a file that was moved or deleted."""
         try:
             found = os.stat(self._name)  # noqa: PTH116 - Path.stat costs several times as much, at every commit
         except OSError:

@@ -1,7 +1,6 @@
-"""Who has which run open, as the journal's file keeps it.
+"""The leases of runs in the journal's file, each in its run's row.
 
-Everything here is said within a transaction of the caller's, so that the answer still holds when its events are
-written. How an owner is judged is in `lease.py`; here its *hold* is read from the run's row and put there.
+Everything here is part of a caller's transaction, so that the answer still holds when something is written.
 """
 
 from __future__ import annotations
@@ -53,14 +52,14 @@ class SqliteLeases:
         self._seconds = seconds
 
     def acquire(self, run: RunId, *, unmoved: int | None = None) -> HeldLease | LeaseProbe:
-        """Write this owner into the run's row, or return whom to watch first.
+        """Write this owner into the run's row, or return the lease that must be probed first.
 
         Args:
             run: The run, new or known.
-            unmoved: The heartbeat of a watch that is over.
+            unmoved: The heartbeat of a probe that has ended.
 
         Raises:
-            RunBusy: the run's owner lives.
+            RunBusy: its owner is alive.
         """
         now = self._clock()
         self._connection.execute("INSERT OR IGNORE INTO run (run, created) VALUES (?, ?)", (run, now))
@@ -68,14 +67,14 @@ class SqliteLeases:
             f"SELECT no, fence, status, {LEASE_COLUMNS} FROM run WHERE run = ?",  # noqa: S608 - a constant
             (run,),
         ).fetchone()
-        hold = read_lease(tuple(columns))
-        # A hold of its own is left over from a fault.
-        if hold is not None and hold.owner.token != self.owner.token:
-            match judge_lease(hold, now=now, pid_namespace=self.owner.pid_namespace):
+        lease = read_lease(tuple(columns))
+        # A lease of its own is left over from an error.
+        if lease is not None and lease.owner.token != self.owner.token:
+            match judge_lease(lease, now=now, pid_namespace=self.owner.pid_namespace):
                 case "busy":
-                    raise self.busy_error(run, hold)
-                case "watch" if hold.heartbeat != unmoved:
-                    return LeaseProbe(hold)
+                    raise self.busy_error(run, lease)
+                case "watch" if lease.heartbeat != unmoved:
+                    return LeaseProbe(lease)
                 case _:
                     pass
         owner = self.owner
@@ -100,10 +99,10 @@ class SqliteLeases:
         return HeldLease(no, fence + 1, seq, status is not None)
 
     def check(self, run: RunId, held: HeldLease) -> None:
-        """Return where the hold still stands.
+        """Return where the lease is still held.
 
         Raises:
-            RunLost: another owner came.
+            RunLost: another owner has it.
         """
         fence, host, pid = self._connection.execute(
             "SELECT fence, host, pid FROM run WHERE no = ?", (held.no,)
@@ -118,21 +117,21 @@ class SqliteLeases:
         )
 
     def heartbeat(self) -> None:
-        """Renew all holds of this owner."""
+        """Renew all leases of this owner."""
         self._connection.execute(
             "UPDATE run SET heartbeat = heartbeat + 1, heartbeat_at = ? WHERE owner = ?",
             (self._clock(), self.owner.token),
         )
 
     def owner_of(self, run: RunId) -> str | None:
-        """Return who has the run open, for people; none where nobody does, or nobody who lives."""
-        hold = self._find(run)
-        return str(hold.owner) if hold is not None and self._verdict(hold) == "busy" else None
+        """Return who has the run open, for people; None where nobody does, or nobody who is alive."""
+        lease = self._find(run)
+        return str(lease.owner) if lease is not None and self._verdict(lease) == "busy" else None
 
     def is_held(self, run: RunId) -> bool:
         """Return whether somebody has the run open who lives, or who may live where it cannot be seen from here."""
-        hold = self._find(run)
-        return hold is not None and self._verdict(hold) != "free"
+        lease = self._find(run)
+        return lease is not None and self._verdict(lease) != "free"
 
     def _find(self, run: RunId) -> Lease | None:
         columns = self._connection.execute(
@@ -141,12 +140,12 @@ class SqliteLeases:
         ).fetchone()
         return None if columns is None else read_lease(columns)
 
-    def _verdict(self, hold: Lease) -> LeaseVerdict:
-        return judge_lease(hold, now=self._clock(), pid_namespace=self.owner.pid_namespace)
+    def _verdict(self, lease: Lease) -> LeaseVerdict:
+        return judge_lease(lease, now=self._clock(), pid_namespace=self.owner.pid_namespace)
 
-    def busy_error(self, run: RunId, hold: Lease) -> RunBusy:
+    def busy_error(self, run: RunId, lease: Lease) -> RunBusy:
         """Return the error that names the run's owner."""
-        return run_busy_error(run, hold, owner=self.owner, place=str(self.path))
+        return run_busy_error(run, lease, owner=self.owner, place=str(self.path))
 
     def busy_here_error(self, run: RunId) -> RunBusy:
         """Return the error for a run that this process has open itself."""

@@ -39,7 +39,7 @@ TABLES: Final = (
     )""",
     "CREATE UNIQUE INDEX event_order ON event (run, seq)",
     # Derived from `event`, and behind it by what came after `indexed.upto`: a random key in a B-tree costs a page
-    # a step, which is more than all the rest, so nobody pays it who never looks an output up.
+    # a step, which is more than all the rest, so it is paid only where outputs are looked up.
     "CREATE TABLE result (key TEXT NOT NULL, event INTEGER NOT NULL, PRIMARY KEY (key, event)) WITHOUT ROWID",
     "CREATE TABLE indexed (upto INTEGER NOT NULL)",
     "INSERT INTO indexed VALUES (0)",
@@ -52,7 +52,7 @@ TABLES: Final = (
     BEGIN SELECT RAISE(ABORT, 'the journal is append-only: an event is deleted with its run only'); END""",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {FORMAT}",
-    # A model call: put aside while `settled` is 0, then what it came to. In the whole units of `budgets.Amount`.
+    # A model call: reserved while `settled` is 0, then what it came to. In the units of `limits.Amount`.
     """
     CREATE TABLE model_call (
         id INTEGER PRIMARY KEY,
@@ -92,13 +92,13 @@ TABLES: Final = (
         queue_rank REAL NOT NULL
     )""",
     "CREATE INDEX job_begun ON job (queue_rank, no) WHERE state = 'running'",
-    # A daemon's heartbeat renews its holds among the runs of years.
+    # A daemon's heartbeat renews its few leases among all the runs ever made.
     "CREATE INDEX run_owned ON run (owner) WHERE owner IS NOT NULL",
     "CREATE INDEX job_queued ON job (queue_rank, no, weight, not_before, since) WHERE state = 'queued'",
     # Apart, since a change of a row writes all of it anew, and a request can be long.
     "CREATE TABLE job_request (no INTEGER PRIMARY KEY REFERENCES job (no), request TEXT NOT NULL)",
     # Messages that had an effect, and those that wait for their turn: these have a text in `kept`. One is ripe when
-    # what it is about has changed, so that nobody looks through all that wait for what may never come.
+    # what it is about has changed, so that those that still wait are not read each time.
     """
     CREATE TABLE inbox (
         no INTEGER PRIMARY KEY,

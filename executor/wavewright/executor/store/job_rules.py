@@ -80,7 +80,7 @@ def receipt_for(message: ReceivedMessage, view: ReceptionView) -> Receipt:
 
 
 def receipt_for_answer(made: DecisionMade, view: ReceptionView) -> Receipt:
-    """Say what becomes of a person's answer, by whichever door it came."""
+    """Say what becomes of a person's answer, however it came."""
     decision = view.decision
     if decision is None:
         return Receipt("defer", "unknown_correlation", "no such decision is known here yet")

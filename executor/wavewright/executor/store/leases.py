@@ -81,16 +81,16 @@ def this_owner() -> Owner:
     )
 
 
-def judge_lease(hold: Lease, *, now: float, pid_namespace: str) -> LeaseVerdict:
+def judge_lease(lease: Lease, *, now: float, pid_namespace: str) -> LeaseVerdict:
     """Return whether a run under that lease may be acquired; `watch`: only after a probe has seen no heartbeat."""
-    match owner_liveness(hold.owner, pid_namespace=pid_namespace):
+    match owner_liveness(lease.owner, pid_namespace=pid_namespace):
         case "gone":
             return "free"
         case "alive":
             return "busy"
         case "unknown":
             # A heartbeat from the future means a clock that jumped.
-            return "busy" if 0 <= now - hold.heartbeat_at <= hold.seconds else "watch"
+            return "busy" if 0 <= now - lease.heartbeat_at <= lease.seconds else "watch"
 
 
 def owner_liveness(owner: Owner, *, pid_namespace: str) -> Liveness:
@@ -118,7 +118,7 @@ def _process_start(pid: int) -> str | None:
         text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The name in parentheses may hold blanks and parentheses; after it come the state and, 19 further, the start.
+    # The name in parentheses may contain blanks and parentheses; after it come the state and, 19 further, the start.
     parts = text.rpartition(")")[2].split()
     return parts[19] if len(parts) > 19 and parts[0] not in ("Z", "X", "x") else None
 
@@ -171,20 +171,20 @@ def read_lease(columns: tuple[object, ...]) -> Lease | None:
     )
 
 
-def run_busy_error(run: RunId, hold: Lease, *, owner: Owner, place: str) -> RunBusy:
+def run_busy_error(run: RunId, lease: Lease, *, owner: Owner, place: str) -> RunBusy:
     """Return the error that names the run's owner to another one."""
-    if (hold.owner.pid, hold.owner.process_start, hold.owner.pid_namespace) == (
+    if (lease.owner.pid, lease.owner.process_start, lease.owner.pid_namespace) == (
         owner.pid,
         owner.process_start,
         owner.pid_namespace,
     ):
         return run_busy_here_error(run, place=place)
-    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(hold.since))
-    hint = f"wait for it to end, or stop it (pid {hold.owner.pid} on {hold.owner.host}) and resume"
-    if hold.owner.pid_namespace != owner.pid_namespace:
-        hint += f"; if it died, the run is free {hold.seconds:.0f} s after its last sign of life"
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(lease.since))
+    hint = f"wait for it to end, or stop it (pid {lease.owner.pid} on {lease.owner.host}) and resume"
+    if lease.owner.pid_namespace != owner.pid_namespace:
+        hint += f"; if it died, the run is free {lease.seconds:.0f} s after its last sign of life"
     return RunBusy(
-        f"run {run} is open in another process: {hold.owner}, since {since}", place=place, hint=hint
+        f"run {run} is open in another process: {lease.owner}, since {since}", place=place, hint=hint
     )
 
 

@@ -32,7 +32,7 @@ from wavewright.planner.types import Json, RunId
 _T = TypeVar("_T")
 
 FORGET_PAGE_SIZE: Final = 1_000
-"""Rows of each table that one transaction looks at."""
+"""Rows of each table that one transaction reads."""
 
 _Rows = Sequence[Sequence[Any]]
 """Numbers of rows, each with its instant, in their order."""
@@ -72,7 +72,7 @@ def _last_number(rows: _Rows, otherwise: int) -> int:
 
 
 LINKS_PAGE_SIZE: Final = 5_000
-"""Events that are looked through for links at once, so that nobody waits long for the store."""
+"""Events that are searched for links in one transaction, so that no other waits long for the store."""
 _LINKING_EVENTS: Final = """
     (kind = 'noted' AND body LIKE '%"run":%' OR kind = 'run_started' AND body LIKE '%"retry":{%')"""
 """Events in which a link may be; read further by `links_in`."""
@@ -144,12 +144,12 @@ class RunRemoval:
         Args:
             runs: A group.
             before: As for `removable`.
-            looked_at: The last event whose links are known; later ones are looked at again.
+            looked_at: The last event whose links are known; later ones are read again.
 
         Returns:
             None where nothing was removed: one of the runs may not be, or not any more.
         """
-        # What others have locked is passed over, so that this waits for nobody.
+        # Rows that others have locked are skipped, so that this never waits.
         work = partial(_remove, runs=runs, before=before, looked_at=looked_at)
         return await self._journal.transact(work, order=LAST_ORDER)
 
@@ -244,7 +244,7 @@ async def remove_groups(
     The arguments are those of `find_groups`.
 
     Raises:
-        JournalError: the journal cannot be read or written; what was told of is removed.
+        JournalError: the journal cannot be read or written; the groups that were returned are removed.
     """
     groups, looked_at = await find_groups(removal, before, spared)
     for group in groups:

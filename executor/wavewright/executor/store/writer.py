@@ -233,7 +233,7 @@ class WriterThread(Generic[_Item]):
             except BaseException as error:  # noqa: BLE001 - the edge of the thread: the error goes to whoever waits
                 self._ended_by = error
             finally:
-                # After an orderly stop nothing is left; after an error of our own nobody may wait for ever.
+                # After an orderly stop nothing is left; after an internal error no caller may wait for ever.
                 self.is_closed = self._has_ended = True
                 self._reject_rest()
                 # The first error is the one to report; the connection is closed all the same.
