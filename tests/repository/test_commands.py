@@ -92,8 +92,8 @@ def test_ci_checks_and_then_tests_on_the_systems_python_and_on_the_newest(machin
 
     assert machine.made(system) == [
         "check",
-        f"test PYTHON={system} VENV=.venv-3.11.2",
-        "test PYTHON=python3.13 VENV=.venv",
+        f"test PYTHON={system} VENV=.venv-3.11.2 ARGS=",
+        "test PYTHON=python3.13 VENV=.venv ARGS= -m 'not once'",
     ]
 
 
@@ -102,14 +102,14 @@ def test_ci_tests_once_where_the_newest_python_is_the_systems(machine: Machine) 
     system = machine.python("system", "3.11.2")
     machine.python("bin/python3", "3.11.2")
 
-    assert machine.made(system) == ["check", f"test PYTHON={system} VENV=.venv-3.11.2"]
+    assert machine.made(system) == ["check", f"test PYTHON={system} VENV=.venv-3.11.2 ARGS="]
 
 
 @needs_bash
 def test_ci_does_without_a_systems_python(machine: Machine) -> None:
     machine.python("bin/python3", "3.12.1")
 
-    assert machine.made(None) == ["check", "test PYTHON=python3 VENV=.venv-3.12.1"]
+    assert machine.made(None) == ["check", "test PYTHON=python3 VENV=.venv-3.12.1 ARGS="]
 
 
 @needs_bash
@@ -117,7 +117,7 @@ def test_ci_tests_on_the_python_that_is_named_instead_of_the_newest(machine: Mac
     machine.python("bin/python3.13", "3.13.0")
     named = machine.python("named", "3.12.1")
 
-    assert machine.made(None, PYTHON=str(named)) == ["check", f"test PYTHON={named} VENV=.venv-3.12.1"]
+    assert machine.made(None, PYTHON=str(named)) == ["check", f"test PYTHON={named} VENV=.venv-3.12.1 ARGS="]
 
 
 @needs_bash

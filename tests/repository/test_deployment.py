@@ -17,6 +17,8 @@ from tests.support.session_server import unavailable
 from wavewright.config.environment import VARIABLES
 from wavewright.config.settings import load_settings
 
+pytestmark = pytest.mark.once
+
 COMPOSE = cast("dict[str, Any]", yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8")))
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 UNIT = ROOT / "docs" / "deploy" / "wavewright.service"

@@ -12,6 +12,8 @@ import pytest
 
 from tests.repository.tree import ROOT, module_name, project_files, shipped_modules
 
+pytestmark = pytest.mark.once
+
 # A fault is a result there, not a crash: each entry says whose call or whose wait ends at that edge.
 BROAD_EXCEPT_ALLOWED = {
     "wavewright.engine.cli.common.errors": "the edge of the program: a failure becomes a message and an exit code",

@@ -10,6 +10,8 @@ import pytest
 
 from tests.repository.tree import ROOMS, ROOT, project_files, shipped_modules
 
+pytestmark = pytest.mark.once
+
 FOLDERS = {*ROOMS, "plans", "tests", "docs", "benchmarks", ".ci", ".github"}
 FILES = {
     ".dockerignore",

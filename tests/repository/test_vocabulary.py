@@ -11,6 +11,8 @@ import pytest
 
 from tests.repository.tree import ROOT, shipped_modules
 
+pytestmark = pytest.mark.once
+
 REPLACED = {
     "brake": "drain signal",
     "bury": "dead-letter",
