@@ -1,9 +1,8 @@
-"""From a run to a verdict, then to a package.
+"""The review of a run and its package; the public API of the package `wavewright.reviewer`.
 
-The door of the room: `make_verifier` asks the gates while a run goes on, with a `ModelJudge` where a rubric decides;
-`review_by_code` judges the run, and `review_by_model` lowers that verdict; `replan` would mend it, by recipe or by
-model; `build_package` gathers what leaves it, `render_report` and `render_summary` show that. Nothing is imported
-before it is used, so that whoever needs a record does not pay for the report.
+`make_verifier` evaluates the gates during a run, with a `ModelJudge` for rubrics; `review_by_code` judges the run, and
+`review_by_model` can lower that verdict; `replan` makes a patch, by recipe or by model; `build_package` collects the
+results, and `render_report` and `render_summary` show them. Modules are imported when a name of them is first used.
 """
 
 import lazy_loader

@@ -1,7 +1,7 @@
-"""Files written whole or not at all.
+"""Files written atomically.
 
-A file appears under its name only when all of it is on the disk; readable by its owner alone. What keeps it from
-being written is told with the place and the fix, and leaves nothing behind.
+A file appears under its name only once all of it is on the disk, and only its owner can read it. An error names the
+place and the fix, and leaves no part of the file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def write_atomically(path: Path, content: bytes) -> Path:
     """Write a file atomically, with its folder where there is none, and return its path.
 
     Raises:
-        FileNotWrittenError: nothing of it stands under that name.
+        FileNotWrittenError: the file is not written.
     """
     temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
     try:
@@ -70,7 +70,7 @@ def _write_new(path: Path, content: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name durable; some file systems have no such call, and there the rename is all there is."""
+    """Make the new name durable; file systems without such a call are ignored."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

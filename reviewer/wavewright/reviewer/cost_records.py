@@ -1,7 +1,7 @@
-"""What a package holds of language models: their cost by step, role, rung and model, and what rungs were tried.
+"""Records of a package on language models: their cost by step, role, rung and model, and the rungs that were tried.
 
-A sum says what it is a sum of: calls whose price is not known are counted apart, and tokens that a provider did not
-count are marked as estimates.
+In sums, calls at an unknown price are counted separately, and tokens that a provider did not count are marked as
+estimates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class CostRecord(DocumentModel):
 
 
 class Cost(CostRecord):
-    """What some model calls came to."""
+    """The sum of some model calls."""
 
     calls: int = 0
     unanswered: int = 0
@@ -33,7 +33,7 @@ class Cost(CostRecord):
     input_tokens: int = 0
     output_tokens: int = 0
     usd: float | None = None
-    """US dollars of the calls whose price is known; null where none is."""
+    """US dollars of the calls at a known price; null if there is none."""
     unpriced: int = 0
     """Calls that spent tokens at an unknown price."""
     estimated: int = 0
@@ -59,11 +59,11 @@ class NamedCost(CostRecord):
 
 
 class ModelUses(CostRecord):
-    """The cost of all model calls of a run, and the same by whom and for what."""
+    """The cost of all model calls of a run, also by step, role, rung and model."""
 
     total: Cost = Cost()
     steps: tuple[NamedCost, ...] = ()
-    """Of steps, in the order of the calls; what no step asked is not in here."""
+    """By step, in the order of the calls; calls without a step are left out."""
     roles: tuple[NamedCost, ...] = ()
     rungs: tuple[NamedCost, ...] = ()
     """Named by role and rung, such as `planner llm`."""
@@ -77,7 +77,7 @@ class RungReport(CostRecord):
     rung: str
     outcome: Literal["reached", "fallen"]
     reason: str = ""
-    """Why it gave nothing."""
+    """Why it failed."""
     seconds: float = 0.0
     ceiling: float = 1.0
     because: str = ""

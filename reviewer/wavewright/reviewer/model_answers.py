@@ -1,8 +1,8 @@
-"""A question to a model, put again until its answer fits.
+"""Asking a model again until its answer is valid.
 
-An answer *fits* if it holds exactly one JSON object of the shape that was asked for. It is found in whatever prose,
-fences and wrappers stand around it, but its types are held to strictly: a figure in quotes is no figure. What does
-not fit is told to the model, a bounded number of times, and then given up.
+An answer *fits* if it holds exactly one JSON object of the required shape. Prose, fences and wrappers around it are
+ignored, but its types are strict: a number in quotes is no number. Faults are reported to the model, a bounded number
+of times.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _SOURCE_NAME: Final = "<answer>"
 _MAX_FAULTS = 20
 _MIN_SECONDS = 1.0
 _UNUSABLE_KINDS: Final = frozenset({"refused", "bad_answer"})
-"""Ways of having no answer that say nothing of whether a model can be reached: it was, and gave none to use."""
+"""Errors of a model that answered, but without a usable answer."""
 
 
 class AnswerModel(BaseModel):
-    """Base of what a model answers: strict in its types, and open to fields that nobody asked for."""
+    """Base of models' answers: strict in its types, and unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", defer_build=True)
 
 
 class AnswerMisfit(WavewrightError):
-    """An answer that does not fit, with what the model is told of it."""
+    """An answer does not fit; `faults` are reported to the model."""
 
     def __init__(self, *faults: str) -> None:
         self.faults = faults
@@ -50,7 +50,7 @@ class AnswerMisfit(WavewrightError):
 
 
 class AnswerDeclined(WavewrightError):
-    """An answer that fits and says that there is nothing to give; the model is not asked again."""
+    """An answer fits and says that there is no result; the model is not asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class FittingAnswer(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class NoFittingAnswer:
-    """There was no answer that fits; what was wrong with the last one."""
+    """No answer fits; with the faults of the last one."""
 
     faults: tuple[str, ...]
     model: str
@@ -79,18 +79,18 @@ async def ask_until_fit(
     repair: Callable[[tuple[str, ...]], str],
     on_use: OnUse | None = None,
 ) -> FittingAnswer[T] | NoFittingAnswer:
-    """Ask, and ask again with what was wrong, at most `tries` times; the call's timeout is that of all together.
+    """Ask, and ask again with the faults, at most `tries` times; the call's timeout is that of all questions together.
 
     Args:
-        models: Who is asked.
+        models: The client that asks models.
         call: The first question.
-        read: Makes the value of an answer, in a thread of its own; raises `Misfit`, or `GivenUp`.
-        tries: Questions in all.
-        repair: Makes the next question of what was wrong.
-        on_use: Told of each question's cost.
+        read: Returns the value of an answer, in a thread; raises `AnswerMisfit` or `AnswerDeclined`.
+        tries: Maximum number of questions.
+        repair: Returns the next question for the faults.
+        on_use: Called with the cost of each question.
 
     Raises:
-        ModelError: nobody could be asked. A refusal and an unusable body are answers that do not fit.
+        ModelError: no model could be asked. A refusal and an unusable body are answers that do not fit.
     """
     model = models.choose(call.preference, call.role).model
     faults: tuple[str, ...] = ("it was never asked",)
@@ -107,7 +107,7 @@ async def ask_until_fit(
             return NoFittingAnswer((f"the model gave no answer: {error}",), model)
         model = answer.use.model
         try:
-            # Away from the event loop: looking something up in an output of megabytes takes a while.
+            # In a thread: searching an output of megabytes takes a while.
             return FittingAnswer(await anyio.to_thread.run_sync(_read_complete, answer, read), model)
         except AnswerMisfit as misfit:
             faults = misfit.faults
@@ -126,7 +126,7 @@ def _read_complete(answer: ModelAnswer, read: Callable[[str], T]) -> T:
 async def rung_seconds(
     rung: Rung, call: ModelCall, models: ModelClient, history: CallHistory | None
 ) -> float | None:
-    """Return the seconds that a rung may take for a question; none where the rung has no clock."""
+    """Return the seconds that a rung may take for a question; None if the rung has no clock."""
     if rung.clock is None:
         return None
     model = models.choose(call.preference, call.role).model
@@ -138,7 +138,7 @@ def read_answer(text: str, shape: type[M], keys: Collection[str]) -> M:
     """Return the object of an answer that has one of the keys, in its shape.
 
     Raises:
-        Misfit: there is none, more than one, or it has another shape.
+        AnswerMisfit: there is none, more than one, or it has another shape.
     """
     try:
         return read_as_model(find_object(text, keys), shape)
@@ -150,7 +150,7 @@ def find_object(text: str, keys: Collection[str]) -> Document:
     """Return the one object in an answer that has one of the keys, outermost first.
 
     Raises:
-        Misfit: there is none, there are several that differ, or it cannot be read for certain.
+        AnswerMisfit: there is none, there are several that differ, or it cannot be read unambiguously.
     """
     answer = find_json(text, _SOURCE_NAME)
     found = [

@@ -1,8 +1,7 @@
-"""What a review and a package hold.
+"""The records of a review and a package.
 
-Confidence is computed by code: a *raw* figure from what was found, then lowered by every cap whose condition
-holds; the record keeps both figures and the reasons. A model's *opinion* stands beside the verdict that code made of
-it. Nothing here can lift a gate or a cap.
+Confidence is computed by code: a *raw* value, then lowered by every cap whose condition holds; both values and the
+reasons are recorded. A model's *opinion* is recorded beside the verdict. Nothing here can lift a gate or a cap.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ RunStatus = Literal["achieved", "not_achieved", "failed", "interrupted"]
 
 
 class Record(DocumentModel):
-    """Base of what is written here and read back: lists become tuples again, from JSON and from plain values."""
+    """Base of these records: lists become tuples again when they are read back."""
 
     model_config = ConfigDict(strict=False)
 
@@ -30,7 +29,7 @@ EVERY_FIELD = "*"
 
 
 class CapRecord(Record):
-    """One cap that was asked, and whether it held."""
+    """One cap that was evaluated, and whether it applied."""
 
     field: str
     max: float
@@ -49,14 +48,14 @@ class Confidence(Record):
     raw: float
     capped: float
     why: tuple[str, ...] = ()
-    """How the raw figure came about, then the caps that lowered it."""
+    """How the raw value was computed, then the caps that lowered it."""
 
 
 Action = Literal["refetch", "add_step", "replace_step", "provide_input", "configure"]
 
 
 class RecoveryAction(Record):
-    """What would mend a red gate or a missing output, in a fixed vocabulary."""
+    """A fix of a failed gate or a missing output, in a fixed vocabulary."""
 
     action: Action
     step: StepId | None = None
@@ -80,7 +79,7 @@ class RefusedAction(Record):
 
 
 class Opinion(Record):
-    """What a model said of a run: it can lower a verdict or a confidence, and raise none."""
+    """A model's opinion of a run: it can lower a verdict or a confidence, and raise none."""
 
     model: str
     """The model that answered."""
@@ -103,14 +102,13 @@ class ReviewResult(Record):
     caps: tuple[CapRecord, ...] = ()
     round: int = 0
     opinion: Opinion | None = None
-    """What the model said, where one reviewed."""
+    """The model's opinion, if a model reviewed."""
     refused_actions: tuple[RefusedAction, ...] = ()
-    """What the model asked for outside of the goal, the plan or the vocabulary."""
+    """Actions of the model outside the goal, the plan or the vocabulary."""
     invalid_because: tuple[str, ...] = ()
-    """Why what came out is no valid result, where that is so: mandatory steps that failed, parts that are missing, or
-    where it breaks the goal's output schema."""
+    """Why the result is not valid: failed mandatory steps, missing parts, or violations of the goal's output schema."""
     unread_because: tuple[str, ...] = ()
-    """Why a model's answer could not be taken for a review, where that is so: the goal is not achieved then."""
+    """Why a model's answer was no review; the goal is then not achieved."""
 
 
 class OutputDocument(Record):
@@ -122,13 +120,13 @@ class OutputDocument(Record):
     tags: tuple[str, ...] = ()
     markdown: str | None = None
     content: JsonValue = None
-    """What it holds where that is no text."""
+    """Its content if that is no text."""
     is_result: bool = False
-    """Whether it comes from a step that nothing else reads: what the run was for, not what that was made from."""
+    """Whether it comes from a terminal step, whose output no other step reads."""
 
 
 class SourceReference(Record):
-    """Where a datum came from."""
+    """The source of data."""
 
     name: str
     location: str | None = None
@@ -139,14 +137,14 @@ class SourceReference(Record):
 
 
 class Conflict(Record):
-    """Two statements about one thing that cannot both be right."""
+    """Statements about one subject that contradict each other."""
 
     subject: str
     message: str
     values: tuple[JsonValue, ...] = ()
     steps: tuple[StepId, ...] = ()
     origin: Literal["tool", "code"] = "tool"
-    """Who found it: a tool said so, or code compared the outputs."""
+    """Who found it: a tool, or code that compared the outputs."""
 
 
 class ChartSeries(Record):
@@ -187,7 +185,7 @@ class StepReport(Record):
     items: tuple[int, int] | None = None
     """Succeeded and all, for a `for_each` step."""
     labels: tuple[str, ...] = ()
-    """Its items by the names that people know them by."""
+    """Labels of its items."""
     output: str | None = None
     """The shape of the output in a few words, never its text."""
     error: StepError | None = None
@@ -195,7 +193,7 @@ class StepReport(Record):
 
 
 class CallReport(Record):
-    """One call of a tool: a child job of the run, with what it was handed."""
+    """One call of a tool: a child job of the run, with its parameters."""
 
     id: str
     """`RUN/STEP`, and `/INDEX` for an item of a `for_each` step; the run is the parent."""
@@ -204,13 +202,13 @@ class CallReport(Record):
     tool: str
     worker_type: str | None = None
     config: JsonObject = {}
-    """What the goal says of the tool."""
+    """The goal's configuration of the tool."""
     params: JsonObject | None = None
-    """Large values as their shape; null where they cannot be made again."""
+    """Large values as their shape; null if they can no longer be computed."""
     key: str | None = None
     """Equal for equal calls."""
     timeout: float | None = None
-    """Seconds that it may take; null where the tool is not known."""
+    """Timeout in seconds; null if the tool is not known."""
     status: StepStatus
     attempts: int = 0
     seconds: float = 0.0
@@ -218,7 +216,7 @@ class CallReport(Record):
 
 
 class AttemptReport(Record):
-    """What the last attempt of a failed call raised, printed and logged: the end of each text, without secrets."""
+    """Output of the last attempt of a failed call: the end of what it raised, printed and logged, without secrets."""
 
     step: StepId
     index: int | None = None
@@ -230,7 +228,7 @@ class AttemptReport(Record):
 
 
 class PatchReport(Record):
-    """One recovery patch: what it said, what it changed, what became of it."""
+    """One recovery patch and its changes of the plan."""
 
     round: int
     reason: str
@@ -239,26 +237,26 @@ class PatchReport(Record):
     plan_hash: str | None = None
     """Of the plan that it made."""
     rung: str | None = None
-    """The rung of the ladder `recovery` that made it: `recipe` or `model`; null where nobody recorded it."""
+    """The rung of the ladder `recovery` that made it: `recipe` or `model`; null if it was not recorded."""
 
 
 class Timings(Record):
-    """When a run was at work; times are ISO 8601 in UTC."""
+    """Times of a run, in ISO 8601 and UTC."""
 
     started: str | None = None
     finished: str | None = None
     seconds: float = 0.0
     """Wall-clock time from the run's beginning to the end of its last step or review; without set-up and report."""
     step_seconds: float = 0.0
-    """The steps' times added up: what one after another would have taken."""
+    """Sum of the steps' times: their sequential time."""
     waves: int = 0
-    """Of the plan in force, patches included; a wave that a patch began again counts once."""
+    """Waves of the current plan, including patches; a wave that a patch repeated counts once."""
     rounds: int = 0
     """Recovery rounds after the first execution."""
 
 
 class Package(Record):
-    """All that leaves a run: what was found, how sure that is, and how it came about."""
+    """The results of a run, their confidence, and how they were made."""
 
     format: Literal["wavewright/package/1"] = "wavewright/package/1"
     run: str
@@ -270,7 +268,7 @@ class Package(Record):
     goal: str
     status: RunStatus
     reason: str = ""
-    """Why it ended so, where a status alone does not say."""
+    """Why it ended, if the status does not say it."""
     result: JsonValue = None
     documents: tuple[OutputDocument, ...] = ()
     sources: tuple[SourceReference, ...] = ()
@@ -290,7 +288,7 @@ class Package(Record):
     """Of the first calls that failed; the journal has the others."""
     timings: Timings = Timings()
     model_uses: ModelUses = ModelUses()
-    """What language models cost; all noughts where none was asked."""
+    """Cost of language models; all zero if none was asked."""
     orchestrator_tokens: int = 0
     """Tokens of planning, recovery, review, judging and agents."""
     worker_tokens: int = 0
@@ -301,4 +299,4 @@ class Package(Record):
     """Tools that agents called inside their steps."""
     versions: dict[str, str] = {}
     now: str
-    """The instant the run took for now."""
+    """The instant that `now()` returned in the run."""

@@ -1,4 +1,4 @@
-"""What a dry run expects: seconds and cost from history or marked as priors, the budgets, and what leaves the run."""
+"""What a dry run expects: seconds and cost from history or marked as defaults, the budgets, and egress."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_without_history_every_figure_is_the_tool_s_own_and_says_so(
     told = record(wavewright)
 
     notes = steps_of(told)["notes"]
-    assert (notes["seconds_from"], notes["tokens_from"]) == ("prior", "prior")
+    assert (notes["seconds_from"], notes["tokens_from"]) == ("default", "default")
     assert (notes["expected_seconds"], notes["p90_seconds"]) == (8.0, 16.0)  # 20 items, 16 at once
     assert notes["tokens"] == {"expected": 20_000, "p90": 40_000}
     assert notes["usd"] == {"expected": 0.06, "p90": 0.12}
@@ -122,7 +122,7 @@ def test_with_history_figures_are_those_of_past_calls_of_the_same_model(
     assert (notes["expected_seconds"], notes["p90_seconds"]) == (11.0, 18.0)
     assert notes["tokens"] == {"expected": 11_000, "p90": 18_000}
     assert notes["usd"] == {"expected": 1.1, "p90": 1.8}
-    assert steps_of(told)["page"]["seconds_from"] == "prior"
+    assert steps_of(told)["page"]["seconds_from"] == "default"
 
 
 def test_what_another_model_took_is_no_history_of_this_one(wavewright: CommandLine, board: Path) -> None:
@@ -130,7 +130,7 @@ def test_what_another_model_took_is_no_history_of_this_one(wavewright: CommandLi
 
     notes = steps_of(record(wavewright))["notes"]
 
-    assert (notes["seconds_from"], notes["tokens_from"]) == ("history", "prior")
+    assert (notes["seconds_from"], notes["tokens_from"]) == ("history", "default")
     assert notes["usd"] is None
 
 
@@ -199,13 +199,13 @@ def test_everything_that_leaves_the_run_is_named_with_what_it_carries(
 ) -> None:
     told = record(wavewright)
 
-    leaves = {str(one["step"]): one for one in cast("list[JsonObject]", told["leaves"])}
-    assert set(leaves) == {"notes", "said", "shown"}
-    assert leaves["notes"]["to"] == f"model {model}"
-    assert leaves["notes"]["inputs"] == ["words"]
-    assert leaves["said"]["to"] == "outside"
-    assert (leaves["said"]["inputs"], leaves["said"]["steps"]) == (["board"], ["notes"])
-    assert [leaves[step]["carries_untrusted"] for step in ("notes", "said", "shown")] == [False, False, True]
+    egress = {str(one["step"]): one for one in cast("list[JsonObject]", told["egress"])}
+    assert set(egress) == {"notes", "said", "shown"}
+    assert egress["notes"]["to"] == f"model {model}"
+    assert egress["notes"]["inputs"] == ["words"]
+    assert egress["said"]["to"] == "outside"
+    assert (egress["said"]["inputs"], egress["said"]["steps"]) == (["board"], ["notes"])
+    assert [egress[step]["carries_untrusted"] for step in ("notes", "said", "shown")] == [False, False, True]
 
 
 def test_text_from_outside_is_followed_along_what_is_read_and_not_along_what_is_only_waited_for(
@@ -243,7 +243,7 @@ def test_a_skipped_step_sends_nothing_and_costs_nothing(wavewright: CommandLine,
 
     told = record(wavewright, "skipped.plan.json")
 
-    assert (told["leaves"], told["untrusted"]) == ([], [])
+    assert (told["egress"], told["untrusted"]) == ([], [])
     assert cast("JsonObject", told["estimate"])["tokens"] == {"expected": 0, "p90": 0}
 
 

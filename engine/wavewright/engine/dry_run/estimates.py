@@ -1,16 +1,12 @@
-"""What expressions give before anything runs: those that read inputs, and outputs of a run that has begun.
+"""Estimates of calls, from past calls or the tool's own defaults, and their comparison with the budgets.
 
-What one call of a tool is expected to take: from its history, else from what the tool says of itself.
+An *estimate* has two values for each measure: the expected one (the mean) and the *p90*, which nine of ten calls stay
+below. For a tool with too few past calls its own value is the expected one and twice that the p90; such an estimate is
+a *default* and is marked as one.
 
-An *estimate* has two figures for each measure: what is expected (the mean) and the *p90*, which nine of ten calls
-stay below. Where a tool has too little history its own figure is the expected one and twice that the p90; such a
-figure is a *prior*, and is never shown as anything else.
-
-Whether what a plan is expected to take fits into what is left of the budgets.
-
-The *budget verdict* holds the expected figure and the p90 of each measure against what is left of the run's, the
-job's, the day's and each step's budget. It is the worst of its rows: `fits`, `tight` (only the p90 is over),
-`unknown` (no price is known, so models refuse calls under a budget of money), or `over`.
+The *budget verdict* compares both values of each measure with what is left of the run's, the job's, the day's and each
+step's budget. It is the worst of its rows: `fits`, `tight` (only the p90 is over), `unknown` (no price is known, so
+models refuse calls under a budget of money), or `over`.
 """
 
 from __future__ import annotations
@@ -33,7 +29,7 @@ from wavewright.planner.types import Json, JsonObject, StepId
 
 
 def count_calls(step: Step, plan: Plan, now: dt.datetime, outputs: Mapping[StepId, Json]) -> int | None:
-    """Return how many calls a step makes; `None` where that depends on an output that is not known."""
+    """Return the number of calls of a step; None if it depends on an unknown output."""
     if step.for_each is None:
         return 1
     if isinstance(step.for_each, list):
@@ -43,7 +39,7 @@ def count_calls(step: Step, plan: Plan, now: dt.datetime, outputs: Mapping[StepI
 
 
 def known_value(text: str, plan: Plan, now: dt.datetime, outputs: Mapping[StepId, Json]) -> Json:
-    """Return the value of a condition or a `${…}` text that reads inputs and known outputs alone, else `None`."""
+    """Return the value of a condition or a `${…}` text that reads only inputs and known outputs, else None."""
     parts = split_references(text)
     embedded = [part.expression for part in parts if not isinstance(part, str)]
     expressions = embedded or [text]
@@ -66,17 +62,17 @@ def _is_known_output(read: Read, outputs: Mapping[StepId, Json]) -> bool:
     return read.root == "steps" and read.name is not None and read.name in outputs
 
 
-EstimateSource: TypeAlias = Literal["history", "prior"]
+EstimateSource: TypeAlias = Literal["history", "default"]
 
 MIN_CALLS: Final = 3
-"""Calls from which a history is believed."""
+"""Minimum number of past calls for an estimate from history."""
 _DEFAULT_SPREAD: Final = 2.0
-"""A prior's p90 over its expected figure."""
+"""Ratio of p90 to expected value of a default."""
 
 
 @dataclass(frozen=True, slots=True)
 class EstimateRange:
-    """An expected figure and the one that nine of ten stay below."""
+    """An expected value, and the p90 that nine of ten stay below."""
 
     expected: float = 0.0
     p90: float = 0.0
@@ -85,7 +81,7 @@ class EstimateRange:
         return EstimateRange(self.expected + other.expected, self.p90 + other.p90)
 
     def times(self, factor: float) -> EstimateRange:
-        """Return so many of it; of many calls each is taken to reach its p90, which errs on the safe side."""
+        """Return the multiple; each of several calls is assumed to reach its p90, which is conservative."""
         return EstimateRange(self.expected * factor, self.p90 * factor)
 
 
@@ -94,67 +90,67 @@ ZERO_RANGE: Final = EstimateRange()
 
 @dataclass(frozen=True, slots=True)
 class ModelPrice:
-    """Whom a tool would ask, and at which price."""
+    """The model that a tool would ask, with its price."""
 
     model: str
     usd_per_1000_tokens: float | None
-    """None where nobody knows it."""
+    """None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastInputs:
-    """What a forecast knows beside the plan and the tools."""
+    """What a forecast depends on besides the plan and the tools."""
 
     history: History = field(default_factory=lambda: NO_HISTORY)
     prices: Mapping[str, ModelPrice] = field(default_factory=dict[str, ModelPrice])
-    """By tool that asks a model; none where no model is configured, and then none is asked."""
+    """By tool that asks a model; empty if no model is configured."""
     allowance: Allowance | None = None
-    """What is left of the budgets; None where no model is configured, and then nothing is spent."""
+    """What is left of the budgets; None if no model is configured."""
     reuse: Mapping[StepId, StepReuse] = field(default_factory=dict[StepId, StepReuse])
-    """By step, what the journal answers."""
+    """Reused results, by step."""
     rerun: BegunRunForecast | None = None
-    """The run that the plan is part of, where it has begun."""
+    """The run that the plan belongs to, if it has begun."""
     has_models: bool = False
-    """Whether a model is configured, so that a run would ask the planner where the plan is the template's."""
+    """Whether a model is configured, so a run would ask the planner instead of using the template's plan."""
     notes: tuple[str, ...] = ()
-    """What a reader should know of the models, such as a key that is missing."""
+    """Remarks on models, such as a missing key."""
     obstacles: Mapping[str, Obstacle] = field(default_factory=dict[str, "Obstacle"])
-    """What keeps tools from working in the project, by their names."""
+    """Reasons why tools cannot work in the project, by tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallEstimate:
-    """What one call takes."""
+    """The estimate of one call."""
 
     seconds: EstimateRange
     seconds_from: EstimateSource
     calls_seen: int
-    """How many past calls the seconds are drawn from."""
+    """Number of past calls that the seconds are computed from."""
     tokens: EstimateRange = ZERO_RANGE
-    tokens_from: EstimateSource = "prior"
+    tokens_from: EstimateSource = "default"
     spends_seen: int = 0
-    """How many past calls of this model the tokens are drawn from."""
+    """Number of past calls of this model that the tokens are computed from."""
     usd: EstimateRange | None = ZERO_RANGE
-    """None where the price is not known."""
+    """None if the price is unknown."""
     model: str | None = None
-    """Who would be asked; None for a tool that asks no model."""
+    """The model that would be asked; None for a tool that asks no model."""
 
 
 def estimate_call(tool: ToolSignature, outlook: ForecastInputs) -> CallEstimate:
-    """Return what one call of the tool is expected to take."""
+    """Return the estimate of one call of a tool."""
     past = outlook.history.get(tool.name, PastCalls())
     has_history = len(past.seconds) >= MIN_CALLS
     seconds = _observed_range(past.seconds) if has_history else _default_range(tool.expected_seconds)
     price = outlook.prices.get(tool.name)
     seen = len(past.seconds) if has_history else 0
-    basis: EstimateSource = "history" if has_history else "prior"
+    basis: EstimateSource = "history" if has_history else "default"
     if price is None:
         return CallEstimate(seconds, basis, seen)
     spends = past.of_model(price.model)
     if len(spends) < MIN_CALLS:
         tokens = _default_range(float(tool.expected_tokens))
         usd = None if price.usd_per_1000_tokens is None else tokens.times(price.usd_per_1000_tokens / 1000)
-        return CallEstimate(seconds, basis, seen, tokens, "prior", 0, usd, price.model)
+        return CallEstimate(seconds, basis, seen, tokens, "default", 0, usd, price.model)
     known = [spend.usd for spend in spends if spend.usd is not None]
     return CallEstimate(
         seconds,
@@ -173,10 +169,10 @@ def _default_range(figure: float) -> EstimateRange:
 
 
 def _observed_range(figures: Sequence[float]) -> EstimateRange:
-    """Return mean and p90 (by nearest rank: a figure that did occur)."""
+    """Return mean and p90 (by nearest rank)."""
     ordered = sorted(figures)
     mean = math.fsum(ordered) / len(ordered)
-    # Of few calls the mean can be above nine of ten; what is expected is never above the p90.
+    # With few calls the mean can be above the p90; the expected value must not be.
     return EstimateRange(mean, max(mean, ordered[math.ceil(0.9 * len(ordered)) - 1]))
 
 
@@ -194,12 +190,12 @@ _MODEL_MEASURES: Final[tuple[Literal["calls", "tokens", "usd", "seconds"], ...]]
 
 @dataclass(frozen=True, slots=True)
 class ModelDemand:
-    """What models are asked for, by a step or by all of them."""
+    """Demand on models, of a step or of all of them."""
 
     calls: EstimateRange = ZERO_RANGE
     tokens: EstimateRange = ZERO_RANGE
     usd: EstimateRange | None = ZERO_RANGE
-    """None where a price is not known."""
+    """None if a price is unknown."""
     seconds: EstimateRange = ZERO_RANGE
     """Time of model calls."""
 
@@ -232,7 +228,7 @@ class BudgetVerdict:
 
     rows: tuple[BudgetRow, ...] = ()
     refusals: tuple[str, ...] = ()
-    """Why `run` would refuse the plan before it begins."""
+    """Reasons why `run` would refuse the plan before it begins."""
 
     @property
     def verdict(self) -> BudgetOutcome:
@@ -255,15 +251,15 @@ def judge_budget(
     steps: Iterable[tuple[StepId, Budget, ModelDemand, EstimateRange]],
     refusals: tuple[str, ...] = (),
 ) -> BudgetVerdict:
-    """Return the verdict.
+    """Return the budget verdict.
 
     Args:
-        total: What models are asked for in all.
-        time: How long the run is expected to take.
-        time_limit: How long it may.
-        allowance: What is left; nothing bounds models where it is absent.
-        steps: Steps with a budget of their own, what they ask models for, and how long their calls take.
-        refusals: What the checker said against the budgets.
+        total: Demand of all steps on models.
+        time: Estimated time of the run.
+        time_limit: Time limit of the run.
+        allowance: What is left of the budgets; None if models are not limited.
+        steps: Steps with a budget of their own, with their demand and the time of their calls.
+        refusals: The checker's errors on budgets.
     """
     rows: list[BudgetRow] = []
     if time_limit is not None:
@@ -283,7 +279,7 @@ def _scope_rows(
 ) -> Iterator[BudgetRow]:
     for measure in _MODEL_MEASURES:
         bound: float | None = getattr(left, measure)
-        # A step's seconds are those of its calls, whatever they ask.
+        # A step's seconds limit the time of its calls, not that of model calls.
         if bound is not None and not (step is not None and measure == "seconds"):
             yield _budget_row(scope, step, measure, float(bound), getattr(demand, measure))
 

@@ -1,10 +1,6 @@
-"""A dry run as JSON: everything that is known, under names that stay.
+"""A dry run as JSON, as a graph in Mermaid and DOT, and as data of its page.
 
-A dry run as a graph in Mermaid and in DOT.
-
-What a dry run's page shows of a step that is chosen: the record's own figures, types, gates, and its neighbours.
-
-Numbers stand for steps and tools, because the page holds a thousand of them; what is absent is left out.
+The data of the page refers to steps and tools by number, since a page may hold a thousand; absent values are left out.
 """
 
 from __future__ import annotations
@@ -46,7 +42,7 @@ def dry_run_json(dry_run: DryRun) -> dict[str, object]:
         "gates": list(dry_run.gates),
         "caps": list(dry_run.caps),
         "approvals": list(dry_run.approvals),
-        "leaves": [
+        "egress": [
             {
                 "step": one.step,
                 "tool": one.tool,
@@ -56,7 +52,7 @@ def dry_run_json(dry_run: DryRun) -> dict[str, object]:
                 "params": list(one.params),
                 "carries_untrusted": one.carries_untrusted,
             }
-            for one in dry_run.trust.leaves
+            for one in dry_run.trust.egress
         ],
         "untrusted": [
             {
@@ -86,7 +82,7 @@ def estimate_json(estimate: PlanForecast) -> JsonObject:
         "usd": _range_json(estimate.usd),
         "is_least": estimate.is_lower_bound,
         "from_history": estimate.from_history,
-        "from_priors": estimate.from_defaults,
+        "from_defaults": estimate.from_defaults,
     }
 
 
@@ -154,7 +150,7 @@ def _rerun_json(dry_run: DryRun) -> dict[str, object] | None:
 
 
 def _range_json(figure: EstimateRange | None) -> JsonObject | None:
-    # What is left over of adding floats is nobody's microsecond.
+    # Rounded to hide the error of adding floats.
     return None if figure is None else {"expected": round(figure.expected, 9), "p90": round(figure.p90, 9)}
 
 
@@ -171,7 +167,7 @@ def _row_json(row: BudgetRow) -> dict[str, object]:
 
 
 def as_mermaid(dry_run: DryRun) -> str:
-    """Return the graph as a Mermaid flowchart, one subgraph a wave; the critical path is drawn thick."""
+    """Return the graph as a Mermaid flowchart with a subgraph per wave; the critical path is drawn thick."""
     lines = ["flowchart LR"]
     steps = {step.id: step for step in dry_run.steps}
     for number, wave in enumerate(dry_run.waves, 1):
@@ -193,7 +189,7 @@ def _mermaid_node_line(step: StepForecast) -> str:
 
 
 def as_dot(dry_run: DryRun) -> str:
-    """Return the graph in Graphviz's DOT, one rank a wave; the critical path is drawn thick."""
+    """Return the graph in Graphviz's DOT with a rank per wave; the critical path is drawn thick."""
     lines = [
         "digraph plan {",
         "    rankdir=LR;",
@@ -233,11 +229,11 @@ _OMITTED_FIELDS = frozenset(
         "calls_seen",
     }
 ) | {"tokens", "usd", "tokens_from", "spends_seen"}
-"""Fields of the record that are put into words here; whatever else it has is shown by its name."""
+"""Fields that the page shows in another form; all others are shown by their names."""
 
 
 def page_data(dry_run: DryRun, tools: Mapping[str, ToolSignature]) -> dict[str, object]:
-    """Return what the page's script reads: steps in the plan's order, and the tools that they call."""
+    """Return the data of the page's script: steps in the plan's order, and the tools that they call."""
     numbers = {step.id: number for number, step in enumerate(dry_run.steps)}
     names = list(dict.fromkeys(step.tool for step in dry_run.steps))
     gates = {str(gate.id): _gate_text(gate) for gate in dry_run.plan.gates}
@@ -333,6 +329,6 @@ def _tool_json(name: str, signature: ToolSignature | None) -> dict[str, object]:
 
 
 def _definitions(signature: ToolSignature) -> JsonSchema:
-    """Return what the types of parameters may refer to."""
+    """Return the definitions that the types of parameters may refer to."""
     found = signature.input_schema.get("$defs")
     return {} if found is None else {"$defs": found}

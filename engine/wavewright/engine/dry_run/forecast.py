@@ -1,8 +1,8 @@
-"""What a run would do, worked out without calling a tool.
+"""The forecast of a run, computed without calling a tool.
 
-A *dry run* is a record of the checked plan: its waves, width and critical path, what each step calls and waits for,
-what it is expected to take, what it does to the world, and what leaves the run. Every format is a rendering of this
-one record; it follows from the order, the tools and the outlook alone.
+A *dry run* is a record of the checked plan: its waves, max parallelism and critical path, the calls, dependencies,
+estimates and side effects of each step, and its egress. Every format is a rendering of this record, which follows from
+the job, the tools and the forecast's inputs alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, Schedule, StepId
 
 _OVER_BUDGET_CODES = frozenset({"E701", "E702", "E703", "E704"})
-"""What the checker says against budgets: part of the verdict here, where everything else is told all the same."""
+"""Errors of the checker on budgets; in a dry run they are part of the budget verdict."""
 
 _PLANNER_FIRST = (
     "this is the goal template's plan; a run would have the planner make one first: `--out FILE` saves this one, "
@@ -51,7 +51,7 @@ _PLANNER_FIRST = (
 
 @dataclass(frozen=True, slots=True)
 class StepForecast:
-    """What is known of one step before it runs."""
+    """The forecast of one step."""
 
     id: StepId
     tool: str
@@ -61,7 +61,7 @@ class StepForecast:
     depends_on: tuple[StepId, ...]
     for_each: bool
     calls: int | None
-    """How many calls it makes; `None` where that depends on an output. None at all where it is skipped."""
+    """Number of calls; None if it depends on an output, 0 if the step is skipped."""
     is_skipped: bool
     """Its condition is false for these inputs, whatever the outputs are."""
     when: str | None
@@ -69,21 +69,21 @@ class StepForecast:
     effects: tuple[str, ...]
     """Without `read`."""
     seconds: float
-    """Expected, of all its calls, with as many at once as the limits allow."""
+    """Expected time of all its calls, with the concurrency that the limits allow."""
     gates: tuple[str, ...]
     params: Mapping[str, Json]
     p90_seconds: float
     call: CallEstimate
-    """What one call takes, and where that figure is from."""
+    """The estimate of one call, with its source."""
     tokens: EstimateRange
     """Of all its calls."""
     usd: EstimateRange | None
-    """Of all its calls; None where the price is not known."""
+    """Of all its calls; None if the price is unknown."""
     needs_approval: bool
     reuse: StepReuse | None
-    """What the journal answers of its calls; the rest are made."""
+    """Calls whose results are reused; the rest are made."""
     rerun_status: RerunStatus | None
-    """What becomes of it, where the run has begun already."""
+    """What happens to it, if the run has begun already."""
 
     @property
     def makes_no_call(self) -> bool:
@@ -92,7 +92,7 @@ class StepForecast:
 
     @property
     def calls_made(self) -> int:
-        """Calls that are really made; one where their number depends on an output."""
+        """Number of calls that are made; one if the number depends on an output."""
         if self.makes_no_call:
             return 0
         done = self.rerun_status.items_done if self.rerun_status is not None else 0
@@ -102,21 +102,21 @@ class StepForecast:
 
 @dataclass(frozen=True, slots=True)
 class PlanForecast:
-    """What the whole plan is expected to take."""
+    """The forecast of the whole plan."""
 
     seconds: EstimateRange
     """From the first call to the last, with the schedule and the limits."""
     calls: int
-    """Calls that are made; what is reused is none of them."""
+    """Calls that are made, without reused results."""
     tokens: EstimateRange
     usd: EstimateRange | None
-    """None where a step's price is not known."""
+    """None if a step's price is unknown."""
     is_lower_bound: bool
-    """Whether a step's number of calls depends on an output: one call is counted then."""
+    """Whether a step's number of calls depends on an output and is counted as one."""
     from_history: int
-    """Steps whose seconds are drawn from past calls."""
+    """Steps whose seconds are computed from past calls."""
     from_defaults: int
-    """Steps whose seconds, or tokens, are the tool's own figure."""
+    """Steps whose seconds or tokens are the tool's own defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class DryRun:
     critical_path: tuple[StepId, ...]
     critical_seconds: float
     total_seconds: float
-    """One call after another."""
+    """Sequential time of all calls."""
     gates: tuple[str, ...]
     caps: tuple[str, ...]
     approvals: tuple[str, ...]
@@ -147,9 +147,9 @@ class DryRun:
     plan: Plan
     """Bound to its goal, as it would run."""
     rerun: BegunRunForecast | None
-    """The run that it goes on with, where it does not begin anew."""
+    """The run that it continues, if it has begun."""
     notes: tuple[str, ...]
-    """What a reader should know before all else, such as that a run would ask the planner."""
+    """Remarks, such as that a run would ask the planner."""
 
 
 def forecast(
@@ -159,7 +159,7 @@ def forecast(
     now: dt.datetime,
     outlook: ForecastInputs | None = None,
 ) -> DryRun:
-    """Return what running the order would do; a plan that is over a budget is told with its verdict.
+    """Return the forecast of a job; a plan that is over a budget has that verdict.
 
     Raises:
         PlanError: there is no plan, or it is not valid.
@@ -188,7 +188,7 @@ def forecast(
 
 
 class _Forecaster:
-    """Works one record out."""
+    """Computes one dry run."""
 
     def __init__(
         self,
@@ -324,17 +324,17 @@ class _Forecaster:
         )
 
     def _run_seconds(self, steps: Sequence[StepForecast], *, is_p90: bool) -> float:
-        """Return how long the run takes at least: no less than its longest chain, nor than its work shared out."""
+        """Return the least time of the run: that of its longest chain, or of its work at full concurrency."""
         seconds = {step.id: step.p90_seconds if is_p90 else step.seconds for step in steps}
         work = {
             step.id: _sequential_seconds(step).p90 if is_p90 else _sequential_seconds(step).expected
             for step in steps
         }
-        at_once = self._goal.limits.concurrency
+        concurrency = self._goal.limits.concurrency
         if self._goal.schedule == "dataflow":
-            return max(self._graph.critical_path(seconds).seconds, math.fsum(work.values()) / at_once)
+            return max(self._graph.critical_path(seconds).seconds, math.fsum(work.values()) / concurrency)
         return math.fsum(
-            max(*(seconds[name] for name in wave), math.fsum(work[name] for name in wave) / at_once)
+            max(*(seconds[name] for name in wave), math.fsum(work[name] for name in wave) / concurrency)
             for wave in self._graph.waves
         )
 
@@ -357,7 +357,7 @@ class _Forecaster:
 
 
 def _sequential_seconds(step: StepForecast) -> EstimateRange:
-    """Return the seconds of all calls of a step, one after another."""
+    """Return the sequential time of all calls of a step."""
     return step.call.seconds.times(step.calls_made)
 
 
@@ -372,6 +372,6 @@ def _step_demand(step: StepForecast) -> ModelDemand:
 
 
 def _is_default_estimate(step: StepForecast) -> bool:
-    return step.call.seconds_from == "prior" or (
-        step.call.model is not None and step.call.tokens_from == "prior"
+    return step.call.seconds_from == "default" or (
+        step.call.model is not None and step.call.tokens_from == "default"
     )

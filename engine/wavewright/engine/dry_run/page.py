@@ -1,13 +1,10 @@
-"""Where a dry run's page draws each step: in waves from left to right, on a sheet that a screen has the form of.
+"""A dry run as an HTML page that opens from disk: one file with its own script, without network access.
 
-A plan that is small and about as wide as high is drawn as the report of a run draws it. Any other is *packed*: a wave
-is as many columns as it needs, and waves go on in a new row where the sheet ends, as words do in a text. The picture
-follows from the plan alone.
+The graph and the list of steps work without the script, which zooms and shows details of a selected step. The page's
+content security policy allows only its own script and style.
 
-A dry run as a page that opens from disk: one file, one script of its own, no network.
-
-The graph and the list of steps are there without the script; it zooms, and shows what is known of the step that is
-chosen. A policy in the page lets the browser run and apply just the script and the style that it was made with.
+A small plan of a moderate aspect ratio is drawn as in the report of a run. Any other is *packed*: a wave takes as many
+columns as it needs, and waves continue in a new row like words of a text. The layout depends on the plan alone.
 """
 
 from __future__ import annotations
@@ -36,11 +33,11 @@ from wavewright.reviewer.values import duration_text
 
 BOX_WIDTH, BOX_HEIGHT = 180.0, 44.0
 MAX_LINES = 500
-"""Lines that are drawn at once; of more, those of the critical path and of the chosen step."""
+"""Maximum number of lines drawn; with more, only those of the critical path and of the selected step."""
 
 _MAX_STEPS = 150
 _MAX_STRETCH = 6.0
-"""Sides of a picture that is not packed: the longer one over the shorter one."""
+"""Maximum aspect ratio of a picture that is not packed."""
 _COLUMN = BOX_WIDTH + 24.0
 _ROW = BOX_HEIGHT + 12.0
 _GAP = 70.0
@@ -48,9 +45,9 @@ _GAP = 70.0
 _PAD = 20.0
 _TITLE = 28.0
 _ROWS = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 50, 70)
-"""Rows of waves that are tried."""
+"""Numbers of rows of waves that are tried."""
 _ASPECT_RATIO = 1.6
-"""Width over height that a packed picture comes near to."""
+"""Aspect ratio that a packed picture aims at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ class PlanDrawing:
     height: float
     boxes: tuple[PositionedStep, ...]
     lines: tuple[DependencyLine, ...]
-    """By the step that waits, in the plan's order, each in the order of what it waits for."""
+    """By the waiting step, in the plan's order."""
     titles: tuple[WaveTitle, ...]
 
 
@@ -162,7 +159,7 @@ def _wave_width(steps: int, deep: int) -> float:
 
 
 def _best_aspect(sizes: Sequence[int]) -> tuple[int, float]:
-    """Return how many steps stand below each other, and how wide the sheet is, for a form near to a screen's."""
+    """Return the number of steps per column and the width of the sheet for the best aspect ratio."""
     best = (math.inf, 1, _COLUMN)
     for deep in sorted({1, 2, 4, 6, 8, 12, 16, 24, 32, 48, min(80, max(sizes, default=1))}):
         widths = [_wave_width(size, deep) for size in sizes]
@@ -172,7 +169,7 @@ def _best_aspect(sizes: Sequence[int]) -> tuple[int, float]:
             sheet = max(whole / wanted, *widths) + _PAD
             rows, wide = _rows_filled(widths, sheet)
             area = wide * rows * high
-            # A form that is off is as bad as room that is wasted, and waves in one row are followed best.
+            # Balances the aspect ratio against wasted area; waves in one row are easiest to follow.
             cost = (
                 abs(math.log(wide / (rows * high) / _ASPECT_RATIO))
                 + math.log(area) / 2
@@ -205,13 +202,13 @@ def _curve(source: PositionedStep, target: PositionedStep) -> str:
 _SCRIPT_ESCAPES = str.maketrans(
     {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
 )
-"""Characters that would end the data early, as JSON spells them otherwise."""
+"""JSON escapes of characters that could end the script element early."""
 _MAX_EXPANDED = 60
-"""Steps of which the list stands open."""
+"""Maximum number of steps with an expanded list."""
 
 
 def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = None) -> str:
-    """Return the page; the types of parameters and outputs are shown of the tools that are given."""
+    """Return the page; types of parameters and outputs are shown for the given tools."""
     picture = layout_dry_run(dry_run)
     shown = json.dumps(page_data(dry_run, tools or {}), ensure_ascii=False, separators=(",", ":"))
     critical = set(zip(dry_run.critical_path, dry_run.critical_path[1:], strict=False))
@@ -279,7 +276,7 @@ def _digest(text: str) -> str:
 
 
 def _headline_figures(dry_run: DryRun) -> list[tuple[str, str]]:
-    """Return what stands above the graph: a name and a figure each."""
+    """Return the names and values above the graph."""
     estimate = dry_run.estimate
     least = "at least " if estimate.is_lower_bound else ""
     asks = any(step.call.model is not None for step in dry_run.steps)
@@ -293,7 +290,7 @@ def _headline_figures(dry_run: DryRun) -> list[tuple[str, str]]:
         ("expected", f"{least}{duration_text(seconds.expected)}"),
         ("p90", f"{least}{duration_text(seconds.p90)}"),
         ("critical path", duration_text(dry_run.critical_seconds)),
-        ("one by one", duration_text(dry_run.total_seconds)),
+        ("sequential", duration_text(dry_run.total_seconds)),
         *([("cost", cost)] if asks else []),
         ("budget", dry_run.budget.verdict),
     ]

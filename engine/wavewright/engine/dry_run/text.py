@@ -1,11 +1,7 @@
-"""Paragraphs that fit a terminal, counted in the columns that they take there.
+"""A dry run as text: a summary, the waves as tables, then sections on budgets, side effects, approvals and warnings.
 
-A *column* is what one Latin letter takes; a Chinese character takes two. Every character of a paragraph prints, so no
-text of a plan moves the cursor, hides a line or shows as another text.
-
-What a reader of a dry run should look at twice, in sentences: one entry a line, nothing where nothing is to say.
-
-A dry run as text: what it comes to, then the waves as tables, then whatever is worth a second look.
+Paragraphs are wrapped by columns: a Latin letter takes one, a Chinese character two. Every character is printable, so
+no text of a plan can move the cursor or hide a line.
 """
 
 from __future__ import annotations
@@ -23,13 +19,13 @@ from wavewright.planner.types import GATE_ID_SEPARATOR
 from wavewright.reviewer.values import duration_text
 
 _SECOND_HALF = "\x00"
-"""Stands for a character's second column while lines are cut; `printable` leaves none in a text."""
+"""Stands for a character's second column while lines are wrapped; `printable` leaves none in a text."""
 
 
 def wrap_paragraph(text: str, *, indent: str = "", rest: str = "", width: int = 80) -> list[str]:
-    """Return a paragraph as lines, the first behind one indent, the others behind another.
+    """Return a paragraph as wrapped lines, the first with one indent, the others with another.
 
-    Lines are cut at spaces, and between wide characters, whose scripts have none; a longer word sticks out.
+    Lines break at spaces and between wide characters; words longer than a line are not broken.
     """
     shown = printable(" ".join(text.split()))
     measured = "".join(char + _SECOND_HALF * (display_columns(char) - 1) for char in shown)
@@ -38,7 +34,7 @@ def wrap_paragraph(text: str, *, indent: str = "", rest: str = "", width: int = 
 
 
 class _ColumnWrapper(textwrap.TextWrapper):
-    """May cut a line behind each wide character."""
+    """May break a line after each wide character."""
 
     def _split(self, text: str) -> list[str]:
         return [part for word in super()._split(text) for part in _AFTER_WIDE_CHARACTER.split(word) if part]
@@ -72,8 +68,8 @@ def _all_sections(dry_run: DryRun) -> Iterator[Section]:
     ]
     yield "side effects", effects
     yield "approvals", dry_run.approvals
-    yield "leaves the run", [_egress_entry(one) for one in dry_run.trust.leaves]
-    yield "text from outside", [_untrusted_entry(flow) for flow in dry_run.trust.untrusted]
+    yield "egress", [_egress_entry(one) for one in dry_run.trust.egress]
+    yield "untrusted text", [_untrusted_entry(flow) for flow in dry_run.trust.untrusted]
     yield "gates", dry_run.gates
     yield "caps", dry_run.caps
     yield "warnings", [f"{found.code} {found.message}" for found in dry_run.warnings]
@@ -107,7 +103,7 @@ def _amount_text(measure: BudgetMeasure, figure: float) -> str:
 def _egress_entry(one: Egress) -> str:
     sent = [f"input {name}" for name in one.inputs] + [f"output of {name}" for name in one.steps]
     what = ", ".join(sent) or "what its parameters say"
-    mark = "; with text from outside" if one.carries_untrusted else ""
+    mark = "; with untrusted text" if one.carries_untrusted else ""
     return f"{one.step} ({one.tool}) to {one.to}: {what}{mark}"
 
 
@@ -121,7 +117,7 @@ def _untrusted_entry(flow: UntrustedFlow) -> str:
 
 
 def dollars_text(amount: float) -> str:
-    """Return dollars as they are read: to the cent, or finer where there are fewer."""
+    """Return dollars with two digits, or four below one dollar."""
     if amount == 0:
         return "$0"
     return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
@@ -133,22 +129,22 @@ def tokens_text(figure: float) -> str:
 
 
 WIDTH = 80
-"""Columns of the text, as on the narrowest common terminal."""
+"""Columns of the text."""
 _LABEL_WIDTH = 11
 _FIGURE_WIDTH = 9
 _MAX_NAMES = 12
 _DEFAULT_MARK = "~"
-"""Stands before a figure that is the tool's own."""
+"""Marks an estimate that is the tool's own default."""
 
 
 def dry_run_text(dry_run: DryRun) -> str:
-    """Return the dry run as a reader needs it before saying yes: at a glance, wave by wave, then in detail."""
+    """Return the dry run as text: a summary, the waves, then details."""
     return "\n".join(_lines(dry_run)) + "\n"
 
 
 def _lines(dry_run: DryRun) -> Iterator[str]:
     yield from wrap_paragraph(f"{dry_run.job}: {dry_run.goal}")
-    yield f"plan {dry_run.rung}, {dry_run.plan_hash[:19]}, {dry_run.schedule}, {dry_run.concurrency} calls at once"
+    yield f"plan {dry_run.rung}, {dry_run.plan_hash[:19]}, {dry_run.schedule}, concurrency {dry_run.concurrency}"
     for note in dry_run.notes:
         yield from wrap_paragraph(f"note: {note}", rest="  ")
     yield ""
@@ -163,14 +159,14 @@ def _lines(dry_run: DryRun) -> Iterator[str]:
 
 
 def _summary_lines(dry_run: DryRun) -> Iterator[tuple[str, str]]:
-    """Yield one line for each question that a reader has, answered in a few words."""
+    """Yield the label and the text of each line of the summary."""
     estimate, trust = dry_run.estimate, dry_run.trust
     least = "at least " if estimate.is_lower_bound else ""
     shape = f"{len(dry_run.steps)} in {_counted(len(dry_run.waves), 'wave')}, max parallelism {dry_run.max_parallelism}"
     yield "steps", f"{shape}, {least}{_counted(estimate.calls, 'call')}"
     yield (
         "time",
-        f"{_seconds_text(estimate.seconds, least)}; one by one {duration_text(dry_run.total_seconds)}",
+        f"{_seconds_text(estimate.seconds, least)}; sequential {duration_text(dry_run.total_seconds)}",
     )
     yield (
         "longest",
@@ -178,7 +174,7 @@ def _summary_lines(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     )
     if dry_run.rerun is not None:
         yield from _rerun_text(dry_run)
-    yield "figures", _estimate_sources_text(dry_run)
+    yield "estimates", _estimate_sources_text(dry_run)
     yield "cost", _cost_text(dry_run, least)
     yield "reuse", _reuse_text(dry_run)
     yield "budget", _BUDGET_OUTCOMES[dry_run.budget.verdict]
@@ -187,8 +183,8 @@ def _summary_lines(dry_run: DryRun) -> Iterator[tuple[str, str]]:
         _names_text([step.id for step in dry_run.steps if step.effects and not step.makes_no_call]),
     )
     yield "approvals", _approvals_text(len(dry_run.approvals))
-    sending = [one.step for one in trust.leaves]
-    yield "leaves", f"data of {_names_text(sending)}" if sending else "nothing leaves the run"
+    sending = [one.step for one in trust.egress]
+    yield "egress", f"data of {_names_text(sending)}" if sending else "none"
     yield "untrusted", _names_text([flow.step for flow in trust.untrusted])
 
 
@@ -281,7 +277,7 @@ def _step_lines(step: StepForecast, id_width: int, room: int, columns: Sequence[
     if len(step.id) < id_width and id_width + len(tool) <= room:
         yield f"{step.id:<{id_width}}{tool:<{room - id_width}}{figures}".rstrip()
     else:
-        # Names that are too long for the table have a line each, and the figures stand where they always do.
+        # Names that are too long for the table have a line each; the estimates keep their columns.
         yield step.id
         if len(tool) + 2 <= room:
             yield f"  {tool:<{room - 2}}{figures}".rstrip()
@@ -313,17 +309,17 @@ def _reused_text(reuse: StepReuse, step: StepForecast) -> str:
 
 
 def _step_figures(step: StepForecast, columns: Sequence[str]) -> str:
-    mark = _DEFAULT_MARK if step.call.seconds_from == "prior" and step.calls_made else ""
+    mark = _DEFAULT_MARK if step.call.seconds_from == "default" and step.calls_made else ""
     cells = [f"{mark}{duration_text(step.seconds)}", f"{mark}{duration_text(step.p90_seconds)}"]
     if len(columns) > len(cells) and step.call.model is not None:
-        mark = _DEFAULT_MARK if step.call.tokens_from == "prior" and step.calls_made else ""
+        mark = _DEFAULT_MARK if step.call.tokens_from == "default" and step.calls_made else ""
         usd = "?" if step.usd is None else f"{mark}{dollars_text(step.usd.expected)}"
         cells += [f"{mark}{tokens_text(step.tokens.expected)}", usd]
     return "".join(f"{cell:>{_FIGURE_WIDTH}}" for cell in cells)
 
 
 def repetition_text(step: StepForecast) -> str:
-    """Return how often a `for_each` step calls its tool, as ` ×5`; nothing for any other."""
+    """Return the number of calls of a `for_each` step as ` ×5`; empty for any other step."""
     return "" if not step.for_each else f" ×{step.calls if step.calls is not None else '?'}"
 
 
@@ -334,7 +330,7 @@ def _names_text(names: Sequence[str]) -> str:
 def _first_names(names: Sequence[str]) -> Iterable[str]:
     if len(names) <= _MAX_NAMES:
         return names
-    # The ends of a long chain say more than its middle.
+    # The ends of a long chain are more useful than its middle.
     half = _MAX_NAMES // 2
     return (*names[:half], f"… {len(names) - 2 * half} more …", *names[-half:])
 

@@ -1,9 +1,8 @@
-"""What leaves the run, and where text from outside goes.
+"""Egress of data, and the flow of untrusted text.
 
-The *trust boundary* lies around the project: a step whose tool has the effect `egress` sends data over it, and a tool
-with untrusted output brings text in that somebody outside wrote. Both are told from the tools' signatures and from
-what expressions read, so nothing is missed because it did not happen yet; order without data (`depends_on`) carries
-nothing.
+The *trust boundary* is around the project: a step whose tool has the effect `egress` sends data over it, and a tool
+with untrusted output brings in text from outside. Both follow from the tools' signatures and from what expressions
+read; order without data (`depends_on`) carries nothing.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ class Egress:
     step: StepId
     tool: str
     to: str
-    """`model PROVIDER:NAME`, or `outside` where only the tool knows."""
+    """`model PROVIDER:NAME`, or `outside` if only the tool knows."""
     inputs: tuple[str, ...]
-    """Inputs that go out."""
+    """Inputs that are sent."""
     steps: tuple[StepId, ...]
-    """Steps whose outputs go out."""
+    """Steps whose outputs are sent."""
     params: tuple[str, ...]
     """Names of the parameters that it sends."""
     carries_untrusted: bool
-    """Whether text that somebody outside wrote is in it, also by way of other steps."""
+    """Whether it contains untrusted text, also by way of other steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class UntrustedFlow:
-    """A step whose output holds text that somebody outside wrote, and who reads it."""
+    """A step with untrusted output, and the steps that read it."""
 
     step: StepId
     tool: str
@@ -56,7 +55,7 @@ class UntrustedFlow:
 class Trust:
     """What crosses the trust boundary of one plan."""
 
-    leaves: tuple[Egress, ...] = ()
+    egress: tuple[Egress, ...] = ()
     untrusted: tuple[UntrustedFlow, ...] = ()
 
 
@@ -82,12 +81,12 @@ def judge_trust(
         _untrusted_flow(step, steps, readers, acting) for step in steps if tools[step.tool].untrusted_output
     )
     tainted = {step_id for flow in flows for step_id in flow.reaches}
-    leaves = tuple(
+    egress = tuple(
         _egress_of(step, graph, prices.get(step.tool), is_tainted=step.id in tainted)
         for step in steps
         if "egress" in tools[step.tool].effects and step.id not in silent
     )
-    return Trust(leaves, flows)
+    return Trust(egress, flows)
 
 
 def _readers(graph: PlanGraph, steps: frozenset[StepId]) -> dict[StepId, list[StepId]]:

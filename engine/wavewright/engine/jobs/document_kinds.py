@@ -1,7 +1,7 @@
-"""What a document is meant as: a job, a saved plan, a goal template, settings, a worker, or else a plan.
+"""The kind of a document: a job, a saved plan, a goal template, settings, a worker, or else a plan.
 
-The *kind* is told by the schema that the file names for editors, by its name, or by fields that only one of them can
-have, before anything is said of the rest.
+The *kind* is recognized by the schema that the file names for editors, by the file's name, or by fields that only one
+kind has, before the document is validated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SAVED_PLAN_SCHEMA = "wavewright/saved-plan/"
 
 
 def is_job(document: Document) -> bool:
-    """Whether a document is meant as a job: it has a job's fields, and no steps; a saved plan stands for its job."""
+    """Whether a document is meant as a job: it has a job's fields and no steps, or is a saved plan."""
     return (
         isinstance(document.value, dict)
         and "steps" not in document.value
@@ -39,9 +39,9 @@ def is_template(document: Document) -> bool:
 
 
 _SCHEMA = re.compile(r"\A#[^\n]*\$schema=\S*?(\w+)\.json\b")
-"""The comment by which editors know the kind of a YAML file."""
+"""The comment that names a YAML file's schema for editors."""
 _WORKER_FIELDS = frozenset({"prompt", "input_schema"})
-"""Fields that no other document has; one of them may be misspelt."""
+"""Fields that no other document has; one of them may be misspelled."""
 
 
 def is_settings(document: Document) -> bool:

@@ -1,7 +1,6 @@
-"""Every fault of a job's documents at once: one that cannot be used whole hides none of the others.
+"""Collecting the faults of all documents of a job: the job, its goal template and its plan.
 
-The documents of a job are the job itself, its goal template and its plan. What is valid of each is read all the same,
-to find further faults; a run never sees it, for whoever reads them is given an error as soon as there is any fault.
+The valid part of a faulty document is used only to find further faults; any fault raises an error in the end.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class JobErrors:
         return bool(self._errors)
 
     def collect(self, read: Callable[[], T]) -> T | None:
-        """Return what a function returns; nothing where it raises faults, which are taken up."""
+        """Return what a function returns; None if it raises faults, which are collected."""
         try:
             return read()
         except (PlanError, DocumentError) as error:
@@ -56,15 +55,15 @@ class JobErrors:
             return None
 
     def add(self, diagnostics: Sequence[Diagnostic], document: Document) -> None:
-        """Take up the diagnostics of a document."""
+        """Collect the diagnostics of a document."""
         if diagnostics:
             self._errors.append(PlanError(locate_diagnostics(diagnostics, document), document.source))
 
     def read(self, document: Document, model: type[M]) -> tuple[M | None, frozenset[str]]:
-        """Return a document as a model, or what is valid of it where it has faults.
+        """Return a document as a model, or its valid part if it has faults.
 
-        With it come the names of the fields that may have been given although the model does not have them: those
-        that are at fault, and those that a field that does not exist may be meant for.
+        Also returned are the names of fields that may be given although the model lacks them: faulty fields, and those
+        that an unknown field may be a misspelling of.
         """
         try:
             return read_as_model(document, model), frozenset()
@@ -83,11 +82,11 @@ class JobErrors:
             return valid_subset(document, error, model), frozenset(unread)
 
     def raise_all(self) -> None:
-        """Raise what was collected, document by document.
+        """Raise the collected faults, document by document.
 
         Raises:
-            PlanError: there are faults of documents that could be read; `others` has those of further documents.
-            DocumentError: documents could not be read, and there is nothing else.
+            PlanError: documents that could be read have faults; `others` holds those of further documents.
+            DocumentError: all faults are of documents that could not be read.
         """
         if not self._errors:
             return
@@ -116,7 +115,7 @@ def _in_order(found: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def valid_part_of_plan(document: Document, pointer: str = "") -> PartialPlan | None:
-    """Return the valid part of the plan that stands at a pointer of a document."""
+    """Return the valid part of the plan at a pointer of a document."""
     value: JsonValue = document.value
     for key in pointer.split("/")[1:]:
         value = value.get(key) if isinstance(value, dict) else None
@@ -149,7 +148,7 @@ def without_unknown_packs(job: Job, document: Document, faults: JobErrors) -> Jo
 def refuse_unknown_preference(
     job: Job, document: Document, template: GoalTemplate, template_document: Document, settings: Settings
 ) -> None:
-    """Raise a fault where a word for a model stands for none."""
+    """Raise an error if a model preference is neither a known word nor a model's name."""
     given = job.overrides.get("model_preference")
     place_in, pointer, word = (
         (document, "/overrides/model_preference", given)
@@ -173,7 +172,7 @@ def refuse_unknown_preference(
 
 
 def misuse_error(error: PlanError) -> DocumentError:
-    """Return the faults of a document that a plan is checked against: they are none of the plan's."""
+    """Return the faults of a document that a plan is checked against, as an error of that document."""
     faults = (
         DocumentFault(found.kind, found.message, found.span, found.pointer, found.hint)
         for found in error.diagnostics

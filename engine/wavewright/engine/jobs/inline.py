@@ -1,9 +1,8 @@
-"""Jobs that come otherwise than as files: in a message.
+"""Jobs received in a message instead of a file.
 
-An *inline job* is a job's document (or a plan's, in its place) that was sent by somebody else. What it names lies in
-the project's folder: a path that leads out of it is refused before anything is opened, for whoever sends a job has no
-business among the files of the machine that runs it. Nor may he raise the limits of the run beyond what the settings
-of that machine allow.
+An *inline job* is the document of a job, or of a plan in its place, sent by another system. It may name only files in
+the project's folder: a path that leaves it is refused before anything is opened. It may not raise the limits of the run
+above `daemon.max_limits` of the settings.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ _NAMES_FILES = ("plan", "goal_template", "tools")
 
 
 def resolve_inline_job(document: Document, settings: Settings) -> ResolvedJob:
-    """Return what an inline job comes to; paths in it are relative to the project's folder.
+    """Return the resolved inline job; paths in it are relative to the project's folder.
 
     Raises:
         DocumentError: it names something outside the project's folder, raises a limit of its run above
             `daemon.max_limits`, or is a saved plan.
-        PlanError: it does not say what it must, each fault at its place.
+        PlanError: it is not valid; each fault has its place.
     """
     if faults := (*_faults(document), *_raised_limits(document, settings.daemon.max_limits)):
         raise DocumentError(document.source, faults)
@@ -37,7 +36,7 @@ def resolve_inline_job(document: Document, settings: Settings) -> ResolvedJob:
 
 
 def leaves_folder(path: str) -> bool:
-    """Whether a text, taken for a path within a folder, would lead out of it."""
+    """Whether a text, taken as a path within a folder, would lead out of it."""
     windows = PureWindowsPath(path)
     return (
         PurePosixPath(path).is_absolute()
@@ -49,7 +48,7 @@ def leaves_folder(path: str) -> bool:
 
 def _faults(document: Document) -> Iterator[DocumentFault]:
     if is_saved_plan(document):
-        # Its paths are those of the machine that it was saved on.
+        # Its paths belong to the machine that it was saved on.
         yield DocumentFault(
             "bad_value", "a saved plan is run from its file", hint="send the job that it was made of"
         )

@@ -42,12 +42,12 @@ _EXAMPLES = {
 
 @dataclass(frozen=True, slots=True)
 class InputOverrides:
-    """What takes the place of a job's inputs, or is added to them."""
+    """Inputs that replace those of a job, or are added to them."""
 
     from_file: JsonObject = field(default_factory=dict[str, Json])
     """Inputs by name, from a file."""
     assignments: tuple[str, ...] = ()
-    """Values as `path=value`, in their order; each goes before `given`."""
+    """Values as `path=value`, in their order; they override `from_file`."""
 
     def __bool__(self) -> bool:
         """Whether there is any."""
@@ -59,7 +59,7 @@ class InputOverrides:
         Args:
             job: The job as it is written.
             template: Its goal template, whose schema types the values.
-            plan: The plan that it brings, whose inputs may be set, too.
+            plan: Its plan, whose inputs may be set, too.
 
         Raises:
             DocumentError: a value does not fit the template's schema, or there is no such place for it.
@@ -80,15 +80,15 @@ class InputOverrides:
     def applied(self, inputs: JsonObject, schema: JsonObject, named: Iterable[str] = ()) -> JsonObject:
         """Return inputs with these on top, typed by a JSON Schema of the inputs; what is given is not changed.
 
-        A new name that is nearly that of an input is taken for a slip, and refused; `given` may add any.
+        A new name that is similar to that of an input is refused as a misspelling; `from_file` may add any name.
 
         Args:
-            inputs: What these go on top of.
-            schema: Of which type each input is.
+            inputs: The inputs to override.
+            schema: JSON Schema of the inputs.
             named: Names of further inputs.
 
         Raises:
-            DocumentError: as in `of_job`.
+            DocumentError: as in `applied_to_job`.
         """
         found: JsonObject = {**inputs, **self.from_file}
         properties = schema.get("properties")
@@ -139,7 +139,7 @@ class _TypedValue:
 
 
 def _with_value(value: Json, names: list[str], new: _TypedValue, schema: Json) -> Json:
-    """Return a value with another in the place that the names lead to; objects on the way are made."""
+    """Return a value with another at the path of the names; missing objects on the path are created."""
     if not names:
         return new.typed(schema, value)
     name, rest = names[0], names[1:]
@@ -173,7 +173,7 @@ def _types_in(schema: Json) -> list[str]:
 
 
 def _types_like(value: Json) -> list[str]:
-    """Return the types that may take a value's place where no schema says so: those of its own kind."""
+    """Return the types that may replace a value without a schema: those of its own kind."""
     if isinstance(value, bool):
         return ["boolean"]
     return ["string"] if isinstance(value, str) else ["number"] if isinstance(value, int | float) else []

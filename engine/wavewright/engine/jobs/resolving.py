@@ -50,14 +50,14 @@ TARGET = "target"
 
 @dataclass(frozen=True, slots=True)
 class PlanOrigin:
-    """Where a plan stands: the document, and the pointer of the plan in it."""
+    """The document that holds a plan, and the pointer of the plan in it."""
 
     document: Document
     pointer: str = ""
 
     @classmethod
     def with_plan_value(cls, plan: Plan, document: Document | None) -> PlanOrigin:
-        """Return the origin of a plan that a model made: its answer, or the plan written down where that is no text."""
+        """Return the origin of a plan made by a model: its answer, or the plan as JSON if that is no document."""
         if document is not None:
             return cls(document)
         text = json.dumps(plan.model_dump(mode="json", by_alias=True, exclude_unset=True), indent=2)
@@ -71,24 +71,24 @@ class PlanOrigin:
 
 @dataclass(frozen=True, slots=True)
 class PlanDraft:
-    """A plan as its author wrote it, with where it stands and which rung of the ladder it is."""
+    """A plan as its author wrote it, with its origin and the rung of the ladder that made it."""
 
     plan: Plan
     origin: PlanOrigin
     rung: str
     is_saved: bool = False
-    """Whether it is run as it is: no planner makes another, whichever rung it is."""
+    """Whether it is run unchanged: no planner replaces it, whatever its rung."""
     partial: PartialPlan | None = None
-    """Of a plan with faults of shape, whose valid part `plan` is: it is checked, and never run."""
+    """Set if the plan has faults of shape; `plan` is its valid part, which is checked and never run."""
 
 
 DraftChecker: TypeAlias = Callable[[PlanDraft, Goal], Iterable[Diagnostic]]
-"""Returns what is wrong with a plan, with pointers into it."""
+"""Returns the diagnostics of a plan, with pointers into it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetExpansion:
-    """What gives further targets, with where it is written."""
+    """The expression that finds further targets, with its place."""
 
     text: str
     origin: PlanOrigin
@@ -97,7 +97,7 @@ class TargetExpansion:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedJob:
-    """What a job comes to: the goal, and the plan that answers it, if there is one."""
+    """A job with its templates and files resolved: the goal, and the plan for it, if there is one."""
 
     goal: Goal
     draft: PlanDraft | None
@@ -107,10 +107,10 @@ class ResolvedJob:
     text: str = ""
     """The goal's text before inputs were put into it."""
     expansion: TargetExpansion | None = None
-    """How further targets are found, of a job that may have some."""
+    """How further targets are found, if the job may have some."""
 
     def with_schedule(self, schedule: Schedule) -> ResolvedJob:
-        """Return the same order with another schedule."""
+        """Return the same job with another schedule."""
         return replace(self, goal=self.goal.model_copy(update={"schedule": schedule}))
 
 
@@ -121,7 +121,7 @@ def resolve_job_file(
 
     Raises:
         DocumentError: a file is missing or is no document.
-        PlanError: a document does not say what it must, each fault at its place.
+        PlanError: a document is not valid; each fault has its place.
         SavedPlanError: a saved plan was changed, or a tool that it calls has changed since.
     """
     return resolve_job(read_file(file), file, plan_file, settings, inputs=inputs)
@@ -137,20 +137,20 @@ def resolve_job(
     judge: DraftChecker | None = None,
     inputs: InputOverrides = _NO_OVERRIDES,
 ) -> ResolvedJob:
-    """Return what a job document comes to.
+    """Return the resolved job of a document.
 
     Args:
-        document: The job, or what stands in its place.
-        file: Where it stands, for the paths in it.
-        plan_file: A plan in place of the job's.
-        settings: Those of the project.
-        inputs_follow: For a goal template whose plan is only looked at: its inputs come with a job.
-        judge: Finds the faults of a plan where the documents have others, so that all are raised at once; by default
-            with the tools of the project. The plan of a job without faults is left to whoever runs or checks it.
-        inputs: What takes the place of the job's inputs.
+        document: The job, or a plan or goal template in its place.
+        file: Its path; paths in the document are relative to it.
+        plan_file: A plan that replaces the job's.
+        settings: Settings of the project.
+        inputs_follow: Whether missing inputs are allowed: those of a goal template come with a job.
+        judge: Finds the faults of the plan if the documents have faults, so that all are raised together; by default
+            with the tools of the project. The plan of a job without faults is checked by the caller.
+        inputs: Inputs that replace those of the job.
 
     Raises:
-        DocumentError, PlanError, SavedPlanError: as in `read_order`.
+        DocumentError, PlanError, SavedPlanError: as in `resolve_job_file`.
     """
     if is_saved_plan(document):
         return _resolve_saved_plan(document, plan_file, settings, inputs)
@@ -194,14 +194,14 @@ def resolve_job(
 
 @dataclass(frozen=True, slots=True)
 class _JobParts:
-    """The documents of a job as far as they are valid."""
+    """The valid parts of a job's documents."""
 
     job: Job
     template: GoalTemplate | None
     template_document: Document
     draft: PlanDraft | None
     names_any: bool
-    """Whether the job names a template or a plan, or may have meant to."""
+    """Whether the job names a template or a plan, also in a misspelled field."""
     knows_inputs: bool
     """Whether all inputs that the plan may read are known."""
 
@@ -265,7 +265,7 @@ def _name_of(template: GoalTemplate | None, file: Path) -> str:
 
 
 def _partial_goal(job: Job, template: GoalTemplate) -> Goal | None:
-    """Return the goal as far as it is known of a job with faults, for its plan to be checked against."""
+    """Return the known part of the goal of a faulty job, to check its plan against."""
     try:
         bare = job.model_copy(update={"overrides": {}, "goal": "unknown"})
         return resolve_goal(bare, template, inputs_follow=True)
@@ -299,7 +299,7 @@ def _job_targets(job: Job, template: GoalTemplate) -> JobTargets | None:
 def _resolve_saved_plan(
     document: Document, plan_file: Path | None, settings: Settings, inputs: InputOverrides
 ) -> ResolvedJob:
-    """Return what a saved plan comes to: its own goal and plan, whatever the job's files say by now."""
+    """Return the resolved job of a saved plan: its own goal and plan, whatever the job's files say now."""
     if plan_file is not None or inputs:
         given = (
             "its inputs cannot be set"
@@ -351,7 +351,7 @@ def _plan_of_job(job: Job, file: Path, document: Document, faults: JobErrors) ->
 
 
 def _embedded_draft(plan: Plan | None, document: Document, rung: str) -> PlanDraft | None:
-    """Return the plan that stands in a job or a goal template, or what is valid of it."""
+    """Return the plan embedded in a job or a goal template, or its valid part."""
     origin = PlanOrigin(document, "/plan")
     if plan is not None:
         return PlanDraft(plan, origin, rung)
@@ -374,7 +374,7 @@ def _plan_draft(document: Document, faults: JobErrors) -> PlanDraft | None:
 
 
 def _template_of_plan(job: Job, draft: PlanDraft | None) -> GoalTemplate:
-    """Return the template of a plan without one: it and its agents may use the tools that it names."""
+    """Return a template for a plan without one: the plan and its agents may use the tools that it names."""
     steps = draft.plan.steps if draft is not None else ()
     names = dict.fromkeys(name for step in steps for name in (step.tool, *agent_tools(step)))
     tools = tuple(AvailableTool.model_construct(name=name) for name in names)

@@ -39,7 +39,7 @@ class Approve:
     name: str = "approve"
 
     async def run(self, context: RunContext) -> PhaseResult[RunContext]:
-        """Go on where nobody need be asked or the answer is yes; the answer is journaled either way."""
+        """Proceed if no approval is needed or it is given; the answer is journaled."""
         if (candidate := context.candidate) is None:
             return proceed(context)
         asked = _steps_needing_approval(context, candidate)
@@ -71,12 +71,12 @@ class Approve:
         return branch(context, "build_package", "the recovery patch was not approved")
 
     def _recorded_answer(self, context: RunContext, request: ApprovalRequest) -> bool | None:
-        """Return the answer that the journal has for exactly this question."""
+        """Return the journaled answer to exactly this request."""
         wanted = self._pending_answer(context, request)
         return None if wanted is None else recorded_answer(context.state, wanted)
 
     def _pending_answer(self, context: RunContext, request: ApprovalRequest) -> Noted | None:
-        """Return the question that the run has asked for exactly this and that may be answered still."""
+        """Return the journaled request for exactly this approval, unless it has expired."""
         wanted = pending_approval(context.state)
         if wanted is None or has_expired(wanted, self.ports.clock().timestamp()):
             return None
@@ -85,7 +85,7 @@ class Approve:
     async def _wait_for_approval(
         self, context: RunContext, body: JsonObject, request: ApprovalRequest
     ) -> PhaseResult[RunContext]:
-        """End the run for now: nobody has answered, and whoever does will find what was asked in the journal."""
+        """Interrupt the run; the request is in the journal and can be answered later."""
         if self._pending_answer(context, request) is None:
             body = {**body, "binding": with_nonce(request.binding)}
             context = await record_note(self.ports, context, APPROVAL_WANTED, body)
@@ -94,7 +94,7 @@ class Approve:
 
 
 def _steps_needing_approval(context: RunContext, candidate: CandidatePlan) -> dict[StepId, str]:
-    """Return the steps that need approval, each with why."""
+    """Return the steps that need approval, each with the reason."""
     known = {step.id for step in context.plan.steps} if context.plan else set[str]()
     asked = {
         step.id: f"step {step.id!r} calls {step.tool!r}, which needs approval"
@@ -121,9 +121,9 @@ def _approval_reasons(
 
 
 def _is_repeated_read(step: Step, context: RunContext) -> bool:
-    """Whether a step asks the same tool again for what the plan asked it, as a recipe of the goal says.
+    """Whether a step repeats a read of the plan, as a recipe of the goal says.
 
-    It sends nothing that the approved plan did not send: each parameter is the old one or stands in the recipe.
+    It sends nothing that the approved plan did not send: each parameter is the old one or comes from the recipe.
     """
     plan = context.plan
     if plan is None or step.supersedes is None or context.tools[step.tool].signature.writes:
@@ -137,7 +137,7 @@ def _is_repeated_read(step: Step, context: RunContext) -> bool:
 
 
 def _approval_text(context: RunContext, plan: Plan, asked: Collection[StepId], settings: Settings) -> str:
-    """Return what would happen; of the steps that are asked for, or else all new ones, what their tools get."""
+    """Return the steps or changes as text, with the parameters of the steps that need approval, or of all new ones."""
     if context.plan is not None:
         lines = str(diff_plans(context.plan, plan, context.signatures)).split("\n")
     else:

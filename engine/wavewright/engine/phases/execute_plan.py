@@ -1,6 +1,6 @@
 """The execution of the plan, and what a retry repeats of it.
 
-A retry calls anew what the user names, what depends on that, and what reads with other code than before.
+A retry repeats the step that the user names, the steps that depend on it, and reads whose code has changed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def steps_to_repeat(donor: RunState, start: StepId | None) -> tuple[StepId, ...]:
-    """Return a step of the run's plan and all that depend on it, in the plan's order; none where none is named."""
+    """Return a step of the run's plan and all that depend on it, in the plan's order; empty if `start` is None."""
     if start is None or donor.plan is None:
         return ()
     plan = Plan.model_validate(donor.plan)
@@ -46,9 +46,9 @@ def steps_to_repeat(donor: RunState, start: StepId | None) -> tuple[StepId, ...]
 
 
 def retry_donor(plan: Plan, tools: Mapping[str, Tool], state: RunState, retry: RetryOf) -> ReuseSource:
-    """Return what a retry takes over of a run: nothing of steps that read with code that has changed since.
+    """Return the results that a retry reuses; reads whose code has changed are not reused.
 
-    A step that writes has taken effect: only its own name makes it happen again.
+    A step that writes has taken effect: it is repeated only if it is named.
     """
     known = state.started.tool_code if state.started is not None else {}
     changed = {
@@ -62,18 +62,18 @@ def retry_donor(plan: Plan, tools: Mapping[str, Tool], state: RunState, retry: R
 
 @dataclass(frozen=True, slots=True)
 class ExecutePlan:
-    """Run the steps in parallel and ask their gates; what is journaled is not called again."""
+    """Run the steps in parallel and evaluate their gates; what is journaled is not called again."""
 
     ports: Ports
     name: str = "execute_plan"
 
     async def run(self, context: PlannedContext) -> PhaseResult[PlannedContext]:
-        """Execute what is left of the plan; a stop from outside leaves a run that can be resumed."""
+        """Execute the rest of the plan; a cancelled run can be resumed."""
         begun = time.monotonic()
         drain_signal = DrainSignal()
         goal, plan, now = context.goal, context.plan, run_instant(context.state)
         with self.ports.cancellation.scope(drain_signal) as scope:
-            # The executor knows nothing of what judges cost: a gate is none of its tools.
+            # The executor does not record the cost of judges: a gate is no tool.
             async with self._open_judge(context) as (judge, uses):
                 state = await execute(
                     plan,
@@ -103,7 +103,7 @@ class ExecutePlan:
     async def _open_judge(
         self, context: PlannedContext
     ) -> AsyncGenerator[tuple[GateJudge | None, Sequence[Event]]]:
-        """Give the judge of gates and, once this is left, what its calls cost; no judge where no gate asks for one."""
+        """Yield the judge of gates, None if no gate needs one, and the events of its calls, complete after the exit."""
         models = self.ports.services.models
         if models is None or all(gate.judge is None for gate in context.plan.gates):
             yield None, ()

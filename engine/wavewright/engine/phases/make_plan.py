@@ -67,7 +67,7 @@ class MakePlan:
         return proceed(replace(context, candidate=CandidatePlan(candidate)))
 
     async def _plan(self, context: RunContext) -> RunContext | PhaseResult[RunContext]:
-        """Return the context with the planner's draft, or how the run ends without one."""
+        """Return the context with the planner's draft, or the result of a run that ends without one."""
         template = context.draft
         if (pending := _pending_question(context.state)) is not None:
             answered = await self._ask_question(context, pending)
@@ -122,7 +122,7 @@ class MakePlan:
         if rung == "template" and template is not None:
             return replace(context, draft=template)
         draft = PlanDraft(planned.plan, PlanOrigin.with_plan_value(planned.plan, planned.document), rung)
-        # Journaled before anything else happens to it: a resumed run does not pay for planning twice.
+        # Journaled first, so a resumed run does not pay for planning twice.
         noted = draft_note(draft, self.ports.clock().timestamp())
         return replace(await record(self.ports, context, noted), draft=draft)
 
@@ -133,7 +133,7 @@ class MakePlan:
             return await self._failed(context, f"the planner cannot plan this: {planned.cannot_plan}")
         if planned.attempts:
             await self._end(context, "no rung of the planner's ladder gave a valid plan")
-            # Of the model's last answer: what code made of it further down has no text to point at.
+            # The faults of the model's last answer: plans made by code have no text that faults could refer to.
             raise PlanError(planned.attempts[-1].diagnostics, planned.attempts[-1].source)
         if not planned.rungs:
             rungs = ", ".join(rung.name for rung in self.ports.services.ladders["planner"].rungs)
@@ -147,7 +147,7 @@ class MakePlan:
     ) -> RunContext | PhaseResult[RunContext]:
         body: JsonObject = {"question": question.question, "options": [*question.options]}
         if _pending_question(context.state) is None:
-            # Before it is put to anybody: a run that is stopped at its question has paid for it once.
+            # Journaled before it is asked, so a run stopped at its question does not pay for it twice.
             context = await record_note(self.ports, context, "question", body)
         answer: str | None = None
         if self.ports.asker is not None:
@@ -183,7 +183,7 @@ def _pending_question(state: RunState) -> UserQuestion | None:
 
 
 def _given_answers(state: RunState) -> Sequence[AnsweredQuestion]:
-    """Return what the planner asked before and was told, before a resume as well."""
+    """Return the planner's former questions with their answers, including those before a resume."""
     return [
         AnsweredQuestion(str(noted.body["question"]), str(noted.body["answer"]))
         for noted in state.notes
@@ -199,7 +199,7 @@ class CheckPlan:
     name: str = "check_plan"
 
     async def run(self, context: RunContext) -> PhaseResult[RunContext]:
-        """Report an author's faults at their places; drop a patch that makes some, and end with what there is."""
+        """Report the faults of an author's plan at their places; drop a faulty patch and build the package."""
         if context.candidate is None:
             return proceed(context)
         plan = context.candidate.plan
@@ -219,7 +219,7 @@ class CheckPlan:
     ) -> PhaseResult[RunContext]:
         tools = context.signatures
         if not all(step.tool in tools for step in draft.plan.steps):
-            # It names tools that are not allowed: whether there are such is to be told.
+            # The plan names tools that are not allowed; the diagnostics say whether they exist.
             tools = signatures_to_check(draft.plan, context.goal, self.ports.settings)
         allowance = await _plan_allowance(self.ports, context, candidate)
         found = draft.origin.place(
@@ -238,7 +238,7 @@ class CheckPlan:
         return proceed(replace(context, diagnostics=tuple(found)))
 
     def _readiness_errors(self, plan: Plan, tools: Mapping[str, ToolSignature]) -> Iterable[Diagnostic]:
-        """Return which steps cannot work here; tools that others stand in for need nothing."""
+        """Return diagnostics of steps that cannot work here; replaced tools need nothing."""
         if self.ports.wrap_tools is not keep_tools:
             return ()
         return check_readiness(plan, find_obstacles(plan, tools, self.ports.settings), is_run=True)
@@ -252,7 +252,7 @@ class RecheckPlan:
     name: str = "recheck_plan"
 
     async def run(self, context: PlannedContext) -> PhaseResult[PlannedContext]:
-        """Stop before anything is called where a tool has changed under the run."""
+        """Stop before any call if a change of a tool has made the plan invalid."""
         found = await _check_resumed(self.ports, context, context.plan)
         if _errors(found):
             raise PlanError(tuple(found), Source(f"the plan of run {context.run}", ""))
@@ -260,7 +260,7 @@ class RecheckPlan:
 
 
 async def _check_resumed(ports: Ports, context: RunContext, plan: Plan) -> list[Diagnostic]:
-    """Check a plan of which steps have been executed."""
+    """Check a plan whose steps have partly been executed."""
     return check(
         plan,
         context.goal,
@@ -278,7 +278,7 @@ async def _plan_allowance(ports: Ports, context: RunContext, plan: Plan) -> Allo
 
 
 def _items_done(state: RunState) -> dict[StepId, int]:
-    """Return how many items have brought something, by step: a resumed run does not pay for them again."""
+    """Return the number of items with an output, by step; a resumed run does not pay for them again."""
     return {
         step: sum(1 for item in items.values() if item.status in SUCCESSES)
         for step, items in state.items.items()

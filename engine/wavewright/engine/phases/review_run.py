@@ -54,7 +54,7 @@ class ReviewRun:
     name: str = "review_run"
 
     async def run(self, context: PlannedContext) -> PhaseResult[PlannedContext]:
-        """Review by code; where a model is configured it reads the result too and can only lower the verdict."""
+        """Review by code; a configured model reads the result too and can only lower the verdict."""
         review = review_by_code(context.plan, context.goal, context.state, context.signatures)
         if (models := self.ports.services.models) is not None:
             asked = await run_model_phase(self.ports, context, self._by_model(context, review, models))
@@ -69,7 +69,7 @@ class ReviewRun:
         return proceed(replace(context, review=review))
 
     async def _interrupted(self, context: PlannedContext) -> PlannedContext:
-        """Journal that the review by code stands because the run's time was up."""
+        """Journal that the review by code is final because the run's time limit was reached."""
         at = self.ports.clock().timestamp()
         reason = "the run's time limit was reached"
         rungs = (
@@ -110,7 +110,7 @@ class ReviewRun:
 
 
 def goal_not_achieved(context: RunContext) -> bool:
-    """Whether the review said no; the rounds that are left are the recovery's to count."""
+    """Whether the review found the goal not achieved; the recovery counts the remaining rounds."""
     return context.review is not None and not context.review.goal_achieved
 
 
@@ -122,7 +122,7 @@ class Recover:
     name: str = "recover"
 
     async def run(self, context: PlannedContext) -> PhaseResult[PlannedContext]:
-        """Branch to the checker with a patched plan, or go on where nothing helps."""
+        """Branch to the checker with a patched plan, or proceed if there is no patch."""
         if context.time_left == 0:
             return proceed(context, "the run's time limit was reached")
         review = context.review or _last_review(context)
@@ -164,7 +164,7 @@ async def _replan(
             seen=seen,
             feedback=feedback,
             on_use=recorder.record_use,
-            # A recipe that stands alone is no fallback of anything.
+            # Without models the recipe is no fallback, so its rung is not recorded.
             on_rung=recorder.record_rung if services.models is not None else None,
         )
 
@@ -172,7 +172,7 @@ async def _replan(
 
 
 async def _with_patch(ports: Ports, context: PlannedContext, replanned: ReplanResult) -> PlannedContext:
-    """Journal what replanning came to; return the context with the patched plan as its candidate, if there is one."""
+    """Journal the result of replanning; return the context with the patched plan, if any, as its candidate."""
     patch, checked = replanned.patch, replanned.checked
     if patch is not None and checked is not None and checked.plan is not None:
         body: JsonObject = {
@@ -206,7 +206,7 @@ def _tried_patches(context: RunContext) -> frozenset[str]:
 
 
 def has_feedback(context: RunContext) -> TypeIs[PlannedContext]:
-    """Whether the run's last package came back."""
+    """Whether the run's last package was rejected."""
     return context.request.feedback is not None and isinstance(context, PlannedContext)
 
 
@@ -218,7 +218,7 @@ class TakeFeedback:
     name: str = "take_feedback"
 
     async def run(self, context: PlannedContext) -> PhaseResult[PlannedContext]:
-        """Go on with a patched plan; end the run where packages are used up or nothing takes the feedback."""
+        """Proceed with a patched plan; end the run if no packages are left or no step takes the feedback."""
         if (feedback := context.request.feedback) is None:
             return proceed(context)
         most = context.goal.limits.iterations
@@ -232,7 +232,7 @@ class TakeFeedback:
             context = await record_note(self.ports, context, FEEDBACK_TOPIC, body)
             from wavewright.reviewer.recovery.recipes import with_feedback_input
 
-            # Rejections before this one are in the goal already.
+            # The goal already holds earlier rejections.
             goal = with_feedback_input(context.goal, feedback.iteration, feedback.texts_for_steps)
             context = replace(context, goal=goal)
         elif _is_patched_since_feedback(context):
@@ -291,7 +291,7 @@ class BuildPackage:
 
 @dataclass(frozen=True, slots=True)
 class PublishPackage:
-    """Let the package out, as files with a report unless told otherwise, and end the run in the journal."""
+    """Publish the package, by default as files with a report, and end the run in the journal."""
 
     ports: Ports
     name: str = "publish_package"

@@ -1,4 +1,4 @@
-"""Stopping a run from outside: Ctrl-C, SIGTERM, or a caller who has changed his mind."""
+"""Cancellation of a run from outside: by Ctrl-C, SIGTERM or a caller."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wavewright.executor.run.ports import DrainSignal
 
 
 class CancellationToken:
-    """Cancels whatever runs inside its scopes; what starts after `stop` is cancelled at once."""
+    """Cancels everything that runs inside its scopes; scopes opened after `cancel` are cancelled at once."""
 
     def __init__(self) -> None:
         self._scopes: dict[anyio.CancelScope, DrainSignal | None] = {}
@@ -21,14 +21,14 @@ class CancellationToken:
 
     @property
     def has_open_scopes(self) -> bool:
-        """Whether something runs that `stop` would cancel."""
+        """Whether something runs that `cancel` would cancel."""
         return bool(self._scopes)
 
     def drain(self, within: float | None = None) -> None:
-        """Begin nothing more, and stop once nothing is under way.
+        """Start nothing more, and cancel once nothing is running.
 
         Args:
-            within: Seconds after which to stop whatever is under way; where absent, whoever is in a hurry says so.
+            within: Seconds after which everything is cancelled; None for no limit.
         """
         if within is not None:
             asyncio.get_running_loop().call_later(within, self.cancel)
@@ -46,7 +46,7 @@ class CancellationToken:
 
     @contextmanager
     def scope(self, drain_signal: DrainSignal | None = None) -> Generator[anyio.CancelScope]:
-        """Open a scope that `stop` cancels; what has no brake is under way for as long as its scope is open."""
+        """Open a scope that `cancel` cancels; without a drain signal it counts as running while it is open."""
         with anyio.CancelScope() as scope:
             self._scopes[scope] = drain_signal
             if self.is_cancelled:
@@ -60,7 +60,7 @@ class CancellationToken:
                 self._cancel_if_idle()
 
     def _cancel_if_idle(self) -> None:
-        """Stop where nothing is under way any more."""
+        """Cancel if nothing is running any more."""
         is_idle = all(
             drain_signal is not None and drain_signal.is_drained for drain_signal in self._scopes.values()
         )

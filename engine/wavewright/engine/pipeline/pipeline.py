@@ -1,4 +1,4 @@
-"""A pipeline of typed phases that reads like a header.
+"""A pipeline of typed phases, declared in one expression.
 
 A *pipeline* is an immutable list of named phases, some under a *guard*; a frozen context goes in at the top and
 each phase returns a `PhaseResult` with the next context. Nothing happens between the phases that the declaration
@@ -27,7 +27,7 @@ C_co = TypeVar("C_co", covariant=True)
 
 
 class Outcome(Enum):
-    """What a phase asks the pipeline to do next."""
+    """How the pipeline continues after a phase."""
 
     CONTINUE = "continue"
     HALT = "halt"
@@ -36,17 +36,17 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PhaseResult(Generic[C_co]):
-    """What to do after a phase, with which context, and why."""
+    """How the pipeline continues after a phase, with which context, and why."""
 
     outcome: Outcome
     context: C_co
     reason: str | None = None
     target: str | None = None
-    """Name of the top-level phase to go on at, for `BRANCH`."""
+    """Name of the top-level phase to continue at, for `BRANCH`."""
 
 
 def proceed(context: C, reason: str | None = None) -> PhaseResult[C]:
-    """Return a result that goes on with the next phase."""
+    """Return a result that continues with the next phase."""
     return PhaseResult(Outcome.CONTINUE, context, reason)
 
 
@@ -56,7 +56,7 @@ def halt(context: C, reason: str) -> PhaseResult[C]:
 
 
 def branch(context: C, target: str, reason: str) -> PhaseResult[C]:
-    """Return a result that goes on at the phase named `target`."""
+    """Return a result that continues at the phase named `target`."""
     return PhaseResult(Outcome.BRANCH, context, reason, target)
 
 
@@ -69,7 +69,7 @@ class Phase(Protocol[A_contra, C_co]):
         ...
 
     async def run(self, context: A_contra, /) -> PhaseResult[C_co]:
-        """Return what to do next."""
+        """Run the phase and return how the pipeline continues."""
         ...
 
 
@@ -83,7 +83,7 @@ class GuardedPhases:
 
 @dataclass(frozen=True, slots=True)
 class PhaseRecord:
-    """What one execution of one phase came to."""
+    """The outcome of one execution of a phase."""
 
     phase: str
     outcome: Outcome

@@ -40,7 +40,7 @@ C = TypeVar("C", bound=RunContext)
 T = TypeVar("T")
 
 STOPPED_REASON = "stopped from outside"
-"""Why a run is interrupted that somebody stopped."""
+"""The reason of a run that was cancelled from outside."""
 
 
 async def record(ports: Ports, context: C, *events: Event, run: RunId | None = None) -> C:
@@ -69,14 +69,14 @@ async def end_interrupted(ports: Ports, context: C, reason: str) -> C:
 
 
 def draft_note(draft: PlanDraft, at: float) -> Noted:
-    """Return the note of a plan as its author wrote it, with the rung that it is."""
+    """Return the note of a plan as its author wrote it, with its rung."""
     plan = draft.plan.model_dump(mode="json", by_alias=True, exclude_unset=True)
     body: JsonObject = {"plan": plan, "rung": draft.rung}
     return Noted(at, "draft", {**body, "is_saved": True} if draft.is_saved else body)
 
 
 def pending_draft(state: RunState) -> PlanDraft | None:
-    """Return the plan that a run was given and has not accepted yet."""
+    """Return the draft of a run that is not accepted yet."""
     body = next((noted.body for noted in reversed(state.notes) if noted.topic == "draft"), None)
     if body is None:
         return None
@@ -117,8 +117,8 @@ class ModelEventRecorder:
         self._send_event(RungTaken(self._ports.clock().timestamp(), rung))
 
     def _send_event(self, event: Event) -> None:
-        # Where the program ends at once, every task is cancelled, and the one that journals may be gone already: then
-        # the budget store alone knows what the call cost.
+        # If the program is ended by a second signal, the journaling task may have ended already; then only the budget
+        # store has the cost of the call.
         with suppress(anyio.BrokenResourceError):
             self._send.send_nowait(event)
 
@@ -158,15 +158,15 @@ class ModelPhaseResult(Generic[C, T]):
     context: C
     """With the events of the work folded in, and its time counted."""
     value: T | None
-    """Absent where the work was cut off."""
+    """None if the work was cancelled."""
     was_stopped: bool = False
-    """Whether it was cancelled from outside; otherwise the run's time limit cut it off."""
+    """Whether it was cancelled from outside; otherwise the run's time limit was reached."""
 
 
 async def run_model_phase(
     ports: Ports, context: C, work: Callable[[ModelEventRecorder], Awaitable[T]]
 ) -> ModelPhaseResult[C, T]:
-    """Do the work and journal its events; cancel it on a stop from outside or at the run's time limit."""
+    """Do the work and journal its events; cancel it from outside or at the run's time limit."""
     started = time.monotonic()
     value: T | None = None
     async with open_recorder(ports, context.run) as recorder:
@@ -180,7 +180,7 @@ async def run_model_phase(
 
 
 def single_exception(failure: BaseException) -> BaseException:
-    """Return the one exception in a group of one: callers know what the work raises, not that a task stood beside."""
+    """Return the one exception in a group of one: that a task group was used is internal."""
     while isinstance(failure, BaseExceptionGroup):
         failure = cast("BaseExceptionGroup[BaseException]", failure).exceptions[0]
     return failure
@@ -195,10 +195,10 @@ async def remaining_allowance(
     run: RunId,
     plan: Plan | None = None,
 ) -> Allowance | None:
-    """Return what a run's steps may still spend; none where nothing costs anything.
+    """Return what a run's steps may still spend; None if no model is configured.
 
-    Where a budget of money is set, also by a step of the plan, the price of a token comes with it, of the model that
-    a worker without a preference of its own would ask.
+    If a budget of money is set, also by a step of the plan, the allowance holds the price of a token of the model that
+    a worker without a preference would ask.
     """
     if budget_store is None:
         return None
@@ -210,7 +210,7 @@ async def remaining_allowance(
 
 
 def _worker_price(services: Services, settings: Settings, goal: Goal) -> float | None:
-    """Return the price of 1,000 tokens; None where nobody knows it, and then calls are refused as they are made."""
+    """Return the price of 1,000 tokens; None if it is unknown: such calls are then refused when they are made."""
     from wavewright.tools.models.pricing import price_per_1000_tokens
 
     if services.models is None:
@@ -229,7 +229,7 @@ class OpenServices:
 
     services: Services
     budget_store: InspectableBudgetStore | None = None
-    """None where no model is configured: nothing costs anything then."""
+    """None if no model is configured."""
 
 
 @asynccontextmanager
@@ -239,13 +239,13 @@ async def open_services(
     memory: ReplayCache = NULL_REPLAY_CACHE,
     circuit: CircuitBreaker = ALWAYS_CLOSED,
 ) -> AsyncGenerator[OpenServices]:
-    """Open the configured models under the configured budgets; without a model there is nothing to open.
+    """Open the configured models under the configured budgets; without a configured model nothing is opened.
 
     Args:
         settings: The project's.
-        budget_store: Keeps the budgets; the one in the journal's file where absent.
-        memory: What was answered in earlier lives of the runs that ask.
-        circuit: Keeps questions from a provider that is out of order.
+        budget_store: Keeps the budgets; by default the store of the journal.
+        memory: Answers from earlier attempts of the runs.
+        circuit: Stops calls to a provider that fails.
 
     Raises:
         ModelConfigError: a model's name, its key or an address is wrong or missing.
@@ -261,7 +261,7 @@ async def open_services(
     from wavewright.tools.models import open_models
 
     if settings.calibration is not None:
-        read_calibration(settings.calibration)  # a faulty one is told before a plan is paid for
+        read_calibration(settings.calibration)  # reports faults before a plan is paid for
     async with AsyncExitStack() as stack:
         kept: InspectableBudgetStore = (
             await stack.enter_async_context(budget_store_of(settings))
@@ -270,5 +270,5 @@ async def open_services(
         )
         models = await stack.enter_async_context(open_models(settings, kept, memory=memory, circuit=circuit))
         services = make_services(settings, models, kept, memory)
-        services.ladder("planner")  # faulty ladders are told before a run begins
+        services.ladder("planner")  # reports faulty ladders before a run begins
         yield OpenServices(services, kept)

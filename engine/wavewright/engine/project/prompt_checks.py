@@ -1,13 +1,8 @@
-"""Typical values for every prompt, so that a project's own templates can be tried before a model is to be asked.
+"""Checks of prompt templates: each is rendered with sample values before a model is asked.
 
-A *context* is all that one prompt is given, with everything there. Records of a fixed form have their fields and no
-others; what a job, a plan or a tool decides is `Anything`, which has whatever field a template asks of it. So only what
-no run could give is found missing.
-
-What keeps a prompt template from being rendered: its syntax, or a value that its prompt is not given.
-
-Templates are tried with typical values; a value of the wrong kind is no fault, for it may be the typical one that is
-wrong.
+A *context* holds all values of one prompt. Records of a fixed form have exactly their fields; values that a job, a plan
+or a tool decides are `UnknownValue`, which has every field. So only values that no run could provide are reported as
+missing. A value of the wrong type is no fault, because the sample may be wrong.
 """
 
 from __future__ import annotations
@@ -39,7 +34,7 @@ Context: TypeAlias = Mapping[str, object]
 
 
 class UnknownValue(dict[object, object]):
-    """A value of which nobody knows more than that it is there."""
+    """A value that has every field, because only a run knows its fields."""
 
     def __contains__(self, name: object) -> bool:
         return not hasattr(dict, str(name))
@@ -58,7 +53,7 @@ class UnknownValue(dict[object, object]):
 
 
 def sample_contexts(name: str, workers: Iterable[Worker]) -> tuple[Context, ...]:
-    """Return what a prompt is typically given, one context for each of its forms; none where nobody knows."""
+    """Return sample contexts of a prompt, one for each of its forms; empty for an unknown prompt."""
     fixed = _CONTEXTS.get(name)
     if fixed is not None:
         return fixed
@@ -76,7 +71,7 @@ def _worker_contexts(worker: Worker) -> Context:
 
 
 def _planner_request() -> Context:
-    """Return what the planner is given for a goal with inputs, rules, gates and an answer of the user's."""
+    """Return the planner's context for a goal with inputs, rules, gates and an answered question."""
     goal, tools = _goal(), {"fetch": ToolSignature(name="fetch"), "write": ToolSignature(name="write")}
     values = request_values(
         goal, tools, tool_entries(goal, tools), [AnsweredQuestion("Which hours?", "the night")]
@@ -189,16 +184,16 @@ _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
 
 
 class PromptDefect(NamedTuple):
-    """What is wrong with a template."""
+    """A fault of a prompt template."""
 
     place: str
-    """Its file, with the line where that is known."""
+    """Its file, with the line if it is known."""
     message: str
     hint: str
 
 
 def find_prompt_defect(name: str, prompts: Prompts, workers: Sequence[Worker]) -> PromptDefect | None:
-    """Return what keeps a prompt from being rendered; `workers` are those that may use it."""
+    """Return the first fault of a prompt; `workers` are those that may use it."""
     return _syntax_defect(prompts.file_of(name)) or _rendering_defect(name, prompts, workers)
 
 
@@ -210,7 +205,7 @@ def _syntax_defect(file: Path | None) -> PromptDefect | None:
         Environment(autoescape=False).parse(file.read_text(encoding="utf-8"))  # noqa: S701 - only read, never rendered
     except TemplateSyntaxError as error:
         return PromptDefect(
-            f"{file}:{error.lineno}", str(error.message), "mend the template's syntax (Jinja2)"
+            f"{file}:{error.lineno}", str(error.message), "fix the template's syntax (Jinja2)"
         )
     except (OSError, UnicodeDecodeError) as error:
         return PromptDefect(str(file), str(error), "write the template as UTF-8 text")
@@ -218,7 +213,7 @@ def _syntax_defect(file: Path | None) -> PromptDefect | None:
 
 
 def _rendering_defect(name: str, prompts: Prompts, workers: Sequence[Worker]) -> PromptDefect | None:
-    """Return what keeps a template from being rendered, whatever its prompt is given."""
+    """Return a fault that appears with every value of the prompt."""
     from jinja2 import TemplateError
 
     for context in sample_contexts(name, workers):

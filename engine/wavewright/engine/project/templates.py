@@ -1,4 +1,4 @@
-"""Goal templates by their names: the project's, those that are shipped, and those that packs bring."""
+"""Goal templates by name: those of the project and of packs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEFAULT_LIMITS: Final = ReadLimits()
 
 
 def named_template(name: str, settings: Settings) -> Path | None:
-    """Return the file of a goal template that is called by its bare name; `None` where the name is a path.
+    """Return the file of a goal template by its name; None if the name is a path.
 
     Raises:
         DocumentError: there is neither a template nor a file of that name.
@@ -47,7 +47,7 @@ def read_template_document(name: str, folder: Path, document: Document, settings
 
     Raises:
         DocumentError: it cannot be read.
-        PlanError: there is no such template; the message lists those there are.
+        PlanError: there is no such template; the hint lists the known ones.
     """
     path = _template_path(name, folder, settings)
     if path is None:
@@ -93,7 +93,7 @@ def _is_template_path(name: str) -> bool:
 
 
 def read_named_document(path: Path, pointer: str, document: Document) -> Document:
-    """Read a file that a document names; one that cannot be read is a fault at the place of the name."""
+    """Read a file that a document names; if it cannot be read, the fault is at the place of the name."""
     try:
         content = read_bytes(path, DEFAULT_LIMITS)
     except DocumentError as error:

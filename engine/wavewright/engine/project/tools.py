@@ -1,12 +1,10 @@
-"""The tools of a run: the project's own functions and workers, what the packs bring, and the agent.
+"""The tools of a run: the project's own functions and workers, those of packs, and the agent.
 
-Workers are made with the services of the run. Without services they are described only, which is all that checking,
-listing and dry-running need; no model is asked then, and nothing that asks one is loaded.
+Workers are made with the services of the run. Without services they are only described, which is enough for checks,
+lists and dry runs; no code that asks models is loaded then.
 
-Tools whose outputs hold no known secret.
-
-A *known secret* is one that the settings or the environment hold. A tool that gives one away, by mistake or because
-somebody made it, gives `[redacted]` in its place: what a run has seen is journaled, sent and put before models.
+A *known secret* is one in the settings or the environment. In outputs of tools it is replaced by `[redacted]`, because
+outputs are journaled, sent and shown to models.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def tools_of_goal(goal: Goal, settings: Settings, services: Services | None = None) -> Registry:
-    """Return the tools that the goal allows; one that nobody brings is left out, and the checker reports it.
+    """Return the tools that the goal allows; those that do not exist are left out, and the checker reports them.
 
     Raises:
         ToolDefinitionError: a function or a worker of the project cannot be a tool.
@@ -48,13 +46,13 @@ def tools_of_goal(goal: Goal, settings: Settings, services: Services | None = No
 
 
 def signatures_to_check(plan: Plan, goal: Goal, settings: Settings) -> dict[str, ToolSignature]:
-    """Return the signatures of the tools that the goal allows, and of those that the plan names beside them.
+    """Return the signatures of the tools that the goal allows, and of others that the plan names.
 
-    A tool that exists and is not allowed is another fault than one that nobody brings. Where nobody brings one, the
-    signatures of all tools of the project are there as well, to suggest the one that was meant.
+    A tool that is not allowed is another fault than one that does not exist. If one does not exist, the signatures of
+    all tools of the project are included, so that a similar name can be suggested.
 
     Raises:
-        ToolDefinitionError, PackError: as in `gather_tools`.
+        ToolDefinitionError, PackError: as in `tools_of_goal`.
     """
     names = goal.tool_names | {step.tool for step in plan.steps}
     services = make_services(settings).for_goal(goal)
@@ -62,7 +60,7 @@ def signatures_to_check(plan: Plan, goal: Goal, settings: Settings) -> dict[str,
 
 
 def tools_of_plan(plan: Plan, settings: Settings, services: Services | None = None) -> Registry:
-    """Return the tools that a plan names; all of the project's besides where nobody brings one of them."""
+    """Return the tools that a plan names, and all of the project's if one of them does not exist."""
     packs: JsonObject = {
         name: {"settings": given, "root": str(settings.root), "file": str(settings.file)}
         for name, given in settings.packs.items()
@@ -72,7 +70,7 @@ def tools_of_plan(plan: Plan, settings: Settings, services: Services | None = No
 
 
 def agent_tools(step: Step) -> tuple[str, ...]:
-    """Return the tools that a step names for its agent; none where it calls another tool."""
+    """Return the tools that a step names for its agent; empty for a step that calls another tool."""
     named = step.params.get("tools") if step.tool == AGENT else None
     return tuple(name for name in named if isinstance(name, str)) if isinstance(named, list) else ()
 
@@ -81,7 +79,7 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
     """Return every tool of the project and of the packs that are listed.
 
     Raises:
-        ToolDefinitionError, PackError: as in `gather_tools`.
+        ToolDefinitionError, PackError: as in `tools_of_goal`.
     """
     _refuse_unknown_packs(settings)
     serving = services or make_services(settings)
@@ -95,10 +93,10 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
 
 
 def project_workers(settings: Settings, names: Collection[str]) -> dict[str, Worker]:
-    """Return the project's model workers, and those that packs bring as long as one of the names is not found.
+    """Return the project's model workers, and those of packs until all of the names are found.
 
     Raises:
-        ToolDefinitionError, PackError: as in `gather_tools`.
+        ToolDefinitionError, PackError: as in `tools_of_goal`.
     """
     found = {worker.spec.name: worker for worker in _project_workers(settings)}
     for name in pack_names():
@@ -110,10 +108,10 @@ def project_workers(settings: Settings, names: Collection[str]) -> dict[str, Wor
 
 
 def load_named_pack(name: str, settings: Settings) -> None:
-    """Import a pack and hand it its settings, to see that it takes them.
+    """Import a pack with its settings, to check that it accepts them.
 
     Raises:
-        ToolDefinitionError, PackError: as in `gather_tools`.
+        ToolDefinitionError, PackError: as in `tools_of_goal`.
     """
     _refuse_unknown_packs(settings)
     _load(name, _object(settings.packs.get(name)), settings.root, str(settings.file), make_services(settings))
@@ -146,7 +144,7 @@ def _named_tools(
 
 
 def _packs_by_precedence(packs: JsonObject) -> Iterator[str]:
-    """Yield the packs that have settings, then the others; only for these is what is installed looked through."""
+    """Yield the packs that have settings, then the other installed ones, which are searched for only if needed."""
     yield from sorted(packs)
     yield from (name for name in pack_names() if name not in packs)
 
@@ -169,7 +167,7 @@ def _project_tools(settings: Settings, services: Services) -> dict[str, Tool]:
     return found
 
 
-# What makes workers and agents is loaded where there is one: most checks and runs have none.
+# The code of workers and agents is imported only if there is one: most checks and runs have none.
 
 
 def _project_workers(settings: Settings) -> tuple[Worker, ...]:
@@ -205,12 +203,12 @@ def _load(name: str, given: JsonObject, root: Path, file: str | None, services: 
     try:
         return _by_name(_tools_of(load_pack(name, given, root), services))
     except PackError as error:
-        # The pack was handed its settings and knows not where they stand.
+        # The pack does not know which file its settings come from.
         raise PackError(str(error), hint=error.hint, place=file if given else None) from error
 
 
 def _tools_of(pack: Pack, services: Services) -> Iterable[Tool]:
-    """Yield a pack's tools; a worker of the same name, coming later, takes a tool's place."""
+    """Yield a pack's tools, then its workers; a worker replaces a tool of the same name."""
     yield from pack.tools
     for worker in pack.workers:
         yield _worker_tool(worker, services)
@@ -221,7 +219,7 @@ def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
 
 
 def _refuse_unknown_packs(settings: Settings) -> None:
-    """Raise an error where the settings name a pack that is not installed."""
+    """Raise an error if the settings name a pack that is not installed."""
     if not settings.packs:
         return
     known = pack_names()
@@ -238,14 +236,14 @@ def _object(value: Json) -> JsonObject:
 
 
 def tools_with_redacted_outputs(tools: Mapping[str, Tool], settings: Settings) -> Registry:
-    """Return the tools with outputs from which the secrets of settings and environment are taken."""
+    """Return the tools with known secrets redacted from their outputs."""
     known = known_secrets(settings, os.environ)
     redactor = _redactor(known)
     return Registry(_with_redacted_output(tool, redactor) if known else tool for tool in tools.values())
 
 
 def known_secrets_redactor(settings: Settings) -> Redactor:
-    """Return what takes the secrets of settings and environment out of texts."""
+    """Return a redactor of the secrets in settings and environment."""
     return _redactor(known_secrets(settings, os.environ))
 
 
@@ -276,5 +274,5 @@ def _redact_value(value: Json, redactor: Redactor) -> Json:
 
 
 def _redact_key(name: Any, redactor: Redactor) -> Any:
-    # What is no text here is no JSON, which is the executor's to say.
+    # A key that is no text is not JSON; the executor reports it.
     return redactor.redact_known(name) if isinstance(name, str) else name

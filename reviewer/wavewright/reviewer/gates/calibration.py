@@ -1,9 +1,8 @@
-"""Calibrations: on whose word a judge gate may block.
+"""Calibrations: which models may block by a judge gate.
 
-A *calibration* is the record of a measurement: how often a model, judging by a rubric, said what people said of the
-same outputs. It speaks of one gate, one wording of its rubric and one model; a changed word in the rubric or another
-model is another judge, and one that nobody measured only warns. The file is a person's to write: no template, plan
-or model can put anything in its place.
+A *calibration* records a measurement: how often a model, judging by a rubric, agreed with people on the same outputs.
+It is valid for one gate, one wording of its rubric and one model; without a measurement a judge gate only warns. The
+file is written by a person: no template, plan or model can replace it.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ _HASH = r"^sha256:[0-9a-f]{64}$"
 
 
 class CalibrationRequirements(DocumentModel):
-    """What a measurement must come to before a judge may block."""
+    """What a measurement must reach before a judge may block."""
 
     agreement: Annotated[float, Field(gt=0.5, le=1)] = 0.9
-    """Share of cases in which judge and people agree, at least."""
+    """Minimum share of cases in which judge and people agree."""
     cases: Annotated[int, Field(ge=1)] = 30
-    """Cases, at least."""
+    """Minimum number of cases."""
 
 
 class Measurement(DocumentModel):
-    """How one judge did."""
+    """The measurement of one judge."""
 
     gate: Annotated[GateId, Field(pattern=GATE_ID_PATTERN)]
     """Id of the gate; that of a template's gate on a tool stands for the gate on each of its steps."""
@@ -43,11 +42,11 @@ class Measurement(DocumentModel):
     model: Annotated[str, Field(min_length=1)]
     """The model that judged, as `provider:name`; this gate is pinned to it."""
     agreement: Annotated[float, Field(ge=0, le=1)]
-    """Share of the cases in which it said what people said."""
+    """Share of the cases in which it agreed with people."""
     cases: Annotated[int, Field(ge=1)]
     """How many outputs it judged."""
     date: Annotated[dt.date, Field(strict=False)]
-    """When that was."""
+    """Date of the measurement."""
 
     @model_validator(mode="after")
     def _names_one_rubric(self) -> Measurement:
@@ -57,7 +56,7 @@ class Measurement(DocumentModel):
         return self
 
     def is_of(self, gate: Gate) -> bool:
-        """Whether it is this gate, with this wording of its rubric, that was measured."""
+        """Whether this gate, with this wording of its rubric, was measured."""
         if gate.judge is None or self.gate not in {gate.id, gate.id.partition(GATE_ID_SEPARATOR)[0]}:
             return False
         measured = self.rubric_hash if self.rubric is None else rubric_hash(self.rubric)
@@ -65,7 +64,7 @@ class Measurement(DocumentModel):
 
 
 class Calibration(DocumentModel):
-    """Which judges were measured, and what a measurement must come to."""
+    """The measurements of judges, and what a measurement must reach."""
 
     version: int = Field(default=1, ge=1, le=1)
     """Version of this format."""
@@ -84,7 +83,7 @@ class Calibration(DocumentModel):
         return self.warning_reason(gate, model) is None
 
     def warning_reason(self, gate: Gate, model: str) -> str | None:
-        """Return why a judge may not block, with the mend; none where it may."""
+        """Return why a judge may not block; None if it may."""
         found = self.measured(gate)
         if found is None:
             return "no calibration speaks of this gate with this rubric"
@@ -106,6 +105,6 @@ def read_calibration(path: Path) -> Calibration:
     """Return the calibration that a file of YAML, JSON or TOML holds.
 
     Raises:
-        PlanError: the file cannot be read, or is no such thing; with the place and the mend of each fault.
+        PlanError: the file cannot be read or is not valid; each fault has its place and its fix.
     """
     return read_model_file(path, Calibration)

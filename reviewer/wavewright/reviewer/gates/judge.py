@@ -1,13 +1,10 @@
-"""Quotes as evidence: do they stand in what they are said to be of?
+"""Judge gates: a model decides by a rubric whether an output passes, with quotes as evidence.
 
-A *quote* counts if it stands in the output literally, blanks and line breaks aside, and is long enough not to stand
-there by chance. It may be a stretch of one text, a whole value, or a stretch of the output as JSON.
+A judge gate is pinned to one model. Its verdict is only a warning unless a calibration lets this model block on this
+gate with this rubric. A gate that could not be decided has the verdict `error` and counts as failed.
 
-Judge gates: a rubric, an output, and a model that says pass or fail with quotes.
-
-A *judge* answers what code cannot decide. It is pinned to one model, its quotes must stand in the output literally,
-and its verdict is a warning unless a calibration says that this model may block on this gate with this rubric. What
-it could not decide is an error, which is red like any gate that cannot be asked.
+A *quote* counts if it occurs in the output literally, whitespace aside, and is long enough not to occur by chance. It
+may be part of a text, a whole value, or part of the output as JSON.
 """
 
 from __future__ import annotations
@@ -57,15 +54,15 @@ class QuoteSource:
         self._output = output
 
     def missing(self, quotes: Sequence[str]) -> tuple[str, ...]:
-        """Return the quotes that do not stand in the output, or are too short to be evidence."""
+        """Return the quotes that do not occur in the output, or are too short to be evidence."""
         return tuple(quote for quote in quotes if not self.holds(quote))
 
     def holds(self, quote: str) -> bool:
-        """Whether a quote stands in the output."""
+        """Whether a quote occurs in the output."""
         spaced = _normalized_spaces(quote)
         readings = {spaced, spaced.strip(_QUOTATION_MARKS)} - {""}
         long = [reading for reading in readings if len(reading) >= _MIN_QUOTE_CHARS]
-        # Taking a large output apart takes much longer than a look into the whole of it.
+        # Searching a large output as a whole is much faster than taking it apart.
         return (
             any(reading in whole for whole in self._json_texts for reading in long)
             or any(reading in self._values for reading in readings)
@@ -104,9 +101,9 @@ def _leaves(value: Json) -> Iterator[str]:
 
 
 MAX_JUDGED_TOKENS: Final = 16_000
-"""Tokens of an output that a judge is shown."""
+"""Maximum tokens of an output in a judge's prompt."""
 MAX_TRIES: Final = 2
-"""Questions in all, where an answer does not fit."""
+"""Maximum number of questions, if answers are not valid."""
 
 _ANSWER_TOKENS = 4_000
 _MAX_QUOTES = 8
@@ -130,12 +127,12 @@ _VERDICT_SCHEMA: Final[JsonSchema] = {
 
 
 class GateJudge(Protocol):
-    """Whoever answers judge gates."""
+    """Evaluates judge gates."""
 
     async def judge(
         self, gate: Gate, step: StepId, output: Json, view: GateView, *, index: int | None
     ) -> GateRecord:
-        """Return what a judge gate found in one output, or in the output for one item. Never raises."""
+        """Return the record of a judge gate on one output, or on the output for one item; never raises."""
         ...
 
 
@@ -149,7 +146,7 @@ class JudgeAnswer(AnswerModel):
 
 @dataclass(frozen=True, slots=True)
 class ModelJudge:
-    """Puts judge gates to the pinned model."""
+    """Evaluates judge gates by asking the pinned model."""
 
     models: ModelClient
     prompts: Prompts
@@ -157,23 +154,23 @@ class ModelJudge:
     run: RunId | None = None
     job: str | None = None
     on_use: OnUse | None = None
-    """Told of every call's cost."""
+    """Called with the cost of every call."""
     tokens: int = MAX_JUDGED_TOKENS
-    """What an output may take up of the question."""
+    """Maximum tokens of the output in the prompt."""
     timeout: float | None = None
-    """Seconds for one verdict; the configured ones of a call where absent."""
+    """Seconds for one verdict; None for the configured timeout of a call."""
     model: str | None = None
-    """The model that is asked, before the calibration's and the configured one."""
+    """The model to ask instead of the calibrated or configured one."""
 
     async def judge(
         self, gate: Gate, step: StepId, output: Json, view: GateView, *, index: int | None
     ) -> GateRecord:
-        """Return what the model found, as far as its quotes bear it out."""
+        """Return the model's verdict; it counts only with valid quotes."""
         assert gate.judge is not None
         preference = self._preference(gate)
         try:
             model = self.models.choose(preference, "judge").model
-            # Away from the event loop: abridging an output of megabytes takes a while.
+            # In a thread: truncating an output of megabytes takes a while.
             written = partial(self._call, gate, step, output, view, index, preference)
             room = self.tokens * CHARS_PER_TOKEN
             call = await anyio.to_thread.run_sync(written, room)
@@ -288,7 +285,7 @@ class ModelJudge:
         return "block" if gate.severity == "block" and self.calibration.may_block(gate, model) else "warn"
 
     def _warning_reason(self, gate: Gate, model: str) -> str:
-        """Return why a gate that was measured does not block, for the record; nothing where nobody measured it."""
+        """Return why a measured gate does not block, for the record; empty if it blocks or was not measured."""
         if gate.severity != "block" or self.calibration.measured(gate) is None:
             return ""
         why = self.calibration.warning_reason(gate, model)
@@ -296,7 +293,7 @@ class ModelJudge:
 
 
 def _error_hint(error: ModelError | PromptError) -> str:
-    """Return what would let the judge be asked."""
+    """Return the hint of an error, or a general one."""
     return error.hint or "see what 'wavewright doctor' says of the model, and run it again"
 
 
@@ -306,7 +303,7 @@ def _rubric(gate: Gate) -> str:
 
 
 def _verdict_reader(output: Json) -> Callable[[str], JudgeAnswer]:
-    """Return what reads a verdict on an output: without evidence it is none."""
+    """Return a reader of verdicts on an output, which refuses verdicts without valid evidence."""
     quotable = QuoteSource(output)
 
     def read(text: str) -> JudgeAnswer:

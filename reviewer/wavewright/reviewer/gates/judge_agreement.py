@@ -1,8 +1,8 @@
-"""Measuring a judge: how often does it say what people said?
+"""Measuring how often a judge agrees with people.
 
-A *case* is an output with the verdict of a person. Measuring puts every case to one model, as the gate itself would,
-and gives what a calibration file holds, with the cases on which judge and person differ. A verdict that does not
-count, for a quote that does not stand in the output or for want of an answer, is a difference.
+A *case* is an output with the verdict of a person. Every case is put to one model, as the gate itself would; the result
+is an entry for a calibration file, with the cases on which judge and person differ. An invalid verdict or a missing
+answer counts as a difference.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class JudgeCase(DocumentModel):
 
 
 class JudgeCases(DocumentModel):
-    """What a judge is measured on."""
+    """The cases that a judge is measured on."""
 
     cases: Annotated[tuple[JudgeCase, ...], Field(strict=False, min_length=1)]
 
@@ -51,14 +51,14 @@ class JudgeDifference:
     case: int
     """Counted from 1."""
     passes: bool
-    """What the person said."""
+    """The person's verdict."""
     record: GateRecord
-    """What the judge said, and why."""
+    """The judge's verdict, with its reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeMeasurement:
-    """How a judge did."""
+    """The measurement of a judge, with its differences."""
 
     measurement: Measurement
     differences: tuple[JudgeDifference, ...]
@@ -70,7 +70,7 @@ class JudgeMeasurement:
 
 
 class SeveralModelsAnswered(WavewrightError):
-    """More than one model judged, so what was measured is none of them; name a model without fallbacks."""
+    """More than one model judged, so the measurement is of none of them; name a model without fallbacks."""
 
     exit_code = exit_codes.MISUSE
 
@@ -93,15 +93,15 @@ async def measure_judge(
     model: str,
     date: dt.date,
 ) -> JudgeMeasurement:
-    """Return how often a model says of a gate's rubric what people said of the same outputs.
+    """Return how often a model, judging by a gate's rubric, agrees with people on the same outputs.
 
     Args:
         gate: A judge gate.
-        cases: What people said; not one of them should stand in the rubric.
-        models: Who is asked.
+        cases: Outputs with the verdicts of people; none of them should be quoted in the rubric.
+        models: The client that asks models.
         prompts: The templates `judge/…`, as the gate's runs will use them.
         model: The model to be measured, as `provider:name`.
-        date: When this is done.
+        date: Date of the measurement.
 
     Raises:
         SeveralModelsAnswered: a fallback model took part.

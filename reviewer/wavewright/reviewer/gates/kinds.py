@@ -1,8 +1,8 @@
-"""How each kind of gate finds its verdict.
+"""The checks of each kind of gate.
 
-A gate is prepared once (its expression compiled, its schema's validator built) into a question that is put to one
-*call*: an output, with the item that it was made from where the step runs once an item. The answer is a *finding*:
-a verdict, what was looked at with the values found, and why it is red. A gate that cannot be asked is red.
+A gate is prepared once (its expression compiled, its schema's validator built) to a check that is applied to a
+*subject*: an output, with its item if the step runs once per item. The result is a *finding*: a verdict, the subject
+with the values found, and the reason if it failed. A gate that cannot be evaluated counts as failed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from wavewright.reviewer.values import (
 )
 
 _MAX_VALUES = 4
-"""Values of an expression that are shown."""
+"""Maximum number of values of an expression that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateSubject:
-    """What a gate is put to: the whole output of a step, or the output for one item."""
+    """What a gate is applied to: the whole output of a step, or the output for one item."""
 
     step: StepId
     output: Json
@@ -49,7 +49,7 @@ class GateSubject:
 
 @dataclass(frozen=True, slots=True)
 class GateFinding:
-    """The answer of a gate."""
+    """The result of a gate on one subject."""
 
     verdict: Literal["pass", "fail", "error"]
     looked_at: str
@@ -60,10 +60,10 @@ GateCheck: TypeAlias = Callable[[GateSubject], GateFinding]
 
 
 def make_condition_check(expression: str, now: dt.datetime) -> GateCheck:
-    """Return the question whether a CEL condition holds.
+    """Return the check that a CEL condition holds.
 
     Raises:
-        ExpressionFault: it is no expression.
+        ExpressionError: it is no expression.
     """
     evaluate = compile_expression(expression)
     wanted = reads(expression)
@@ -92,7 +92,7 @@ def make_condition_check(expression: str, now: dt.datetime) -> GateCheck:
 
 
 def make_schema_check(schema: JsonSchema) -> GateCheck:
-    """Return the question whether an output fits a JSON Schema; a reference out of the schema is never fetched."""
+    """Return the check that an output matches a JSON Schema; external references are never fetched."""
     try:
         validator = validator_of(schema)
     except InvalidSchemaError as error:
@@ -111,10 +111,10 @@ def make_schema_check(schema: JsonSchema) -> GateCheck:
 def make_freshness_check(
     seconds: Seconds, field: str | None, tool: str, now: dt.datetime, *, leeway: float
 ) -> GateCheck:
-    """Return the question whether the time in a tool's freshness field is young enough.
+    """Return the check that the time in a tool's freshness field is recent enough.
 
-    A date alone counts from the end of its day, and is of the future only where its day has not begun. Where a list
-    stands on the way to the field, the oldest entry decides.
+    A date counts from the end of its day, and is in the future only if its day has not begun. If the path to the field
+    contains a list, the oldest entry decides.
     """
     if field is None:
         return make_unevaluable_check(
@@ -144,7 +144,7 @@ def make_freshness_check(
 
 
 def make_required_check(fields: tuple[str, ...]) -> GateCheck:
-    """Return the question whether fields are there and neither null nor empty."""
+    """Return the check that fields are present and neither null nor empty."""
 
     def ask(call: GateSubject) -> GateFinding:
         missing: list[str] = []
@@ -164,20 +164,20 @@ def make_required_check(fields: tuple[str, ...]) -> GateCheck:
 
 
 def make_judge_check(rubric: str) -> GateCheck:
-    """Return the question that only a model can answer, and that stays open where none is configured."""
+    """Return the check of a judge gate without a configured model, which cannot be evaluated."""
     return make_unevaluable_check(
         f"rubric: {shorten(rubric, 120)}", "needs a model and none is configured, so nobody judged it"
     )
 
 
 def make_unevaluable_check(looked_at: str, message: str) -> GateCheck:
-    """Return the question that has no answer, which is red."""
+    """Return a check that cannot be evaluated and counts as failed."""
     finding = GateFinding("error", shorten(looked_at, 160), message)
     return lambda _call: finding
 
 
 def _variables(call: GateSubject, roots: frozenset[str], names: frozenset[str | None]) -> JsonObject:
-    """Return what an expression may read, and no more: a run of ten thousand steps is not copied for a gate."""
+    """Return only the variables that an expression reads: a run may have ten thousand steps."""
     variables: JsonObject = {"inputs": call.view.inputs}
     if "steps" in roots:
         present = call.view.steps

@@ -1,11 +1,10 @@
-"""Gates: asked by code, and where a rubric decides by a judge.
+"""The evaluation of gates, by code or, for a rubric, by a judge.
 
-A *gate* stops bad data: it looks at the output of a step as soon as that has ended and leaves a record with what it
-looked at, the values found and its verdict. `make_verifier` answers the executor's port `Verify`: at once where code
-alone is asked, else with something to wait for. A gate that cannot be asked is red. There is one exception: a
-`judge` gate needs a model, so without one it is recorded as an unanswered warning, which lowers the confidence and
-blocks nothing. A gate on a step that had no items is not evaluated: a warning and a cap, unless its `on_empty` says
-otherwise.
+A *gate* stops bad data: it inspects the output of a step as soon as the step has ended and leaves a record with its
+subject, the values found and its verdict. `make_verifier` implements the executor's port `Verify`: it returns records
+if code alone decides, else an awaitable. A gate that cannot be evaluated counts as failed, with one exception: a judge
+gate without a configured model is recorded as a warning, which lowers the confidence and blocks nothing. A gate on a
+step without items is not evaluated: a warning and a cap, unless its `on_empty` says otherwise.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _MAX_PASSED_RECORDS = 100
 """Records of calls that pass, per gate; those beyond are counted in one. Red ones are all kept."""
 
 _MAX_PARALLEL_JUDGEMENTS = 8
-"""Outputs of one step that are before a judge at the same time."""
+"""Maximum number of concurrent questions to a judge about one step."""
 
 
 def make_verifier(
@@ -59,9 +58,9 @@ def make_verifier(
     now: dt.datetime,
     judge: GateJudge | None = None,
 ) -> Verify:
-    """Return what the executor asks about each output: every gate of the (bound) plan that stands on the step.
+    """Return the function that evaluates every gate of the (bound) plan on a step's output.
 
-    The answer is there at once, but for steps with a judge gate where there is a `judge`: those must be awaited.
+    It returns records, or an awaitable for steps with a judge gate if there is a `judge`.
     """
     by_step: dict[StepId, list[Gate]] = {}
     for gate in plan.gates:
@@ -87,7 +86,7 @@ def make_verifier(
 async def _evaluate_with_judge(
     judge: GateJudge, gates: Sequence[_PreparedGate], step: StepId, output: Json, view: GateView
 ) -> GateRecords:
-    """Return what all gates found, in their order; a judge is asked about several calls at the same time."""
+    """Return the records of all gates, in their order; a judge is asked about several items concurrently."""
     found: list[GateRecords] = []
     for gate in gates:
         if gate.is_judged:
@@ -133,8 +132,8 @@ class _PreparedGate:
         return self.gate.judge is not None
 
     def completed(self, record: GateRecord) -> GateRecord:
-        """Return a judge's record with what only the plan and the goal know."""
-        # The author's hint mends the output; where nobody could judge that, the judge's own says what would.
+        """Return a judge's record with its hint and its gate in the template."""
+        # The author's hint fixes the output; if the gate could not be judged, the judge's own hint fixes that.
         hint = record.hint or (self.gate.hint if record.has_failed else None)
         return replace(record, hint=hint, template_gate=self.template_gate)
 
@@ -196,7 +195,7 @@ def _is_per_call(gate: Gate) -> bool:
     try:
         return any(read.root in {"output", "item", "index"} for read in reads(_strip_delimiters(gate.check)))
     except ExpressionError:
-        # What cannot be read is not asked a thousand times: once is enough to find it red.
+        # An invalid expression is evaluated once, not for every item.
         return False
 
 
@@ -218,7 +217,7 @@ def _evaluate(prepared: _PreparedGate, step: StepId, output: Json, view: GateVie
 
 
 def _thinned(records: Iterable[GateRecord]) -> Iterator[GateRecord]:
-    """Yield every red record, the first green ones, and one for all other green ones."""
+    """Yield every failed record, the first passed ones, and one for all other passed ones."""
     greens = 0
     last_green: GateRecord | None = None
     for record in records:

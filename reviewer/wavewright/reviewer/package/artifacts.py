@@ -1,15 +1,11 @@
-"""What may leave a run of what its steps brought: everything but secrets.
+"""Outputs for the package: redacted, and with their documents, sources, charts and conflicts collected.
 
-The run itself, its gates and its review work with the outputs as they are. What is shown of them, in package, page
-and summary, is made from a state whose outputs, errors and gates hold `[redacted]` in place of whatever looks like a
-secret, so that a package is the same from the live run and from its journal.
+The run, its gates and its review use the outputs unchanged. Package, page and summary are made from a state in which
+everything that looks like a secret is `[redacted]`, so a package is the same from the live run and from its journal.
 
-What outputs carry for the package: documents, sources, charts and conflicts.
-
-A tool says what it brings by reserved keys of its output, or of each entry of it: `document` or `documents`,
-`source` or `sources`, `chart` or `charts`, `conflict` or `conflicts`, `warnings`. An output that has an id, a title,
-tags and a content is a document itself. The reviewer knows these keys and no tool. What stands there in another shape
-is left out and named in a warning; it never fails a run that is already done.
+A tool marks artifacts by reserved keys of its output, or of each entry of it: `document` or `documents`, `source` or
+`sources`, `chart` or `charts`, `conflict` or `conflicts`, `warnings`. An output with an id, a title, tags and a content
+is a document itself. Values of another shape under these keys are left out with a warning; they never fail a run.
 """
 
 from __future__ import annotations
@@ -37,7 +33,7 @@ from wavewright.reviewer.values import brief, read_time, shorten
 
 
 class RedactedRun:
-    """One run as it may be shown."""
+    """A run with its secrets redacted."""
 
     def __init__(self, state: RunState) -> None:
         self._state = state
@@ -58,23 +54,23 @@ class RedactedRun:
         return replace(state, steps=Map(steps), items=Map(items), faults=Map(faults))
 
     def value(self, value: Json) -> Json:
-        """Return a value that was put together from outputs, without secrets."""
+        """Return a value that was computed from outputs, without secrets."""
         return self._redactor.redact_output(value)
 
     def review(self, review: ReviewResult) -> ReviewResult:
-        """Return a review without secrets in what it says."""
+        """Return a review without secrets in its texts."""
         return ReviewResult.model_validate(self._redactor.redact_texts(review.model_dump(mode="json")))
 
 
 _SOURCE_FACTS = ("value", "hash", "sha256", "checksum", "location", "tier")
-"""On these, two mentions of one source id must agree; times and titles may differ."""
+"""Fields on which mentions of one source id must agree; times and titles may differ."""
 
 _EntryT = TypeVar("_EntryT")
 
 
 @dataclass(frozen=True, slots=True)
 class Artifacts:
-    """What was found in the outputs, in the plan's order."""
+    """Artifacts found in the outputs, in the plan's order."""
 
     documents: tuple[OutputDocument, ...] = ()
     sources: tuple[SourceReference, ...] = ()
@@ -84,11 +80,11 @@ class Artifacts:
 
 
 def collect_artifacts(outputs: Iterable[tuple[StepId, Json]], terminal: Collection[StepId] = ()) -> Artifacts:
-    """Return what the outputs carry; equal documents, sources and charts count once.
+    """Return the artifacts of outputs; equal documents, sources and charts count once.
 
     Args:
-        outputs: Steps with what they brought.
-        terminal: The steps whose documents are the run's results; they come first.
+        outputs: Steps with their outputs.
+        terminal: Steps whose documents are the run's results; they come first.
     """
     collected = _ArtifactCollector(frozenset(terminal))
     for step, output in outputs:
@@ -127,14 +123,14 @@ class _ArtifactCollector:
     conflicts: list[Conflict] = field(default_factory=list[Conflict])
     warnings: list[str] = field(default_factory=list[str])
     tool_warnings: dict[str, dict[StepId, None]] = field(default_factory=dict[str, dict[StepId, None]])
-    """Warnings of outputs, with the steps that give them."""
+    """Warnings in outputs, with their steps."""
     mentions: dict[str, list[_SourceMention]] = field(default_factory=dict[str, list[_SourceMention]])
 
     def add(self, step: StepId, carrier: JsonObject) -> None:
         if _is_document(carrier):
             self._add_document(step, carrier)
         for found in _entries_under(carrier, "document"):
-            # A document named by a word alone is a reference to one, which some other output carries.
+            # A name alone refers to a document in another output.
             if isinstance(found, dict):
                 self._add_document(step, found)
                 for source in _entries_under(found, "source"):
@@ -244,14 +240,14 @@ class _ArtifactCollector:
 
 
 def _is_document(carrier: JsonObject) -> bool:
-    """Whether an output is a document itself, not only something that carries one."""
+    """Whether an output is a document itself."""
     text = carrier.get("markdown") or carrier.get("content")
     names = isinstance(carrier.get("id"), str) and isinstance(carrier.get("title"), str)
     return names and isinstance(carrier.get("tags"), list) and isinstance(text, str)
 
 
 def _entries_under(carrier: JsonObject, key: str) -> Iterator[Json]:
-    """Yield what stands under a reserved key, in the singular or in the plural."""
+    """Yield the values under a reserved key, in the singular or in the plural."""
     for name in (key, f"{key}s"):
         value = carrier.get(name)
         if isinstance(value, list):

@@ -1,8 +1,8 @@
-"""The package: all that leaves a run, as one JSON document.
+"""The package of a run, as one JSON document.
 
-A *package* holds what was found (result, documents, sources, charts), how sure that is (review, gates, caps,
-conflicts, warnings) and how it came about (plan, patches, execution log, timings). Documents stand apart from the
-execution log. Built from the run's state alone, written whole or not at all, and equal when read back.
+A *package* holds the results (result, documents, sources, charts), their confidence (review, gates, caps, conflicts,
+warnings) and how they were made (plan, patches, execution log, timings). It is built from the run's state alone,
+written atomically, and equal when read back.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MAX_LABELS = 1000
 
 
 class PackageError(WavewrightError):
-    """A file that is no package of this version; the message names the place and the mend."""
+    """A file is no package of this version; the message names the place and the fix."""
 
     exit_code = exit_codes.MISUSE
 
@@ -66,17 +66,17 @@ def build_package(
     warnings: tuple[str, ...] = (),
     now: dt.datetime | None = None,
 ) -> Package:
-    """Return the package of a run, without what looks like a secret in what its steps brought.
+    """Return the package of a run, with secrets in the outputs redacted.
 
     Args:
-        plan: The bound plan in force, patches included.
-        goal: What was asked for.
-        state: What happened; reviews that were noted under `review` become the earlier reviews.
-        review: The last verdict; none where the run did not come that far.
+        plan: The current bound plan, including patches.
+        goal: The goal of the run.
+        state: The state of the run; its notes of the topic `review` are the earlier reviews.
+        review: The last review; None if the run was not reviewed.
         tools: Signatures by name.
-        status: How the run ended; found from the state and the review where absent.
-        warnings: What a phase above has to say.
-        now: What `now()` gives; the run's own instant where absent.
+        status: How the run ended; by default derived from the state and the review.
+        warnings: Further warnings.
+        now: What `now()` returns; by default the run's own instant.
     """
     now = now or run_instant(state)
     shown = RedactedRun(state)
@@ -175,7 +175,7 @@ def package_schema() -> JsonObject:
 
 
 def _capped_result(plan: Plan, result: RunResult, review: ReviewResult | None) -> Json:
-    """Return the result with what it states of its own confidence under the caps of the review."""
+    """Return the result with the confidence that it states lowered to the caps of the review."""
     value = result.value
     if review is None:
         return value
@@ -249,7 +249,7 @@ def _warnings(plan: Plan, state: RunState) -> list[str]:
 
 
 def _note_messages(note: Noted) -> list[str]:
-    """Return what a note says to a reader of the package."""
+    """Return the warnings that a note has for readers of the package."""
     match note.topic, note.body:
         case "warning", body:
             return [_note_message(body)]
@@ -346,7 +346,7 @@ def _step_labels(plan: Plan, goal: Goal, state: RunState, step: Step, now: dt.da
 
 
 def _round_of(end: StepFinished | None, state: RunState) -> int:
-    """Return the round in which a step ended: that of the last plan accepted before it did."""
+    """Return the round in which a step ended: that of the last plan accepted before."""
     if end is None:
         return state.round
     return max((accepted.round for accepted in state.plans if accepted.at <= end.at), default=0)

@@ -1,17 +1,12 @@
-"""The calls of a run, each with all that its tool was handed.
+"""Reports on the calls of a run, the cost of its language models, and its failed attempts.
 
-A *call* is one use of a tool, a child job of the run: one for a plain step, one an item for a `for_each` step. Its
-parameters are made anew from the plan, the inputs and the outputs, as the executor made them, so the journal need
-not keep them beside the outputs that they come from. Large ones are told by their shape; documents stand elsewhere.
+A *call* is one use of a tool, a child job of the run: one for a plain step, one per item for a `for_each` step. Its
+parameters are computed again from the plan, the inputs and the outputs, so the journal need not hold them. Large values
+are replaced by their shape.
 
-What language models cost in a run, from its events.
-
-*Orchestrator tokens* are those of planning, recovery, review, judging and agents' loops; *worker tokens* those of
-model workers. Every call counts, answered or not, for what it was charged.
-
-What failed calls left behind, short enough for a package and a page.
-
-The journal holds more of each attempt, and every attempt; `wavewright show RUN STEP` and `logs RUN` print that.
+*Orchestrator tokens* are those of planning, recovery, review, judging and agents' loops; *worker tokens* those of model
+workers. Every call counts for what it was charged, answered or not. Failed attempts are shortened; `wavewright show RUN
+STEP` and `logs RUN` print them whole.
 """
 
 from __future__ import annotations
@@ -44,7 +39,7 @@ _UNKNOWN_TOOL = AvailableTool.model_construct(name="")
 
 @dataclass(frozen=True, slots=True)
 class _ParamsRenderer:
-    """What makes the parameters of one step's calls."""
+    """Computes the parameters of one step's calls."""
 
     params: Renderer
     items: list[Json]
@@ -52,7 +47,7 @@ class _ParamsRenderer:
     now: dt.datetime
 
     def params_of(self, index: int | None) -> JsonObject | None:
-        """Return the parameters of a call; none where they can no longer be made."""
+        """Return the parameters of a call; None if they can no longer be computed."""
         variables = self.visible
         if index is not None:
             if index >= len(self.items):
@@ -68,7 +63,7 @@ class _ParamsRenderer:
 def params_of_call(
     plan: Plan, state: RunState, step: Step, index: int | None, now: dt.datetime
 ) -> JsonObject | None:
-    """Return the resolved parameters of one call, whole; none where they can no longer be made."""
+    """Return the resolved parameters of one call; None if they can no longer be computed."""
     maker = _params_renderer(step, plan, PlanGraph.of(plan), state.outputs(), now)
     return maker.params_of(index) if maker is not None else None
 
@@ -78,8 +73,7 @@ def list_calls(
 ) -> tuple[CallReport, ...]:
     """Return the calls in the plan's order, and of one step in the order of its items.
 
-    Steps that were skipped, blocked or never ran called nothing. Of more than `MOST_CALLS` calls of one step the
-    first are listed.
+    Steps that were skipped, blocked or never ran have none. Of one step the first `MAX_CALLS` calls are listed.
     """
     graph = PlanGraph.of(plan)
     outputs = state.outputs()
@@ -94,7 +88,7 @@ def list_calls(
 
 
 def summarized_params(params: JsonObject) -> JsonObject:
-    """Return parameters with large values told by their shape."""
+    """Return parameters with large values replaced by their shape."""
     return {name: _summarized_value(value) for name, value in params.items()}
 
 
@@ -202,7 +196,7 @@ def token_shares(state: RunState) -> tuple[int, int]:
 
 
 def list_rungs(state: RunState) -> tuple[RungReport, ...]:
-    """Return every rung that was tried, in the order of the run; the first where they are very many."""
+    """Return the rungs that were tried, in the order of the run, up to a maximum."""
     return tuple(
         RungReport(
             ladder=taken.rung.ladder,
@@ -225,7 +219,7 @@ def list_loop_calls(state: RunState) -> tuple[LoopCallReport, ...]:
 
 
 def cost_lines(uses: ModelUses, orchestrator: int, workers: int) -> Iterator[str]:
-    """Yield what models cost, in a line or two of words; nothing where none was asked."""
+    """Yield the cost of models in one or two lines; nothing if none was asked."""
     total = uses.total
     if not total.calls:
         return
@@ -240,7 +234,7 @@ def cost_lines(uses: ModelUses, orchestrator: int, workers: int) -> Iterator[str
 
 
 def calls_text(cost: Cost) -> str:
-    """Return how many calls were made, how many of them had no answer, and how many a budget refused."""
+    """Return the number of calls, with those that had no answer and those that a budget refused."""
     silent = cost.unanswered - cost.over_budget
     notes = [f"{silent} without an answer"] if silent else []
     if cost.over_budget:
@@ -250,14 +244,14 @@ def calls_text(cost: Cost) -> str:
 
 
 def money_text(cost: Cost) -> str:
-    """Return the money; what has no known price is said, not left out."""
+    """Return the cost in money, with a remark if a price is unknown."""
     if cost.unpriced:
         return "price unknown" if not cost.usd else f"at least {usd_text(cost.usd)}"
     return usd_text(cost.usd or 0.0)
 
 
 def usd_text(usd: float) -> str:
-    """Return an amount of US dollars; one too small for four digits is said to be small, not nothing."""
+    """Return an amount of US dollars with four digits, or `under 0.0001 USD`."""
     return f"{usd:.4f} USD" if usd == 0 or usd >= 0.0001 else "under 0.0001 USD"
 
 
@@ -296,7 +290,7 @@ _MAX_CHARS = {"traceback": 4_000, "stdout": 2_000, "stderr": 2_000, "log": 2_000
 
 
 def list_failed_attempts(state: RunState) -> tuple[AttemptReport, ...]:
-    """Return the last attempt of each call that has failed in the end, in the order in which they failed."""
+    """Return the last attempt of each call that has failed finally, in the order in which they failed."""
     failed = [event for place, event in state.faults.items() if _has_failed(state, *place)]
     return tuple(
         AttemptReport(

@@ -1,11 +1,8 @@
-"""What a run found, as a few lines of plain text.
+"""A package as plain text, for a terminal, a pipe or a mail.
 
-A result that is a text, or a document with text, is shown as that text, its tables aligned; any other as JSON. Long
-results are cut, and say where the whole is.
-
-A package in plain text: for a terminal, a pipe or a mail.
-
-Short, without colour, at most 100 characters wide; no character of a tool's text can steer a terminal.
+It is short, without colour and at most 100 characters wide; characters that could control a terminal are escaped. A
+result that is a text, or a document with text, is shown as that text with aligned tables; any other as JSON. Long
+results are truncated.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ _MAX_TEXT_LINES = 200
 
 
 def result_lines(package: Package, width: int) -> Iterator[str]:
-    """Yield the result's lines, none wider than that; none where there is no result."""
+    """Yield the result's lines, at most `width` wide; nothing if there is no result."""
     if package.result is None:
         return
     text = result_text(package)
@@ -39,7 +36,7 @@ def result_lines(package: Package, width: int) -> Iterator[str]:
 
 
 def result_text(package: Package) -> str | None:
-    """Return the result where it is a text, or the text of the document that it is; none for anything else."""
+    """Return the result if it is a text, or the text of the document that it is; else None."""
     if isinstance(package.result, str):
         return package.result
     texts = [document.markdown for document in package.documents if document.is_result and document.markdown]
@@ -51,7 +48,7 @@ def _json_lines(package: Package) -> list[str]:
 
 
 def _text_lines(markdown: str, width: int) -> Iterator[str]:
-    """Yield the lines of a text, prose wrapped; blank ones at both ends are dropped."""
+    """Yield the lines of a text with wrapped prose, without blank lines at both ends."""
     for is_table, lines in groupby(markdown.strip().splitlines(), key=lambda line: line.startswith("|")):
         if is_table:
             yield from _aligned(list(lines), width)
@@ -61,7 +58,7 @@ def _text_lines(markdown: str, width: int) -> Iterator[str]:
 
 
 def _aligned(rows: list[str], width: int) -> Iterator[str]:
-    """Yield the rows of a Markdown table in columns; those that its second row marks so are set to the right."""
+    """Yield the rows of a Markdown table in columns, aligned to the right as its second row says."""
     cells = [[cell.strip() for cell in row.strip("| ").split("|")] for row in rows]
     columns = max(map(len, cells))
     padded = [row + [""] * (columns - len(row)) for row in cells]
@@ -101,7 +98,7 @@ _SIGNS = {
 
 
 class _TerminalText(str):
-    """A line that may hold a terminal's own codes."""
+    """A line that may contain control codes of terminals."""
 
     __slots__ = ()
 
@@ -111,8 +108,8 @@ def render_summary(package: Package, result: Sequence[str] | None = None, *, wid
 
     Args:
         package: The outcome of a run.
-        result: Stands for the lines of the result, made harmless and rendered for a terminal already.
-        width: Characters at which texts are wrapped or cut, up to `MAX_WIDTH`; tables may be wider.
+        result: The lines of the result, already escaped and rendered for a terminal.
+        width: Width in characters of wrapped texts, at most `MAX_WIDTH`; tables may be wider.
     """
     width = max(MIN_WIDTH, min(width, MAX_WIDTH))
     lines = (
@@ -168,7 +165,7 @@ def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterat
 
 
 def _patched_by(package: Package) -> Iterator[str]:
-    """Yield where the patches came from, if anybody recorded it."""
+    """Yield the rungs that made the patches, if they were recorded."""
     made = [patch.rung for patch in package.patches if patch.rung is not None]
     if made:
         yield f"patched by {', then '.join(made)}"
