@@ -103,8 +103,8 @@ class FileBroker:
 
     async def publish_all(self, sending: PublishBatch, timeout: float) -> None:  # noqa: ASYNC109 - as the real one
         """Confirm messages of the daemon's, one after another; it may die between them."""
-        for number, parcel in enumerate(sending.messages):
-            await self.publish(parcel.message, parcel.exchange, parcel.routing_key, timeout)
+        for number, batch in enumerate(sending.messages):
+            await self.publish(batch.message, batch.exchange, batch.routing_key, timeout)
             sending.results[number] = None
 
     async def publish(self, message: Message, exchange: str, routing_key: str, _timeout: float) -> None:

@@ -67,7 +67,7 @@ class LittleDaemon:
 
     stores: Stores
     broker: FileBroker
-    workshop: JobRunner
+    job_runner: JobRunner
     intake: MessageHandler
     relay: Relay
 
@@ -91,11 +91,11 @@ class LittleDaemon:
 
     async def work(self) -> bool:
         """Work on one job as far as it goes; say whether there was one."""
-        job = await self.stores.jobs.claim(project=self.workshop.reporter.state_reports)
+        job = await self.stores.jobs.claim(project=self.job_runner.reporter.state_reports)
         reach("after claim")
         if job is None:
             return False
-        await self.workshop.run_job(job, CancellationToken())
+        await self.job_runner.run_job(job, CancellationToken())
         reach("after work")
         return True
 
@@ -177,9 +177,9 @@ async def _stores(settings: Settings, clock: Callable[[], float]) -> AsyncGenera
     """Open the stores, with leases of the outbox that pass before anybody waits for them."""
     async with (
         SqliteJournal(settings.journal, clock=clock) as journal,
-        SqliteBudgetStore(settings.journal, settings.budgets, clock) as purse,
+        SqliteBudgetStore(settings.journal, settings.budgets, clock) as budget_store,
     ):
-        yield Stores(journal, JobStore(journal, outbox_lease=OUTBOX_LEASE), purse)
+        yield Stores(journal, JobStore(journal, outbox_lease=OUTBOX_LEASE), budget_store)
 
 
 @asynccontextmanager
@@ -193,7 +193,7 @@ def assemble(
     """Put a daemon together of its parts."""
     section = settings.daemon
     watch = Telemetry(StructuredLog(agent=section.agent, domain="crash", level="error", stream=io.StringIO()))
-    workshop = JobRunner(
+    job_runner = JobRunner(
         settings=settings,
         journal=_pointed(stores),
         jobs=stores.jobs,
@@ -206,9 +206,9 @@ def assemble(
         clock=clock,
     )
     rules = acceptance_rules(section, settings.hmac_key, MessageContract())
-    intake = MessageHandler(broker, workshop, rules, Dispatcher(workshop, 1))  # type: ignore[arg-type]
+    intake = MessageHandler(broker, job_runner, rules, Dispatcher(job_runner, 1))  # type: ignore[arg-type]
     relay = Relay(broker, "daemon", ignore_event, BrokerHealth(ignore_event))  # type: ignore[arg-type]
-    return LittleDaemon(stores, broker, workshop, intake, relay)
+    return LittleDaemon(stores, broker, job_runner, intake, relay)
 
 
 @dataclass(frozen=True)

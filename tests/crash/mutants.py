@@ -93,9 +93,9 @@ def _a_committed_write_tried_again(patch: Patch) -> None:
 
 
 def _a_charge_after_the_call(patch: Patch) -> None:
-    def reserve(self: Any, wish: Reserve) -> Reservation:
+    def reserve(self: Any, request: Reserve) -> Reservation:
         del self
-        return Reservation(0, wish.account, wish.amount)
+        return Reservation(0, request.account, request.amount)
 
     patch.setattr(budget_tables._ReservationBatch, "_reserve", reserve)  # pyright: ignore[reportPrivateUsage]
 

@@ -68,11 +68,13 @@ async def a_clock_that_goes_back(folder: Path, _mutant: str | None) -> list[str]
     """C13: what is spent of a day is spent, whatever the clock says afterwards."""
     clock = [1_780_000_000.0]
     found = list[str]()
-    async with SqliteBudgetStore(folder / "p.db", _day_of(100), lambda: clock[0]) as purse:
+    async with SqliteBudgetStore(folder / "p.db", _day_of(100), lambda: clock[0]) as budget_store:
         for jump in (0.0, -90_000.0, 90_000.0, -3_600.0):
             clock[0] += jump
             try:
-                await purse.reserve(BudgetScope(run=RUN, job="j", role="worker"), Spend(calls=1, tokens=100))
+                await budget_store.reserve(
+                    BudgetScope(run=RUN, job="j", role="worker"), Spend(calls=1, tokens=100)
+                )
             except BudgetExceeded:
                 continue
             if jump:
@@ -119,10 +121,15 @@ async def two_calls_at_once(folder: Path, _mutant: str | None) -> list[str]:
     async def call() -> None:
         nonlocal spent
         with suppress(BudgetExceeded):
-            await purse.reserve(BudgetScope(run=RUN, job="j", role="worker"), Spend(calls=1, tokens=60))
+            await budget_store.reserve(
+                BudgetScope(run=RUN, job="j", role="worker"), Spend(calls=1, tokens=60)
+            )
             spent += 60
 
-    async with SqliteBudgetStore(folder / "p.db", _day_of(100)) as purse, anyio.create_task_group() as group:
+    async with (
+        SqliteBudgetStore(folder / "p.db", _day_of(100)) as budget_store,
+        anyio.create_task_group() as group,
+    ):
         for _ in range(2):
             group.start_soon(call)
     return [f"I6: {spent} of 100 tokens were let out"] if spent > 100 else []

@@ -1,4 +1,4 @@
-"""Names in the packages use the field's words; those of the former vocabulary are refused."""
+"""Names of files, functions and variables use the field's words; those of the former vocabulary are refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repository.tree import ROOT, shipped_modules
+from tests.repository.tree import ROOT, project_files
 
 pytestmark = pytest.mark.once
 
@@ -64,10 +64,10 @@ def defined_names(module: Path) -> Iterator[str]:
                 pass
 
 
-def test_no_name_in_the_packages_has_a_word_that_was_replaced() -> None:
+def test_no_name_has_a_word_that_was_replaced() -> None:
     old = {
         f"{module.relative_to(ROOT)}: {name}": sorted(words_of(name) & REPLACED.keys())
-        for module in shipped_modules()
+        for module in (path for path in project_files() if path.suffix == ".py")
         for name in {module.stem, *defined_names(module)}
         if words_of(name) & REPLACED.keys()
     }

@@ -15,7 +15,7 @@ from wavewright.engine.bus.errors import BusDown
 pytestmark = pytest.mark.anyio
 
 
-async def fallen() -> None:
+async def failure() -> None:
     """End as a pending publish does on a connection that is given up."""
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     future.set_exception(asyncio.CancelledError())
@@ -28,7 +28,7 @@ async def fail(error: Exception) -> None:
 
 async def test_a_cancellation_that_nobody_asked_for_is_an_error_with_a_name() -> None:
     with pytest.raises(BusDown, match="stopped answering"):
-        await translate_errors(fallen())
+        await translate_errors(failure())
 
 
 async def test_a_task_group_would_end_in_silence_without_the_guard() -> None:
@@ -39,7 +39,7 @@ async def test_a_task_group_would_end_in_silence_without_the_guard() -> None:
         reached.append("never")
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(publish, fallen())
+        tasks.start_soon(publish, failure())
     reached.append("as if nothing had been")
 
     assert reached == ["as if nothing had been"]
@@ -68,7 +68,7 @@ async def test_within_a_shield_of_a_cancelled_scope_the_library_still_cannot_can
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 try:
-                    await translate_errors(fallen())
+                    await translate_errors(failure())
                 except BusDown as error:
                     raised.append(error)
             raise

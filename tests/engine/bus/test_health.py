@@ -52,16 +52,16 @@ async def test_a_queue_that_was_made_anew_in_another_form_is_told_of_on_both_way
 
 
 @pytest.mark.anyio
-async def test_the_same_trouble_is_told_once_however_often_it_is_met() -> None:
+async def test_a_fault_that_repeats_is_reported_once() -> None:
     notices = Notices()
-    trouble = BrokerHealth(notices)
+    health = BrokerHealth(notices)
     for _ in range(3):
-        trouble.report_fault("out", BusMisconfigured("the queue is round"))
-        trouble.clear_fault("out")
-        trouble.report_fault("out", BusMisconfigured("the queue is square"))
+        health.report_fault("out", BusMisconfigured("the queue is round"))
+        health.clear_fault("out")
+        health.report_fault("out", BusMisconfigured("the queue is square"))
 
     assert [fields["error"] for fields in notices.of("broker_misconfigured")] == [
         "the queue is round",
         "the queue is square",
     ]
-    assert trouble.reason == "the queue is square"
+    assert health.reason == "the queue is square"

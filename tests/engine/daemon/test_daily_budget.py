@@ -94,27 +94,27 @@ async def test_who_asks_for_more_than_the_day_has_left_is_stopped_and_not_refuse
     day = DailyBudget(Clock(NOON), told := Told())
     budgets = BudgetsSection.model_validate({"day": {"calls": 1}})
     budget_store = PausingBudgetStore(MemoryBudgetStore(budgets, clock=Clock(NOON)), day)
-    account, stopper = BudgetScope(run=RUN), CancellationToken()
-    with day.stops_when_spent(RUN, stopper):
+    account, token = BudgetScope(run=RUN), CancellationToken()
+    with day.stops_when_spent(RUN, token):
         await budget_store.settle(await budget_store.reserve(account, Spend(calls=1)), Spend(calls=1), USE)
         with pytest.raises(CallDeferred):
             await budget_store.reserve(account, Spend(calls=1))
 
-    assert stopper.is_cancelled
+    assert token.is_cancelled
     assert len(told) == 1
 
 
 async def test_a_call_that_is_under_way_when_the_day_is_spent_comes_to_its_end() -> None:
-    day, stopper, brake = DailyBudget(Clock(NOON), Told()), CancellationToken(), DrainSignal()
-    brake.attach(lambda: True)
-    with day.stops_when_spent(RUN, stopper), stopper.scope(brake):
+    day, token, drain = DailyBudget(Clock(NOON), Told()), CancellationToken(), DrainSignal()
+    drain.attach(lambda: True)
+    with day.stops_when_spent(RUN, token), token.scope(drain):
         day.mark_spent("nothing is left", RUN)
-        pulled, stopped = brake.is_draining, stopper.is_cancelled
-        brake.attach(lambda: False)
-        brake.notify_if_drained()
+        pulled, stopped = drain.is_draining, token.is_cancelled
+        drain.attach(lambda: False)
+        drain.notify_if_drained()
 
     assert (pulled, stopped) == (True, False)
-    assert stopper.is_cancelled
+    assert token.is_cancelled
 
 
 async def test_the_run_of_a_target_stops_its_own_job_and_no_other() -> None:

@@ -148,7 +148,7 @@ async def test_a_fault_of_one_runs_journal_counts_against_its_job_and_not_agains
         Telemetry(StructuredLog(agent="a", domain="d", stream=io.StringIO())),
     )
     async with open_stores(settings) as stores, open_services(settings) as opened:
-        workshop = work.JobRunner(
+        job_runner = work.JobRunner(
             settings=settings,
             journal=stores.journal,
             jobs=stores.jobs,
@@ -164,7 +164,7 @@ async def test_a_fault_of_one_runs_journal_counts_against_its_job_and_not_agains
         await stores.jobs.receive(ReceivedMessage(MessageId(str(uuid4())), "job_request", "me", 1.0, asked))
         claimed = await stores.jobs.claim()
         assert claimed is not None
-        await workshop.run_job(claimed, CancellationToken())
+        await job_runner.run_job(claimed, CancellationToken())
         row = await stores.jobs.find_job(claimed.job)
 
     assert row is not None

@@ -49,7 +49,7 @@ def fix(text: str, name: str = "plan.yaml", pointer: str = "") -> FixedDocument:
     return fix_plan(plan, PlanOrigin(document, pointer), TOOLS, judge)
 
 
-def mended(text: str, name: str = "plan.yaml", pointer: str = "") -> str:
+def fixed(text: str, name: str = "plan.yaml", pointer: str = "") -> str:
     return fix(dedent(text), name, pointer).origin.document.source.text
 
 
@@ -176,7 +176,7 @@ REDUNDANT = [
 def test_a_dependency_that_changes_nothing_goes_and_all_else_stays_as_it_is_written(
     before: str, after: str
 ) -> None:
-    assert mended(before) == dedent(after)
+    assert fixed(before) == dedent(after)
 
 
 REPEATED = [
@@ -259,10 +259,10 @@ REPEATED = [
 
 @pytest.mark.parametrize(("before", "after"), REPEATED)
 def test_two_equal_calls_become_one_and_their_readers_read_it(before: str, after: str) -> None:
-    assert mended(before) == dedent(after)
+    assert fixed(before) == dedent(after)
 
 
-def test_json_is_mended_in_its_own_form() -> None:
+def test_json_is_fixed_in_its_own_form() -> None:
     before = """\
     {"steps": [
       {"id": "a", "tool": "look"},
@@ -282,10 +282,10 @@ def test_json_is_mended_in_its_own_form() -> None:
     ], "result": "${steps.b}"}
     """
 
-    assert mended(before, "plan.json") == dedent(after)
+    assert fixed(before, "plan.json") == dedent(after)
 
 
-def test_a_plan_inside_a_job_is_mended_there() -> None:
+def test_a_plan_inside_a_job_is_fixed_there() -> None:
     before = """\
     name: inside   # the job
     plan:
@@ -294,14 +294,14 @@ def test_a_plan_inside_a_job_is_mended_there() -> None:
         - {id: b, tool: look, params: {at: "${steps.a}"}, depends_on: [a]}
     """
 
-    assert mended(before, pointer="/plan") == dedent(before).replace(", depends_on: [a]", "")
+    assert fixed(before, pointer="/plan") == dedent(before).replace(", depends_on: [a]", "")
 
 
 def test_line_breaks_stay_those_of_the_file() -> None:
     lines = ["steps:", "- {id: a, tool: look}", "- id: b", "  depends_on: [a]", "  tool: look"]
     before = "\r\n".join([*lines, '  params: {at: "${steps.a}"}', ""])
 
-    assert mended(before) == before.replace("  depends_on: [a]\r\n", "")
+    assert fixed(before) == before.replace("  depends_on: [a]\r\n", "")
 
 
 LEFT = [
@@ -389,7 +389,7 @@ def test_a_call_that_writes_is_no_repeated_one() -> None:
     assert (fixed.fixes, fixed.unfixed, fixed.origin.document.source.text) == ((), (), text)
 
 
-def test_what_can_be_mended_alone_is_mended_where_all_together_cannot() -> None:
+def test_what_can_be_fixed_alone_is_fixed_where_all_together_cannot() -> None:
     text = """\
     steps:
       - {id: a, tool: look}
@@ -428,7 +428,7 @@ def _read(name: str) -> str:
 
 @settings(max_examples=60)
 @given(plan=plans(), form=st.sampled_from(["json", "lines", "yaml"]))
-def test_a_mended_plan_does_the_same_and_has_nothing_left_to_mend(plan: dict[str, object], form: str) -> None:
+def test_a_fixed_plan_does_the_same_and_has_nothing_left_to_fix(plan: dict[str, object], form: str) -> None:
     text = (
         yaml.safe_dump(plan, sort_keys=False)
         if form == "yaml"
@@ -448,13 +448,13 @@ def test_a_mended_plan_does_the_same_and_has_nothing_left_to_mend(plan: dict[str
 
 @settings(max_examples=40, deadline=None)
 @given(plan=plans(), failing=st.integers(0, 3))
-def test_a_mended_plan_ends_as_before_whatever_fails(plan: dict[str, object], failing: int) -> None:
+def test_a_fixed_plan_ends_as_before_whatever_fails(plan: dict[str, object], failing: int) -> None:
     before = Plan.model_validate(plan)
     after = fix(json.dumps(plan), "plan.json").plan
 
-    ended, ended_mended = _run(before, failing), _run(after, failing)
+    ended, ended_fixed = _run(before, failing), _run(after, failing)
 
-    assert ended_mended == {step.id: ended[step.id] for step in after.steps}
+    assert ended_fixed == {step.id: ended[step.id] for step in after.steps}
 
 
 def _run(plan: Plan, failing: int) -> dict[str, tuple[str, object]]:

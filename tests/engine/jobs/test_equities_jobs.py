@@ -115,7 +115,7 @@ def test_the_key_is_in_nothing_that_a_run_leaves(wavewright: CommandLine, tmp_pa
     assert KEY not in text_of(tmp_path) + ran.out + ran.err
 
 
-def test_stale_prices_of_a_service_are_mended_by_asking_it_again(
+def test_stale_prices_of_a_service_are_fixed_by_asking_it_again(
     wavewright: CommandLine, tmp_path: Path
 ) -> None:
     with serving(Answer(served_prices("2009-10")), Answer(served_prices("2010-03"))) as service:

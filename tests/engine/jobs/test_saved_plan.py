@@ -288,11 +288,11 @@ class Agreeing:
 
 
 async def _stop_and_resume(folder: Path) -> None:
-    settings, journal, stopper = load_settings(folder), MemoryJournal(), CancellationToken()
+    settings, journal, token = load_settings(folder), MemoryJournal(), CancellationToken()
 
     def stop_early(event: Event) -> None:
         if isinstance(event, StepFinished):
-            stopper.cancel()
+            token.cancel()
 
     request = RunRequest(job_file=folder / "saved.json", output_dir=folder / "out")
     stopped = await run_request(
@@ -301,7 +301,7 @@ async def _stop_and_resume(folder: Path) -> None:
         journal=journal,
         approver=Agreeing(),
         on_event=stop_early,
-        cancellation=stopper,
+        cancellation=token,
     )
     assert stopped.context.state.is_interrupted
     await journal.aclose()

@@ -20,8 +20,8 @@ from wavewright.executor.stores import Stores
 async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
     if request.param == "sqlite":
         path = tmp_path / "journal.sqlite"
-        async with SqliteJournal(path) as journal, SqliteBudgetStore(path) as purse:
-            yield Stores(journal, JobStore(journal), purse)
+        async with SqliteJournal(path) as journal, SqliteBudgetStore(path) as budget_store:
+            yield Stores(journal, JobStore(journal), budget_store)
         return
     server: PostgresServer = request.getfixturevalue("postgres")
     url = server.database()

@@ -154,10 +154,10 @@ async def furnished(stores: Stores, agreed: Contract) -> MessageReceiver:
 
 
 @asynccontextmanager
-async def open_desk(path: Path, agreed: Contract) -> AsyncGenerator[MessageReceiver]:
+async def open_receiver(path: Path, agreed: Contract) -> AsyncGenerator[MessageReceiver]:
     """Open a SQLite file that holds what the contract says."""
-    async with SqliteJournal(path) as journal, SqliteBudgetStore(path) as purse:
-        yield await furnished(Stores(journal, JobStore(journal), purse), agreed)
+    async with SqliteJournal(path) as journal, SqliteBudgetStore(path) as budget_store:
+        yield await furnished(Stores(journal, JobStore(journal), budget_store), agreed)
 
 
 async def _furnish(receiver: MessageReceiver, state: _State) -> None:

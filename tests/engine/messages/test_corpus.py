@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.messages.message_corpus import CASES, Row, contract, delivery_of, furnished, open_desk, rows
+from tests.engine.messages.message_corpus import (
+    CASES,
+    Row,
+    contract,
+    delivery_of,
+    furnished,
+    open_receiver,
+    rows,
+)
 from wavewright.executor.store.job_rules import MAX_ATTEMPTS, project_nothing
 from wavewright.executor.stores import Stores
 
@@ -23,7 +31,7 @@ JUDGED_BY_STORE = {
 @pytest.mark.anyio
 @pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row['id']}-{row['why']}")
 async def test_a_message_of_the_corpus_ends_as_its_contract_says(row: Row, tmp_path: Path) -> None:
-    async with open_desk(tmp_path / "journal.sqlite", contract()) as receiver:
+    async with open_receiver(tmp_path / "journal.sqlite", contract()) as receiver:
         first, *others = [await receiver.take(delivery_of(row)) for _ in range(row["deliveries"])]
 
         if row["kind"] == "max_deliveries":

@@ -21,7 +21,7 @@ from tests.engine.messages.message_corpus import (
     Row,
     contract,
     delivery_of,
-    open_desk,
+    open_receiver,
     rows,
 )
 from tests.engine.messages.sample_messages import JOB, envelope
@@ -101,7 +101,9 @@ async def street(broker: Broker | RunningBroker) -> AsyncIterator[Street]:
 
 
 @asynccontextmanager
-async def open_workshop(receiver: MessageReceiver, street: Street, folder: Path) -> AsyncGenerator[JobRunner]:
+async def open_job_runner(
+    receiver: MessageReceiver, street: Street, folder: Path
+) -> AsyncGenerator[JobRunner]:
     settings = load_settings(folder, {})
     section = DaemonSection(
         exchange=street.topology.exchange,
@@ -164,16 +166,16 @@ async def test_a_message_comes_to_its_end_and_the_good_one_behind_it_is_taken_in
     sent = delivery_of(row, queue, street.topology.outlets[0])
     await street.post([*[sent] * row["deliveries"], good_message(queue)])
     async with (
-        open_desk(tmp_path / "journal.sqlite", contract()) as receiver,
-        open_workshop(receiver, street, tmp_path) as workshop,
+        open_receiver(tmp_path / "journal.sqlite", contract()) as receiver,
+        open_job_runner(receiver, street, tmp_path) as job_runner,
     ):
-        intake = MessageHandler(bus, workshop, receiver.rules, Dispatcher(workshop, 1))
+        intake = MessageHandler(bus, job_runner, receiver.rules, Dispatcher(job_runner, 1))
         with anyio.fail_after(PATIENCE):
             for _ in range(row["deliveries"] + 1):
                 await intake.handle(await bus.intake.take())
         assert sum(pauses) < A_MOMENT
         if row["kind"] == "max_deliveries":
-            await receiver.fail_until_dead(workshop.reporter.state_reports)
+            await receiver.fail_until_dead(job_runner.reporter.state_reports)
             await bus.relay.flush(receiver.stores.jobs)
         good = await receiver.stores.jobs.find_job(GOOD_JOB)
 

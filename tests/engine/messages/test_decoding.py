@@ -55,7 +55,7 @@ def test_a_job_document_is_read_as_it_is() -> None:
     assert received.request.request["job"] == DOCUMENT
 
 
-def test_a_job_weighs_what_its_plan_or_its_tokens_suggest() -> None:
+def test_the_weight_of_a_job_comes_from_its_plan_or_its_tokens() -> None:
     def weight(payload: object) -> float:
         request = decoded(delivered(envelope(payload))).request
         assert isinstance(request, JobRequested)

@@ -238,8 +238,8 @@ async def test_a_kill_between_answer_and_settlement_leaves_the_reservation_charg
         check=False,
     )
     budgets = BudgetsSection.model_validate({"day": {"tokens": 1000}, "job": {"calls": 3}})
-    async with SqliteBudgetStore(tmp_path / "j.sqlite", budgets) as purse:
-        left = await purse.left(BudgetScope(run=RUN, job="daily", role="planner"))
+    async with SqliteBudgetStore(tmp_path / "j.sqlite", budgets) as budget_store:
+        left = await budget_store.left(BudgetScope(run=RUN, job="daily", role="planner"))
 
     assert died.returncode == -signal.SIGKILL, died.stderr.decode()
     assert died.stdout.decode().split() == ["answered", "answered"]

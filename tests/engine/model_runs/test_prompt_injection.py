@@ -257,7 +257,7 @@ def test_over_the_wire_too_and_nothing_hostile_is_shown_raw(
     write_site(
         tmp_path,
         description=attack.content if about_tool else "Fetch a page.",
-        wish=attack.content if attack.carrier == "user_decision.context" else "be brief",
+        request=attack.content if attack.carrier == "user_decision.context" else "be brief",
         is_planned=is_planned,
     )
     write_page(tmp_path, attack.content, fails=attack.carrier == "tool_stderr")

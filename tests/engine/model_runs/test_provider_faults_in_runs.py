@@ -240,10 +240,10 @@ def test_a_review_that_is_right_at_its_second_try_counts(
 def test_a_tool_that_the_goal_does_not_have_is_refused_to_a_reviewer_and_logged(
     row_id: str, tool: str, model_project: ModelRunProject, model_server: FakeModelServer
 ) -> None:
-    wish: JsonObject = {"action": "add_step", "step": "quotes", "tool": tool, "hint": "it knows more"}
+    request: JsonObject = {"action": "add_step", "step": "quotes", "tool": tool, "hint": "it knows more"}
     model_server.answer(PLAN, when=asked_for("plan"))
     model_server.answer(
-        review(goal_achieved=False, confidence=0.1, recovery_actions=[wish]), when=asked_for("review")
+        review(goal_achieved=False, confidence=0.1, recovery_actions=[request]), when=asked_for("review")
     )
     model_server.answer({"cannot_plan": "there is no other tool"}, when=asked_for("patch"))
 

@@ -62,7 +62,7 @@ async def in_process(
     folder: Path,
     request: RunRequest,
     on_event: Callable[[Event], None],
-    stopper: CancellationToken | None = None,
+    token: CancellationToken | None = None,
 ) -> PipelineRun[RunContext]:
     settings = load_settings(folder)
     settings.journal.parent.mkdir(exist_ok=True)
@@ -73,7 +73,7 @@ async def in_process(
             journal=journal,
             approver=NoApprover(),
             on_event=on_event,
-            cancellation=stopper or CancellationToken(),
+            cancellation=token or CancellationToken(),
         )
 
 
@@ -194,18 +194,18 @@ def test_a_stop_while_the_planner_thinks_leaves_a_run_that_can_be_resumed(
     seen: list[Event] = []
 
     async def stop_when_asked() -> PipelineRun[RunContext]:
-        stopper = CancellationToken()
+        token = CancellationToken()
         outcomes: list[PipelineRun[RunContext]] = []
 
         async def work() -> None:
             request = RunRequest(job_file=tmp_path / "quotes.job.yaml")
-            outcomes.append(await in_process(tmp_path, request, seen.append, stopper))
+            outcomes.append(await in_process(tmp_path, request, seen.append, token))
 
         with anyio.fail_after(20):
             async with anyio.create_task_group() as group:
                 group.start_soon(work)
                 await anyio.to_thread.run_sync(quotes_project.wait_for_requests, 1)
-                stopper.cancel()
+                token.cancel()
         return outcomes[0]
 
     outcome = anyio.run(stop_when_asked)

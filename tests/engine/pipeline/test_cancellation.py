@@ -26,7 +26,7 @@ RUN = RunId("20261122-060000-abc123")
 async def test_calls_under_way_come_to_their_end_and_no_other_begins(
     schedule: Literal["waves", "dataflow"],
 ) -> None:
-    stopper, drain_signal, journal = CancellationToken(), DrainSignal(), MemoryJournal()
+    token, drain_signal, journal = CancellationToken(), DrainSignal(), MemoryJournal()
     gate, begun = anyio.Event(), anyio.Event()
     stopped_at_once = list[bool]()
 
@@ -42,18 +42,18 @@ async def test_calls_under_way_come_to_their_end_and_no_other_begins(
     await journal.open_run(RUN)
 
     async def run() -> None:
-        with stopper.scope(drain_signal):
+        with token.scope(drain_signal):
             await bench.run(plan, journal=journal, drain_signal=drain_signal, schedule=schedule)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
         await begun.wait()
-        stopper.drain()
-        stopped_at_once.append(stopper.is_cancelled)
+        token.drain()
+        stopped_at_once.append(token.is_cancelled)
         gate.set()
 
     state = fold(await journal.load(bench.calls[0].run))
-    assert (stopped_at_once, stopper.is_cancelled) == ([False], True)
+    assert (stopped_at_once, token.is_cancelled) == ([False], True)
     assert sorted(bench.called) == ["long", "quick"]
     assert statuses(state) == {"quick": "ok", "long": "ok", "late": "cancelled"}
     assert state.is_interrupted
@@ -64,7 +64,7 @@ async def test_calls_under_way_come_to_their_end_and_no_other_begins(
 async def test_a_stop_in_the_very_turn_in_which_a_step_ends_interrupts_the_run_and_nothing_else(
     schedule: Literal["waves", "dataflow"], *, is_at_once: bool
 ) -> None:
-    stopper, drain_signal, journal = CancellationToken(), DrainSignal(), MemoryJournal()
+    token, drain_signal, journal = CancellationToken(), DrainSignal(), MemoryJournal()
 
     async def work(call: ToolCall) -> Json:
         await anyio.wait_all_tasks_blocked()
@@ -72,14 +72,14 @@ async def test_a_stop_in_the_very_turn_in_which_a_step_ends_interrupts_the_run_a
             # By the time that it ends, whoever performed the quick one waits for more to do.
             await anyio.wait_all_tasks_blocked()
             if is_at_once:
-                asyncio.get_running_loop().call_soon(stopper.cancel)
+                asyncio.get_running_loop().call_soon(token.cancel)
             else:
-                stopper.drain()
+                token.drain()
         return call.step
 
     late = [{"id": name, "depends_on": ["slow"]} for name in ("one", "other") if is_at_once]
     await journal.open_run(RUN_OF_BENCH)
-    with stopper.scope(drain_signal) as scope:
+    with token.scope(drain_signal) as scope:
         plan = plan_of({"id": "quick"}, {"id": "slow"}, *late)
         await (
             ExecutionHarness()
@@ -95,7 +95,7 @@ async def test_a_stop_in_the_very_turn_in_which_a_step_ends_interrupts_the_run_a
 
 
 async def test_whoever_waits_for_another_attempt_is_not_waited_for() -> None:
-    stopper, drain_signal = CancellationToken(), DrainSignal()
+    token, drain_signal = CancellationToken(), DrainSignal()
     failed = anyio.Event()
 
     def work(call: ToolCall) -> Json:
@@ -106,26 +106,26 @@ async def test_whoever_waits_for_another_attempt_is_not_waited_for() -> None:
     plan = plan_of({"id": "again", "retry": {"attempts": 5, "wait_initial": 600, "wait_max": 600}})
 
     async def run() -> None:
-        with stopper.scope(drain_signal):
+        with token.scope(drain_signal):
             await bench.run(plan, drain_signal=drain_signal)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
         await failed.wait()
         await anyio.wait_all_tasks_blocked()
-        stopper.drain()
+        token.drain()
 
-    assert stopper.is_cancelled
+    assert token.is_cancelled
     assert bench.called == ["again"]
 
 
 async def test_what_has_no_drain_signal_is_under_way_until_it_is_left() -> None:
-    stopper = CancellationToken()
-    with stopper.scope() as scope:
-        stopper.drain()
-        was_stopped = stopper.is_cancelled
+    token = CancellationToken()
+    with token.scope() as scope:
+        token.drain()
+        was_stopped = token.is_cancelled
         await anyio.lowlevel.checkpoint()
-    with stopper.scope() as next_scope:
+    with token.scope() as next_scope:
         await anyio.lowlevel.checkpoint()
 
     assert (was_stopped, scope.cancelled_caught) == (False, False)
@@ -133,23 +133,23 @@ async def test_what_has_no_drain_signal_is_under_way_until_it_is_left() -> None:
 
 
 async def test_several_runs_of_one_job_are_stopped_when_all_are_at_rest() -> None:
-    stopper, one, other = CancellationToken(), DrainSignal(), DrainSignal()
+    token, one, other = CancellationToken(), DrainSignal(), DrainSignal()
     is_busy = True
     other.attach(lambda: is_busy)
-    with stopper.scope(one), stopper.scope(other):
-        stopper.drain()
-        before = stopper.is_cancelled
+    with token.scope(one), token.scope(other):
+        token.drain()
+        before = token.is_cancelled
         is_busy = False
         other.notify_if_drained()
 
-    assert (before, stopper.is_cancelled) == (False, True)
+    assert (before, token.is_cancelled) == (False, True)
 
 
 async def test_what_never_comes_to_its_end_is_stopped_when_its_time_is_over() -> None:
-    stopper = CancellationToken()
-    with anyio.fail_after(10), stopper.scope() as scope:
-        stopper.drain(0.01)
+    token = CancellationToken()
+    with anyio.fail_after(10), token.scope() as scope:
+        token.drain(0.01)
         await anyio.sleep_forever()
 
     assert scope.cancelled_caught
-    assert stopper.is_cancelled
+    assert token.is_cancelled

@@ -178,8 +178,8 @@ def test_a_planners_question_is_answered_as_it_was(model: FakeModelServer, tmp_p
         model.reset()
         model.answer(question, PLAN, when=asked_for("plan"))
         model.answer(review(), when=asked_for("review"))
-        wish = ReplayOptions(planner="openai-chat:other")
-        return await replay_run(run, events, load_settings(tmp_path), wish)
+        request = ReplayOptions(planner="openai-chat:other")
+        return await replay_run(run, events, load_settings(tmp_path), request)
 
     replayed = anyio.run(work)
 

@@ -112,8 +112,8 @@ def spent_today(folder: Path) -> Spend:
     """Return what the purse of a project holds against the day."""
 
     async def look() -> Spend:
-        async with SqliteBudgetStore(folder / ".wavewright" / "journal.sqlite") as purse:
-            return (await purse.left(BudgetScope())).day.spent
+        async with SqliteBudgetStore(folder / ".wavewright" / "journal.sqlite") as budget_store:
+            return (await budget_store.left(BudgetScope())).day.spent
 
     return anyio.run(look)
 
@@ -133,7 +133,7 @@ def test_without_options_no_model_is_asked_and_its_answers_count_as_before(
     assert everything["before"]["calls"] == 2
 
 
-def test_a_run_that_a_model_mended_is_mended_again_from_the_record(
+def test_a_run_that_a_model_fixed_is_fixed_again_from_the_record(
     wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask_for_help(monkeypatch, model_server, "chat")
@@ -153,7 +153,7 @@ def test_a_run_that_a_model_mended_is_mended_again_from_the_record(
     assert everything["before"]["calls"] == 5
 
 
-def test_another_reviewer_may_come_to_another_verdict_and_is_paid_from_the_purse(
+def test_another_reviewer_may_come_to_another_verdict_and_is_paid_from_the_budget_store(
     wavewright: CommandLine, model_run: Path, model_server: FakeModelServer
 ) -> None:
     no = review(goal_achieved=False, summary="The sheet is too short.", missing_data=["more quotes"])

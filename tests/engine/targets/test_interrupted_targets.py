@@ -236,30 +236,30 @@ async def test_what_nobody_foresaw_fails_one_target_and_its_neighbours_go_on(fol
 async def test_an_unforeseen_fault_while_the_job_is_stopped_interrupts_its_target_and_does_not_fail_it(
     folder: Path,
 ) -> None:
-    journal, stopper = MemoryJournal(), CancellationToken()
+    journal, token = MemoryJournal(), CancellationToken()
     published = list[Package]()
 
     def publish(package: Package, into: Path) -> tuple[Path, ...]:
         del into
-        if not stopper.is_cancelled:
-            stopper.cancel()
+        if not token.is_cancelled:
+            token.cancel()
             raise RuntimeError("what the stop has broken off")
         published.append(package)
         return ()
 
-    async def go_on(stopper: CancellationToken) -> RunState:
+    async def go_on(token: CancellationToken) -> RunState:
         done = await run_request(
             RunRequest(job_file=folder / "places.job.yaml", run=ROOT),
             settings=load_settings(folder, {}),
             journal=journal,
             approver=Nobody(),
             publish=publish,
-            cancellation=stopper,
+            cancellation=token,
         )
         await journal.aclose()
         return done.context.state
 
-    cut_short = await go_on(stopper)
+    cut_short = await go_on(token)
     resumed = await go_on(CancellationToken())
 
     assert cut_short.is_interrupted

@@ -178,7 +178,7 @@ def test_a_cassette_that_nobody_would_look_into_fails_the_test(
     assert live.endswith("with 'model:' in wavewright.yaml or WAVEWRIGHT_MODEL")
 
 
-def test_an_absent_cassette_is_mended_by_a_live_test(suite: Suite, run_plan: PlanRunner) -> None:
+def test_an_absent_cassette_is_fixed_by_a_live_test(suite: Suite, run_plan: PlanRunner) -> None:
     with_model(suite)
 
     told = message_of(run_plan)

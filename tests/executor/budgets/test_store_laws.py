@@ -211,20 +211,20 @@ def beyond(entries: list[ExpectedReservation]) -> int:
 class MemoryBudgetStoreMachine(BudgetStoreMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.purse = MemoryBudgetStore(BUDGETS, clock=lambda: self.time)
-        self.purse.limit_run(RunId("r1"), GOAL)
+        self.budget_store = MemoryBudgetStore(BUDGETS, clock=lambda: self.time)
+        self.budget_store.limit_run(RunId("r1"), GOAL)
 
     def reserve_now(self, account: BudgetScope, amount: Spend) -> Reservation | BudgetExceeded:
         try:
-            return now(self.purse.reserve(account, amount))
+            return now(self.budget_store.reserve(account, amount))
         except BudgetExceeded as refusal:
             return refusal
 
     def settle_now(self, reservation: Reservation, spent: Spend) -> None:
-        now(self.purse.settle(reservation, spent, USE))
+        now(self.budget_store.settle(reservation, spent, USE))
 
     def left_now(self, account: BudgetScope) -> Allowance:
-        return now(self.purse.left(account))
+        return now(self.budget_store.left(account))
 
 
 class SqliteBudgetStoreMachine(BudgetStoreMachine):
@@ -322,7 +322,7 @@ class PostgresBudgetStoreMachine(BudgetStoreMachine):
 
 
 @pytest.mark.timeout(120)
-def test_a_purse_in_a_database_keeps_the_same_laws(postgres: PostgresServer) -> None:
+def test_a_budget_store_in_a_database_keeps_the_same_laws(postgres: PostgresServer) -> None:
     class Machine(PostgresBudgetStoreMachine):
         server = postgres
         url = postgres.database()

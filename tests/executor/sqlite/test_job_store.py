@@ -37,8 +37,8 @@ class SqliteDaemonStores:
 
     async def open(self) -> Stores:
         journal = await self._opened.enter_async_context(SqliteJournal(self.path))
-        purse = await self._opened.enter_async_context(SqliteBudgetStore(self.path))
-        return Stores(journal, JobStore(journal), purse)
+        budget_store = await self._opened.enter_async_context(SqliteBudgetStore(self.path))
+        return Stores(journal, JobStore(journal), budget_store)
 
     async def kill(self, stores: Stores) -> None:
         """Write down another start of its process than its own, as if its pid had gone to a later one."""

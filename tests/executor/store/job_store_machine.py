@@ -279,10 +279,10 @@ class JobStoreMachine(RuleBasedStateMachine):
     def die(self, daemon: int, times: int) -> None:
         """Let a daemon die, and each that takes its place and its work."""
         for _ in range(times):
-            self.bury(daemon)
+            self.dead_letter(daemon)
             self.claim(daemon, None)
 
-    def bury(self, daemon: int) -> None:
+    def dead_letter(self, daemon: int) -> None:
         """Let a daemon be found dead, though it can still try to write, and another one take its place."""
         gone = self.daemons[daemon]
         self.expire_lease(gone)

@@ -166,7 +166,7 @@ async def test_an_answer_of_ours_that_holds_a_plan_comes_out_as_that_plan(
     ]
 
 
-async def test_a_plan_that_is_mended_in_the_third_round_is_taken(
+async def test_a_plan_that_is_fixed_in_the_third_round_is_taken(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     refused = REFUSED["a tool that is not"]

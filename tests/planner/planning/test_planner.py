@@ -257,7 +257,7 @@ async def test_a_question_stops_the_ladder_until_the_user_has_answered() -> None
         pytest.param({"answers": [AnsweredQuestion("a?", "b")] * 3}, id="the user was asked often enough"),
     ],
 )
-async def test_a_question_that_nobody_answers_is_a_rung_fallen(more: dict[str, Any]) -> None:
+async def test_a_rung_whose_question_has_no_answer_fails(more: dict[str, Any]) -> None:
     models = ScriptedModels(['{"ask": {"question": "Which hours?"}}'])
 
     done = await planned(models, template_plan=template_plan(), **more)

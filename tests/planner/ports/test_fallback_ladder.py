@@ -53,40 +53,40 @@ def told(records: tuple[RungRecord, ...]) -> list[tuple[str, str, str]]:
 async def test_the_first_rung_that_gives_something_ends_the_descent() -> None:
     seen: list[RungRecord] = []
 
-    landing = await run_ladder(
+    outcome = await run_ladder(
         LADDER, {"agent": falls, "suggested": gives, "forced": gives}, label="worker x", on_rung=seen.append
     )
 
-    assert (landing.value, landing.rung) == ("suggested", "suggested")
-    assert told(landing.records) == [("agent", "fallen", "agent gave nothing"), ("suggested", "reached", "")]
-    assert tuple(seen) == landing.records
+    assert (outcome.value, outcome.rung) == ("suggested", "suggested")
+    assert told(outcome.records) == [("agent", "fallen", "agent gave nothing"), ("suggested", "reached", "")]
+    assert tuple(seen) == outcome.records
     assert {record.ladder for record in seen} == {"worker x"}
-    assert (landing.records[-1].ceiling, landing.records[-1].because) == (0.5, "it was guessed")
+    assert (outcome.records[-1].ceiling, outcome.records[-1].because) == (0.5, "it was guessed")
 
 
 @pytest.mark.anyio
 async def test_a_ladder_from_which_everything_fell_says_why_on_every_rung() -> None:
-    landing = await run_ladder(LADDER, {"agent": falls, "suggested": falls, "forced": falls})
+    outcome = await run_ladder(LADDER, {"agent": falls, "suggested": falls, "forced": falls})
 
-    assert (landing.value, landing.rung) == (None, None)
-    assert [record.reason for record in landing.records] == [
+    assert (outcome.value, outcome.rung) == (None, None)
+    assert [record.reason for record in outcome.records] == [
         f"{rung.name} gave nothing" for rung in LADDER.rungs
     ]
 
 
 @pytest.mark.anyio
 async def test_a_rung_without_a_way_is_passed_over() -> None:
-    landing = await run_ladder(LADDER, {"forced": gives})
+    outcome = await run_ladder(LADDER, {"forced": gives})
 
-    assert told(landing.records) == [("forced", "reached", "")]
+    assert told(outcome.records) == [("forced", "reached", "")]
 
 
 @pytest.mark.anyio
 async def test_a_fall_that_ends_the_ladder_leaves_the_rungs_below_untried() -> None:
-    landing = await run_ladder(LADDER, {"agent": ends, "suggested": gives})
+    outcome = await run_ladder(LADDER, {"agent": ends, "suggested": gives})
 
-    assert told(landing.records) == [("agent", "fallen", "somebody is asked first")]
-    assert (landing.value, landing.rung) == (None, None)
+    assert told(outcome.records) == [("agent", "fallen", "somebody is asked first")]
+    assert (outcome.value, outcome.rung) == (None, None)
 
 
 CLOCK = RungTimeout(base=10, per_1000_chars=2, of_past=3, least=5, most=100)

@@ -187,10 +187,10 @@ def test_what_a_patch_replaced_caps_nothing_any_more() -> None:
         PlanAccepted(at, patched.model_dump(mode="json"), run.state.plans[0].plan_hash, "patch", 1, (), {})
     )
     play(events, patched, run.goal, run.tools, {"a_2": 2})
-    mended = ScriptedRun(patched, run.goal, run.tools, tuple(events))
+    fixed = ScriptedRun(patched, run.goal, run.tools, tuple(events))
 
-    assert ceilings(mended) == [(0.9, "came from model")]
-    package = build_package(patched, run.goal, mended.state, None, run.tools)
+    assert ceilings(fixed) == [(0.9, "came from model")]
+    package = build_package(patched, run.goal, fixed.state, None, run.tools)
     assert [patch.rung for patch in package.patches] == ["model"]
 
 

@@ -92,14 +92,14 @@ def test_a_recovered_run_is_achieved_and_keeps_what_had_finished() -> None:
     run = stale_run()
     patch = propose(run)
     assert patch is not None
-    mended = go_on(run, patch, {"prices_2": NEW, "b": 1})
-    review = review_by_code(mended.plan, mended.goal, mended.state, mended.tools)
+    fixed = go_on(run, patch, {"prices_2": NEW, "b": 1})
+    review = review_by_code(fixed.plan, fixed.goal, fixed.state, fixed.tools)
 
     assert review.goal_achieved
     assert review.round == 1
-    assert mended.state.steps[run.plan.steps[0].id] == run.state.steps[run.plan.steps[0].id]
+    assert fixed.state.steps[run.plan.steps[0].id] == run.state.steps[run.plan.steps[0].id]
     assert all(
-        gate in {record.gate for record in mended.state.gates if not record.has_failed}
+        gate in {record.gate for record in fixed.state.gates if not record.has_failed}
         for gate in patch.expect
     )
 

@@ -90,8 +90,8 @@ async def test_where_no_recipe_helps_a_model_gives_the_patch_and_code_binds_it_t
     assert found.patch.expect == ("fresh__prices_2",)
     assert found.checked.plan.step("b").params == {"of": "${steps.prices_2}"}
     assert (found.rung, reached(found.rungs)) == ("model", [("recipe", "fallen"), ("model", "reached")])
-    mended = go_on(run, found.patch, {"prices_2": NEW, "b": 1})
-    assert review_by_code(mended.plan, run.goal, mended.state, run.tools).goal_achieved
+    fixed = go_on(run, found.patch, {"prices_2": NEW, "b": 1})
+    assert review_by_code(fixed.plan, run.goal, fixed.state, run.tools).goal_achieved
 
 
 async def test_without_models_only_recipes_are_tried() -> None:

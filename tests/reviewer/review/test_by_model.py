@@ -137,10 +137,10 @@ async def test_a_figure_of_a_wrong_type_or_range_is_told_asked_again_and_then_no
     claim: Json,
 ) -> None:
     bad: JsonObject = {**GOOD, "confidence": claim}
-    mended, models, _ = await review(simple_run(), bad, GOOD)
+    fixed, models, _ = await review(simple_run(), bad, GOOD)
 
     told = models.asked[1].turns[0].reply.splitlines()[1]
-    assert mended.goal_achieved
+    assert fixed.goal_achieved
     assert "'confidence' should be" in told or "a number that is none" in told
 
     given_up, models, records = await review(simple_run(), bad, bad, bad)

@@ -29,7 +29,7 @@ def test_everything_there_is_full_raw_confidence_and_code_review_caps_it() -> No
     assert found.why[-1] == "at most 0.8: reviewed by code alone; no model read the result"
 
 
-def test_an_optional_step_weighs_half_a_mandatory_one() -> None:
+def test_an_optional_step_has_half_the_weight_of_a_mandatory_one() -> None:
     found = review({"id": "a"}, {"id": "b", "optional": True}, answers={"a": 1, "b": Fails()})
 
     assert confidence(found).raw == pytest.approx(1 / 1.5)

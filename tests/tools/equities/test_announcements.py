@@ -88,7 +88,7 @@ def test_only_the_words_of_a_page_remain(news: Path) -> None:
         "<title>" * 50_000,
     ],
 )
-def test_broken_pages_are_read_without_trouble(page: str, news: Path) -> None:
+def test_broken_pages_are_read(page: str, news: Path) -> None:
     (news / "2010-02-01_AAPL_page.html").write_text(page)
 
     (item,) = items(fetch(news.parent))

@@ -86,13 +86,13 @@ async def test_who_waits_for_the_pace_and_gives_up_takes_no_turn() -> None:
 
 
 async def test_who_gives_up_in_a_gate_gives_its_place_back() -> None:
-    turnstile = ProviderLimiter(concurrency=1)
+    limiter = ProviderLimiter(concurrency=1)
     with anyio.move_on_after(0.01):
-        async with turnstile.slot():
+        async with limiter.slot():
             await anyio.sleep_forever()
 
     with anyio.fail_after(5):
-        async with turnstile.slot():
+        async with limiter.slot():
             pass
 
 

@@ -19,10 +19,10 @@ PEM = (
 
 def through(pieces: list[str], redactor: Redactor) -> list[str]:
     shown: list[str] = []
-    sieve = StreamRedactor(redactor.redact, shown.append)
+    stream = StreamRedactor(redactor.redact, shown.append)
     for piece in pieces:
-        sieve.add(piece)
-    sieve.close()
+        stream.add(piece)
+    stream.close()
     return shown
 
 
@@ -59,20 +59,20 @@ def test_a_key_with_headers_in_its_block_is_let_go_in_one_piece(size: int) -> No
 
 def test_a_line_is_shown_as_soon_as_it_is_complete() -> None:
     shown: list[str] = []
-    sieve = StreamRedactor(str, shown.append)
-    sieve.add("one\ntw")
-    sieve.add("o")
+    stream = StreamRedactor(str, shown.append)
+    stream.add("one\ntw")
+    stream.add("o")
 
     assert shown == ["one\n"]
 
-    sieve.close()
+    stream.close()
 
     assert shown == ["one\n", "two"]
 
 
 def test_a_long_line_is_shown_in_parts() -> None:
     shown: list[str] = []
-    sieve = StreamRedactor(str, shown.append)
-    sieve.add("word " * 1000)
+    stream = StreamRedactor(str, shown.append)
+    stream.add("word " * 1000)
 
     assert "".join(shown) == "word " * 1000

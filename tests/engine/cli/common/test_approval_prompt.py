@@ -77,11 +77,11 @@ def test_ctrl_c_at_the_question_ends_the_run_and_says_how_to_resume_it(
 class Stopping:
     """Says yes; the run is stopped while that is waited for, unless it was before."""
 
-    stopper: CancellationToken
+    token: CancellationToken
 
     async def approve(self, request: ApprovalRequest) -> bool:
         del request
-        self.stopper.cancel()
+        self.token.cancel()
         await anyio.lowlevel.checkpoint()
         return True
 
@@ -91,16 +91,16 @@ class Stopping:
 async def test_a_run_that_is_stopped_waits_for_no_approval_and_takes_none(
     posting_project: Path, *, is_stopped_before: bool
 ) -> None:
-    journal, stopper = MemoryJournal(), CancellationToken()
+    journal, token = MemoryJournal(), CancellationToken()
     if is_stopped_before:
-        stopper.cancel()
+        token.cancel()
 
     done = await run_request(
         RunRequest(job_file=posting_project / "post.yaml"),
         settings=load_settings(posting_project, {}),
         journal=journal,
-        approver=Stopping(stopper),
-        cancellation=stopper,
+        approver=Stopping(token),
+        cancellation=token,
         publish=withhold_package,
     )
 

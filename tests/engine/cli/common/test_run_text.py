@@ -94,12 +94,12 @@ def test_an_amount_too_small_to_write_is_not_nothing() -> None:
 
 
 def test_a_rung_says_why_it_gave_nothing_or_what_it_costs_the_confidence() -> None:
-    fallen = RungRecord("planner", "llm", "fallen", "the plan has 2 faults")
+    failure = RungRecord("planner", "llm", "fallen", "the plan has 2 faults")
     capped = RungRecord(
         "planner", "suggested", "reached", ceiling=0.7, because="calls that a model suggested"
     )
 
-    assert rung_line(fallen) == "planner: rung llm gave nothing: the plan has 2 faults"
+    assert rung_line(failure) == "planner: rung llm gave nothing: the plan has 2 faults"
     assert rung_line(capped) == (
         "planner: rung suggested reached, confidence at most 0.7: calls that a model suggested"
     )

@@ -29,7 +29,7 @@ steps:
     params: {notes: "${steps.notes}", top: "${inputs.top}"}
 result: ${steps.words}
 """
-MENDED = """\
+FIXED = """\
 version: 1
 inputs: {folder: notes, top: 5}
 steps:
@@ -63,7 +63,7 @@ def test_the_file_is_fixed_and_the_difference_shown(
     answer = wavewright("check", "plans/twice.plan.yaml", "--fix")
 
     assert answer.code == 0
-    assert plan.read_text() == MENDED
+    assert plan.read_text() == FIXED
     assert worded(answer, plan.parent) == snapshot
 
 
@@ -110,7 +110,7 @@ def test_the_plan_that_a_job_names_is_fixed(wavewright: CommandLine, plan: Path)
     answer = wavewright("check", "plans/twice.job.yaml", "--fix")
 
     assert answer.code == 0, answer.err
-    assert plan.read_text() == MENDED
+    assert plan.read_text() == FIXED
 
 
 def test_the_plan_in_a_job_is_fixed_in_the_job(wavewright: CommandLine, project: Path) -> None:
@@ -119,14 +119,14 @@ def test_the_plan_in_a_job_is_fixed_in_the_job(wavewright: CommandLine, project:
     answer = wavewright("check", job, "--fix")
 
     assert answer.code == 0, answer.err
-    assert job.read_text() == f"name: twice # the job\nplan:\n{indented(MENDED)}"
+    assert job.read_text() == f"name: twice # the job\nplan:\n{indented(FIXED)}"
 
 
 def test_a_job_of_a_template_whose_plan_needs_no_mending_is_checked_as_it_is(
     wavewright: CommandLine, project: Path
 ) -> None:
     template = project / "config" / "goals" / "word_ranking.yaml"
-    template.write_text(f"{template.read_text()}plan:\n{indented(MENDED)}")
+    template.write_text(f"{template.read_text()}plan:\n{indented(FIXED)}")
     (project / "job.yaml").write_text("name: j\ngoal_template: word_ranking\ninputs: {folder: notes}\n")
 
     checked = wavewright("check", "job.yaml", "--fix")
@@ -151,7 +151,7 @@ def test_the_plan_of_a_goal_template_is_fixed_in_the_template_alone(
     assert "which other jobs may use" in by_job.err
     assert kept == f"{head}plan:\n{indented(PLAN)}"
     assert itself.code == 0, itself.err + itself.out
-    assert template.read_text() == f"{head}plan:\n{indented(MENDED)}"
+    assert template.read_text() == f"{head}plan:\n{indented(FIXED)}"
 
 
 def test_a_file_keeps_its_rights_its_mark_and_the_link_to_it(wavewright: CommandLine, plan: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_file_keeps_its_rights_its_mark_and_the_link_to_it(wavewright: Command
 
     assert answer.code == 0
     assert link.is_symlink()
-    assert plan.read_bytes() == b"\xef\xbb\xbf" + MENDED.encode()
+    assert plan.read_bytes() == b"\xef\xbb\xbf" + FIXED.encode()
     assert plan.stat().st_mode & 0o777 == 0o640
     assert sorted(path.name for path in plan.parent.iterdir() if path.name.startswith(".")) == []
 
