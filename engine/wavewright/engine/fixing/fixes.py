@@ -14,7 +14,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from wavewright.config.documents import Document
-from wavewright.config.sources import ListNode, ObjectNode, find_node
+from wavewright.config.sources import ListNode, ObjectNode, find_node, pointer_keys
 from wavewright.engine.fixing.edits import (
     Edit,
     NotEditable,
@@ -25,7 +25,7 @@ from wavewright.engine.fixing.edits import (
 )
 from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.cel.reads import step_mentions
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, pointer_tokens
+from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.plan import Cap, Gate, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import repoint_cap, repoint_gate, repoint_step, repoint_value
@@ -123,7 +123,7 @@ def fix_for(found: Diagnostic, plan: Plan, bound: Plan, tools: Mapping[str, Tool
     if found.code == "W803":
         step, name = _named(found.pointer, plan)
         return Fix(found, f"step {step!r} no longer names {name!r} in `depends_on`", dropped=(found.pointer,))
-    again = plan.steps[int(pointer_tokens(found.pointer)[1])]
+    again = plan.steps[int(pointer_keys(found.pointer)[1])]
     first = _first_of_equal(again, plan, bound)
     _refuse_unequal(first, again, bound, tools[again.tool])
     return Fix(
@@ -136,7 +136,7 @@ def fix_for(found: Diagnostic, plan: Plan, bound: Plan, tools: Mapping[str, Tool
 
 
 def _named(pointer: str, plan: Plan) -> tuple[StepId, StepId]:
-    _, number, _, place = pointer_tokens(pointer)
+    _, number, _, place = pointer_keys(pointer)
     step = plan.steps[int(number)]
     return step.id, step.depends_on[int(place)]
 
@@ -288,7 +288,7 @@ def _changes_by_pointer(fixes: Iterable[Fix]) -> tuple[dict[str, list[WordRename
 
 
 def _parent(value: Json, pointer: str) -> tuple[Json, str]:
-    *path, key = pointer_tokens(pointer)
+    *path, key = pointer_keys(pointer)
     for step in path:
         value = _item(value, step)
     return value, key

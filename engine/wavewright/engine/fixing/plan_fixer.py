@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wavewright.config.documents import Document, DocumentError, read_document
+from wavewright.config.sources import pointer_keys
 from wavewright.engine.fixing.edits import NotEditable, apply_edits
 from wavewright.engine.fixing.fixes import Fix, difference, edits_for, fix_for, fixed_value, merged_steps
 from wavewright.engine.jobs.resolving import PlanOrigin
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, pointer_tokens
+from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json
@@ -130,7 +131,7 @@ def _plan_at(origin: PlanOrigin) -> Plan:
 
 def _value_at(document: Document, pointer: str) -> Json:
     value = document.value
-    for key in pointer_tokens(pointer):
+    for key in pointer_keys(pointer):
         assert isinstance(value, dict)
         value = value[key]
     return value

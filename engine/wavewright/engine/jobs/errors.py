@@ -14,13 +14,12 @@ from pydantic import BaseModel
 from wavewright.config.documents import Document, DocumentError, DocumentFault, Source
 from wavewright.config.model_validation import read_as_model
 from wavewright.config.settings import Settings
-from wavewright.config.sources import combine_errors, pointer_keys
+from wavewright.config.sources import combine_errors, pointer_keys, pointer_token
 from wavewright.config.valid_subset import valid_subset
 from wavewright.planner.checks.checker import PartialPlan, read_partial_plan
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,
-    child_pointer,
     diagnostic_from_fault,
     locate_diagnostics,
 )
@@ -135,7 +134,7 @@ def without_unknown_packs(job: Job, document: Document, faults: JobErrors) -> Jo
         Diagnostic(
             code="E107",
             message=f"there is no pack {name!r}",
-            pointer=child_pointer("/tools", name),
+            pointer="/tools" + pointer_token(name),
             hint=suggest_name(name, known, what="installed packs"),
         )
         for name in job.tools

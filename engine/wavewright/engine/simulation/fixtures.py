@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wavewright.config.documents import Document, DocumentError, DocumentFault
+from wavewright.config.sources import pointer_token
 from wavewright.engine.jobs.resolving import read_file
 from wavewright.engine.simulation.scenarios import SimulatedPlan, StubOutputs
-from wavewright.planner.diagnostics.diagnostic import child_pointer
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.schemas.validation import validator_of
@@ -34,7 +34,7 @@ def read_fixtures(file: Path, simulated: SimulatedPlan) -> dict[StepId, StubOutp
     faults: list[DocumentFault] = []
     found: dict[str, StubOutputs] = {}
     for name, given in document.value.items():
-        pointer = child_pointer("", name)
+        pointer = pointer_token(name)
         if name not in tool_of and name not in tool_of.values():
             similar = suggest_name(name, [*tool_of, *tool_of.values()], what="steps and tools of the plan")
             faults.append(_fault(document, pointer, f"there is no step and no tool {name!r}", similar))
@@ -61,7 +61,7 @@ def _outputs(given: Json, tool: ToolSignature, pointer: str) -> dict[str, Json]:
         return {pointer: given}
     if schema.get("type") == "array" and not any(isinstance(entry, list) for entry in given):
         return {pointer: given}
-    return {child_pointer(pointer, number): entry for number, entry in enumerate(given)}
+    return {pointer + pointer_token(number): entry for number, entry in enumerate(given)}
 
 
 def _schema_faults(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 
-from wavewright.planner.diagnostics.diagnostic import pointer_tokens
+from wavewright.config.sources import pointer_keys
 from wavewright.planner.types import Json, JsonObject
 
 _MAX_DEPTH = 32
@@ -106,7 +106,7 @@ def _resolved(schema: Json, root: Json) -> Json:
     if not isinstance(schema, dict) or not isinstance(reference := schema.get("$ref"), str):
         return schema
     found: Json = root
-    for token in pointer_tokens(reference.removeprefix("#")):
+    for token in pointer_keys(reference.removeprefix("#")):
         found = found.get(token, {}) if isinstance(found, dict) else {}
     return intersect_schemas(found, _without(schema, "$ref"))
 

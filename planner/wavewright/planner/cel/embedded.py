@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from wavewright.config.sources import pointer_token
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.types import Json
 
@@ -181,7 +182,7 @@ def iterate_strings(value: Json, pointer: str = "") -> Iterator[tuple[str, str]]
         yield pointer, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from iterate_strings(item, f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}")
+            yield from iterate_strings(item, pointer + pointer_token(key))
     elif isinstance(value, list):
         for place, item in enumerate(value):
             yield from iterate_strings(item, f"{pointer}/{place}")

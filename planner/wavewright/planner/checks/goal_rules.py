@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
+from wavewright.config.sources import pointer_token
 from wavewright.planner.checks.context import CheckContext
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, child_pointer, make_diagnostic
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.diagnostics.suggestions import list_names
 from wavewright.planner.language.goals import Goal, TagRules, Targets
 from wavewright.planner.language.plan import Step
@@ -90,7 +91,7 @@ def _check_tags(subject: CheckContext, rules: TagRules | None) -> Iterator[Diagn
             if named:
                 yield make_diagnostic(
                     "E501",
-                    child_pointer(f"/steps/{number}/params", rules.param),
+                    f"/steps/{number}/params" + pointer_token(rules.param),
                     f"step {step.id!r} asks for {_join_with_and(named)} in one call, "
                     "and the goal allows one of them at a time",
                     f"make one step for each: {rules.param}: [{named[0]}] in one, [{named[1]}] in the other",
@@ -147,7 +148,7 @@ def _check_targets(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
         if wrong:
             yield make_diagnostic(
                 "E504",
-                child_pointer(f"/steps/{number}/params", param),
+                f"/steps/{number}/params" + pointer_token(param),
                 f"step {step.id!r} takes {wrong} as a primary target",
                 f"{param!r} of {step.tool!r} takes values of `inputs.{names.variables}`;"
                 f" `inputs.{names.benchmarks}` is for comparison only",

@@ -16,10 +16,11 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from wavewright.config.sources import pointer_keys
 from wavewright.planner.cel.embedded import Read, iterate_strings
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic, pointer_tokens
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import ToolSignature, asks_approval
 from wavewright.planner.plans.uses import ExpressionUse
@@ -179,7 +180,7 @@ class _Flow:
                 if use.role == "for_each":
                     self._items.setdefault(step_id, origin)
                     continue
-                names = pointer_tokens(use.pointer)[3:]
+                names = pointer_keys(use.pointer)[3:]
                 place = _parameter_schema(signature.input_schema, names)
                 if use.role == "params":
                     if not holds_free_text(place):

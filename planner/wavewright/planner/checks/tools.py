@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+from wavewright.config.sources import pointer_keys, pointer_token
 from wavewright.config.suggestions import did_you_mean
 from wavewright.planner.cel.embedded import split_references
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
-    child_pointer,
     make_diagnostic,
-    pointer_tokens,
 )
 from wavewright.planner.diagnostics.suggestions import (
     describe_parameter,
@@ -145,7 +144,7 @@ class InputSchema:
         rest = schema.get("items", True)
         for number, item in enumerate(items):
             part = first[number] if number < len(first) else rest
-            yield from self._violations(item, part, child_pointer(pointer, number), type_of)
+            yield from self._violations(item, part, pointer + pointer_token(number), type_of)
 
     def _object(
         self, members: JsonObject, schema: JsonSchema, pointer: str, type_of: TypeOf
@@ -162,13 +161,13 @@ class InputSchema:
         rest = schema.get("additionalProperties", True)
         for name, value in members.items():
             if isinstance(properties, dict) and name in properties:
-                yield from self._violations(value, properties[name], child_pointer(pointer, name), type_of)
+                yield from self._violations(value, properties[name], pointer + pointer_token(name), type_of)
             elif rest is False and "patternProperties" not in schema:
                 yield SchemaViolation(
                     pointer, "additionalProperties", f"has {name!r}, which is not known here", name
                 )
             elif "patternProperties" not in schema:
-                yield from self._violations(value, rest, child_pointer(pointer, name), type_of)
+                yield from self._violations(value, rest, pointer + pointer_token(name), type_of)
 
     def _validator(self, schema: Json) -> Validator:
         built = self._validators.get(id(schema))
@@ -313,7 +312,7 @@ def _check_engine_params(subject: CheckContext, step: Step, pointer: str) -> Ite
         if name in step.params and step.params[name] != value:
             yield make_diagnostic(
                 "E206",
-                child_pointer(f"{pointer}/params", name),
+                f"{pointer}/params" + pointer_token(name),
                 f"step {step.id!r} sets {name!r} of {step.tool!r}, which only the goal sets",
                 "remove the argument; it is filled in when the plan is bound to its goal",
             )
@@ -323,7 +322,7 @@ def _argument_diagnostic(
     step: Step, schema: InputSchema, misfit: SchemaViolation, pointer: str
 ) -> Diagnostic:
     top = misfit.pointer == f"{pointer}/params"
-    where = pointer_tokens(misfit.pointer)[3:]
+    where = pointer_keys(misfit.pointer)[3:]
     if top and misfit.keyword == "required" and misfit.name is not None:
         return make_diagnostic(
             "E204",
@@ -338,7 +337,7 @@ def _argument_diagnostic(
         )
         return make_diagnostic(
             "E203",
-            child_pointer(misfit.pointer, misfit.name),
+            misfit.pointer + pointer_token(misfit.name),
             f"{step.tool!r} takes no argument {misfit.name!r}",
             " ".join(hint for hint in hints if hint) or f"{step.tool!r} takes no arguments",
         )

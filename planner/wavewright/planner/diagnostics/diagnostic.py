@@ -14,6 +14,7 @@ from typing import cast
 from wavewright.config import exit_codes
 from wavewright.config.documents import Document, DocumentFault, Source, Span
 from wavewright.config.errors import WavewrightError
+from wavewright.config.sources import pointer_keys
 from wavewright.planner.diagnostics.catalogue import catalogue, codes_by_kind, severity_of
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import Severity
@@ -100,20 +101,6 @@ def make_diagnostic(
     return Diagnostic(code, message, pointer, hint, severity=severity_of(code), within=within)
 
 
-def child_pointer(pointer: str, key: str | int) -> str:
-    """Return the pointer of a member or an item."""
-    return (
-        f"{pointer}/{key}"
-        if isinstance(key, int)
-        else f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
-    )
-
-
-def pointer_tokens(pointer: str) -> list[str]:
-    """Return the keys that a pointer consists of."""
-    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
-
-
 def document_position(model: DocumentModel, pointer: str) -> tuple[int, ...]:
     """Return where a pointer's node stands in a model, as something to sort by.
 
@@ -121,7 +108,7 @@ def document_position(model: DocumentModel, pointer: str) -> tuple[int, ...]:
     """
     place: list[int] = []
     node: object = model
-    for token in pointer_tokens(pointer):
+    for token in pointer_keys(pointer):
         number, node = _step_into(node, token)
         place.append(number)
     return tuple(place)

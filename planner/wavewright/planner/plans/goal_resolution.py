@@ -13,15 +13,14 @@ from pydantic import ValidationError
 
 from wavewright.config.documents import Document, Source
 from wavewright.config.model_validation import model_faults
+from wavewright.config.sources import pointer_keys, pointer_token
 from wavewright.planner.diagnostics.catalogue import codes_by_kind
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,
-    child_pointer,
     diagnostic_from_fault,
     locate_diagnostics,
     make_diagnostic,
-    pointer_tokens,
 )
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import Goal, GoalTemplate, Job
@@ -101,7 +100,7 @@ def goal_with_input(goal: Goal, text: str, name: str, value: Json) -> Goal:
         faults = [
             make_diagnostic(
                 "E107",
-                child_pointer("/inputs", name),
+                "/inputs" + pointer_token(name),
                 f"the input {misfit.pointer or name!r} {misfit.message}",
             )
             for misfit in validator_of(goal.inputs_schema).violations(inputs)
@@ -163,7 +162,7 @@ def _inputs(job: Job, template: GoalTemplate) -> tuple[JsonObject, dict[str, str
         if isinstance(part, dict) and "default" in part
     }
     inputs |= job.inputs
-    places = {name: child_pointer("/inputs", name) for name in job.inputs}
+    places = {name: "/inputs" + pointer_token(name) for name in job.inputs}
     faults: list[Diagnostic] = []
     targets = (
         ("variables", template.targets.variables, job.variables),
@@ -174,7 +173,7 @@ def _inputs(job: Job, template: GoalTemplate) -> tuple[JsonObject, dict[str, str
             faults.append(
                 make_diagnostic(
                     "E107",
-                    child_pointer("/inputs", name),
+                    "/inputs" + pointer_token(name),
                     f"the input {name!r} is given twice: here and as {field!r}",
                     f"keep {field!r}, or leave it out",
                 )
@@ -204,7 +203,7 @@ def _input_faults(inputs: JsonObject, places: Mapping[str, str], template: GoalT
 
 
 def _input_fault(misfit: SchemaViolation, places: Mapping[str, str], template: GoalTemplate) -> Diagnostic:
-    where = pointer_tokens(misfit.pointer)
+    where = pointer_keys(misfit.pointer)
     code = _CODE_OF_KEYWORD.get(misfit.keyword, "E107")
     if not where and misfit.name is not None:
         name = misfit.name
@@ -223,9 +222,9 @@ def _input_fault(misfit: SchemaViolation, places: Mapping[str, str], template: G
         return make_diagnostic(code, places.get(name, ""), f"{template.name!r} takes no input {name!r}", hint)
     if not where:
         return make_diagnostic(code, "/inputs", f"the inputs of the job: the value {misfit.message}")
-    pointer = places.get(where[0], child_pointer("/inputs", where[0]))
+    pointer = places.get(where[0], "/inputs" + pointer_token(where[0]))
     for key in where[1:]:
-        pointer = child_pointer(pointer, key)
+        pointer += pointer_token(key)
     path = "".join(f"[{key}]" if key.isdecimal() else f".{key}" for key in where).removeprefix(".")
     return make_diagnostic(
         code, pointer, f"the input {path!r} {misfit.message}", f"see the inputs of {template.name!r}"
@@ -285,7 +284,7 @@ def _template_rules(template: GoalTemplate) -> Iterator[Diagnostic]:
         *(("/rules/data_tools", name) for name in sorted(rules.data_tools)),
         *(("/rules/analysis_tools", name) for name in sorted(rules.analysis_tools)),
         *(("/rules/required_tools", name) for name in sorted(rules.required_tools)),
-        *((child_pointer("/rules/primary_params", name), name) for name in rules.primary_params),
+        *(("/rules/primary_params" + pointer_token(name), name) for name in rules.primary_params),
         *((f"/rules/terminal/{number}/tool", rule.tool) for number, rule in enumerate(rules.terminal)),
         *(
             (f"/gates/{number}/on_tool", gate.on_tool)

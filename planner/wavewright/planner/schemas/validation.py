@@ -16,7 +16,7 @@ import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
 from wavewright.config.errors import WavewrightError
-from wavewright.planner.diagnostics.diagnostic import child_pointer
+from wavewright.config.sources import pointer_token
 from wavewright.planner.diagnostics.suggestions import value_text, with_article
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.types import Json, JsonObject, JsonSchema
@@ -156,7 +156,7 @@ def _build_validator(text: bytes) -> Validator:
 def _violations_of(error: jsonschema_rs.ValidationError, root: str) -> Iterator[SchemaViolation]:
     pointer = root
     for key in error.instance_path:
-        pointer = child_pointer(pointer, key)
+        pointer += pointer_token(key)
     value = _as_json_value(error.instance)
     match error.kind:
         case Kind.Required(property=name):
