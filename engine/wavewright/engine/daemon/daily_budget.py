@@ -148,7 +148,7 @@ class PausingBudgetStore:
         """Limit a run to the budget of its goal."""
         self._store.limit_run(run, budget)
 
-    async def reserve(self, scope: BudgetScope, amount: Spend) -> Reservation:
+    async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
         """Reserve an amount; where it exceeds the day's remaining budget, stop the run.
 
         Other calls may use less than was reserved for them, so those in progress are waited for first.
@@ -161,16 +161,16 @@ class PausingBudgetStore:
         while True:
             is_last = not awaited
             try:
-                return await self._reserve_once(scope, amount)
+                return await self._reserve_once(account, amount)
             except BudgetExceeded as refusal:
-                if refusal.scope != "day" or not await self._fits_a_fresh_day(scope, amount):
+                if refusal.scope != "day" or not await self._fits_a_fresh_day(account, amount):
                     raise
                 if is_first:
                     # Other reservations may have been made meanwhile.
                     awaited, is_first = awaited | self._pending, False
                     is_last = not awaited
                 if is_last:
-                    self._daily.mark_spent(str(refusal), scope.run)
+                    self._daily.mark_spent(str(refusal), account.run)
                     raise CallDeferred from refusal
             awaited = await self._wait_for_settlement(awaited)
 
@@ -184,20 +184,20 @@ class PausingBudgetStore:
     def _pending(self) -> set[_PendingCall]:
         return {*self._reserved.values(), *self._reserving}
 
-    async def _reserve_once(self, scope: BudgetScope, amount: Spend) -> Reservation:
+    async def _reserve_once(self, account: BudgetScope, amount: Spend) -> Reservation:
         call = _PendingCall()
         self._reserving.add(call)
         try:
-            reservation = await self._store.reserve(scope, amount)
+            reservation = await self._store.reserve(account, amount)
             self._reserved[reservation.id] = call
         finally:
             self._reserving.discard(call)
             self._notify_settled()
         return reservation
 
-    async def _fits_a_fresh_day(self, scope: BudgetScope, amount: Spend) -> bool:
+    async def _fits_a_fresh_day(self, account: BudgetScope, amount: Spend) -> bool:
         """Whether a whole day's budget suffices for the amount; an unknown price never fits."""
-        day = (await self._store.left(scope)).day
+        day = (await self._store.left(account)).day
         return day.spent != Spend() and _has_room(_unspent(day), amount)
 
     async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
@@ -212,12 +212,12 @@ class PausingBudgetStore:
         self._settled.set()
         self._settled = anyio.Event()
 
-    async def left(self, scope: BudgetScope) -> Allowance:
+    async def left(self, account: BudgetScope) -> Allowance:
         """Return what a scope could reserve on a fresh day, since calls that exceed this day's budget are deferred.
 
         So a plan is refused only where no day's budget would suffice.
         """
-        left = await self._store.left(scope)
+        left = await self._store.left(account)
         return replace(left, day=_unspent(left.day))
 
     async def past_seconds(self, model: str, role: Role) -> Sequence[float]:

@@ -53,7 +53,7 @@ class ModelCircuitBreaker:
         self,
         clock: Callable[[], float],
         stop: Callable[[RunId], None],
-        on_change: CircuitListener = lambda *_: None,
+        on_change: CircuitListener = lambda _model, _state, _reason, _until: None,
         own: Collection[str] = (),
     ) -> None:
         """Begin with every circuit closed.

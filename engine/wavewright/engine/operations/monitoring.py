@@ -63,13 +63,13 @@ class WarningBudgetStore:
             self._keep(lambda _, owner: owner != run)
         self._store.limit_run(run, budget)
 
-    async def reserve(self, scope: BudgetScope, amount: Spend) -> Reservation:
+    async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
         """Reserve an amount.
 
         Raises:
             BudgetExceeded: it is more than is left.
         """
-        return await self._store.reserve(scope, amount)
+        return await self._store.reserve(account, amount)
 
     async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
         """Replace a reservation by what was spent, and warn of budgets that are nearly spent."""
@@ -80,9 +80,9 @@ class WarningBudgetStore:
             for unit, used, remaining in _nearly_spent(left):
                 self._warn(f"{kind} {unit}", self._owner(kind, scope), used, remaining, scope.run)
 
-    async def left(self, scope: BudgetScope) -> Allowance:
+    async def left(self, account: BudgetScope) -> Allowance:
         """Return what a scope could still reserve."""
-        return await self._store.left(scope)
+        return await self._store.left(account)
 
     async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
         """Return the durations of past calls, in seconds."""
