@@ -19,6 +19,12 @@ _FETCHED = re.compile(
     r"|<link\b(?=[^>]*\brel=[\"']?(?:stylesheet|preconnect|preload|icon))[^>]*\bhref=[\"']?(?:https?:)?//"
 )
 
+_REPLACED = re.compile(
+    r"\b(?:laid aside|put aside|purse|mend(?:s|ed|ing)?|parked|sealed plan|sound|a person's word|rehears\w+|buried)\b",
+    re.IGNORECASE,
+)
+"""Phrases of the former vocabulary; the glossary has the terms in their place."""
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -64,3 +70,10 @@ def test_a_page_has_one_sentence_a_line(page: Path) -> None:
     ]
 
     assert crowded == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=page_name)
+def test_a_page_uses_the_words_of_the_glossary(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+    assert _REPLACED.findall(text) == []
