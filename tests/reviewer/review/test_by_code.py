@@ -60,14 +60,14 @@ def test_a_red_block_gate_is_told_with_the_items_by_their_key_and_what_would_men
     assert [action.hint for action in found.recovery_actions] == ["fetch again with force=true"]
     assert "Gate 'fresh__prices' stopped prices[GNP, XRO]" in found.summary
     assert "summary did not run" in found.summary
-    assert "What would mend it: fetch again with force=true." in found.summary
+    assert "What would fix it: fetch again with force=true." in found.summary
 
 
 def test_a_sentence_ends_with_one_full_stop_whoever_wrote_its_end() -> None:
     found = review(run_plan(plan_of(A), {"a": Fails("There is no file.", hint="Put one there!")}))
 
     assert "Step 'a' failed (tool): There is no file. Lacking: a: failed. " in found.summary
-    assert "What would mend it: Put one there! Confidence" in found.summary
+    assert "What would fix it: Put one there! Confidence" in found.summary
 
 
 def test_a_warning_does_not_fail_the_run_and_is_told() -> None:

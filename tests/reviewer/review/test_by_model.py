@@ -101,7 +101,7 @@ async def test_a_model_lifts_no_gate() -> None:
 
     assert not found.goal_achieved
     assert "which lifts no gate" in found.summary
-    assert "What would mend it: more x." in found.summary
+    assert "What would fix it: more x." in found.summary
     assert found.missing_data[0].endswith("(gate 'g')")
 
 

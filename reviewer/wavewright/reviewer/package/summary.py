@@ -150,7 +150,7 @@ def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterat
                 yield from _wrapped(why, width, "      ")
         yield from _section("Missing", review.missing_data, width)
         yield from _section(
-            "What would mend it", dict.fromkeys(action.hint for action in review.recovery_actions), width
+            "What would fix it", dict.fromkeys(action.hint for action in review.recovery_actions), width
         )
     yield from _section(
         "Conflicts", (f"{conflict.subject}: {conflict.message}" for conflict in package.conflicts), width

@@ -107,7 +107,7 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
     on_use: OnUse | None = None,
     on_rung: Callable[[RungRecord], None] | None = None,
 ) -> ReplanResult:
-    """Return a patch that would mend what the review found, or why there is none.
+    """Return a patch that would fix what the review found, or why there is none.
 
     Args:
         plan: The bound plan in force.

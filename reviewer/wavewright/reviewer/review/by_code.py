@@ -5,7 +5,7 @@ review is what its rung of the ladder lets any confidence be.
 
 The verdict on a run in words: what is missing, line by line, and the sentences of a summary.
 
-The review by code: did the run reach its goal, and if not, why and what would mend it.
+The review by code: did the run reach its goal, and if not, why, and what would fix it.
 
 A goal is *achieved* when every block gate that counts is green, everything that the result is made of is there, and
 the result fits the goal's output schema. Code decides that from gate records and statuses; no model is asked, the
@@ -216,11 +216,11 @@ def remark_sentences(found: Assessment) -> Iterator[str]:
 
 
 def fix_sentences(found: Assessment, goal: Goal) -> Iterator[str]:
-    """Yield the sentence that says what would mend what keeps the goal from being achieved, if anything would."""
+    """Yield a sentence with the fixes of what keeps the goal from being achieved, if there are any."""
     actions = recovery_actions(found.stopping_gates, found.failing_problems, goal)
     hints = list(dict.fromkeys(action.hint for action in actions))
     if hints:
-        yield with_full_stop(f"What would mend it: {'; '.join(hints[:4])}")
+        yield with_full_stop(f"What would fix it: {'; '.join(hints[:4])}")
 
 
 def confidence_sentence(confidence: Confidence) -> str:

@@ -9,7 +9,7 @@ A *finding* gathers all that one gate, or one step's end, has against a run: the
 product's code, say), and the reason. Findings become missing data, recovery actions and the review's summary. A red
 gate counts until the very same gate is green on the step that superseded its own.
 
-Recovery actions: what would mend a finding, in a fixed vocabulary.
+Recovery actions: the fixes of findings, in a fixed vocabulary.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ def _gate_action(gate: FailedGate, goal: Goal | None) -> RecoveryAction:
 
 
 def _problem_actions(end: StepProblem) -> Iterator[RecoveryAction]:
-    """Yield what would mend a step's own failure; a blocked step needs nothing but what blocked it."""
+    """Yield the fixes of a step's own failure; a blocked step needs only what blocked it."""
     match end.error:
         case None:
             if end.status in {"cancelled", None}:

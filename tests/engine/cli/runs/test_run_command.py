@@ -63,7 +63,7 @@ def test_old_prices_are_stopped_by_the_freshness_gate_after_one_recovery(
     assert status[StepId("summary")] == "blocked"
     assert [patch.round for patch in package.patches] == [1]
     assert "as_of" in ran.out
-    assert "What would mend it" in ran.out
+    assert "What would fix it" in ran.out
 
 
 def test_as_of_on_the_command_line_mends_the_stale_job(wavewright: CommandLine, tmp_path: Path) -> None:

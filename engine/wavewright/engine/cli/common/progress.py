@@ -218,7 +218,7 @@ def frame_lines(event: StepFinished) -> Iterator[str]:
 
 
 def gate_lines(records: Sequence[GateRecord]) -> list[str]:
-    """Return one line a gate that did not pass, however many items it stopped, and one with what would mend it."""
+    """Return a line for each gate that failed, with the number of items, and one with its hint."""
     red: dict[str, list[GateRecord]] = {}
     for record in records:
         if record.has_failed:
