@@ -136,7 +136,7 @@ async def test_a_job_that_nobody_works_on_is_waited_for_no_longer_than_was_said(
     waited = await anyio.to_thread.run_sync(call, *arguments)
 
     assert waited.returncode == 130
-    assert f"within 0.5 s that job {waited.stdout.strip()} has ended" in waited.stderr
+    assert f"job {waited.stdout.strip()} did not end within 0.5 s" in waited.stderr
     assert f"wavewright tail {waited.stdout.strip()}" in waited.stderr
 
 
