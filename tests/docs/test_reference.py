@@ -17,6 +17,7 @@ from typer.main import get_command
 from tests.repository.tree import ROOT
 from wavewright.config import exit_codes
 from wavewright.config.environment import VARIABLES, EnvironmentSettings, EnvironmentVariable
+from wavewright.config.mcp_servers import McpServerSection, McpToolOverrides
 from wavewright.config.published_schemas import field_docs
 from wavewright.config.sections import (
     BudgetSettings,
@@ -125,6 +126,8 @@ def own_fields(event: type) -> list[str]:
         ("queues", QueuesSection),
         ("validation", ValidationSection),
         ("an identity", IdentitySettings),
+        ("an MCP server", McpServerSection),
+        ("an MCP tool", McpToolOverrides),
     ],
 )
 def test_every_setting_is_listed_with_its_default(name: str, model: type[BaseModel]) -> None:

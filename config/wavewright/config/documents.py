@@ -12,6 +12,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavewright.config.readers.strict_json import (
+    UNSTORABLE_ESCAPE,
+    StrictJsonError,
+    decode_strict_json,
+    is_deeper,
+)
 from wavewright.config.sources import (
     DocumentError,
     DocumentFault,
@@ -19,7 +25,6 @@ from wavewright.config.sources import (
     Source,
     Span,
 )
-from wavewright.config.strict_json import UNSTORABLE_ESCAPE, StrictJsonError, decode_strict_json, is_deeper
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

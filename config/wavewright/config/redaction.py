@@ -145,6 +145,9 @@ class _HasSecrets(Protocol):
     @property
     def addresses(self) -> tuple[str, ...]: ...
 
+    @property
+    def secret_variables(self) -> frozenset[str]: ...
+
 
 _SECRET_VARIABLE = re.compile(r"(?:^|_)(?:API_KEY|HMAC_KEY|SECRET_KEY|ACCESS_KEY|TOKEN|PASSWORD|SECRET)$")
 """Ends of the names by which providers' libraries read their keys: `OPENAI_API_KEY`, `HF_TOKEN` and so on."""
@@ -156,13 +159,14 @@ _ADDRESS_VARIABLE = re.compile(r"^WAVEWRIGHT_(?:.*_)?URL$")
 def known_secrets(settings: _HasSecrets | None, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the secrets that the settings and the environment hold, in a stable order.
 
-    Those are the configured keys, the keys in the variables of providers (`OPENAI_API_KEY`, `HF_TOKEN`, …), and the
-    passwords in the addresses of models, broker and journal and in every `WAVEWRIGHT_…_URL`, and what is sent to the
-    collector of traces as headers.
+    Those are the configured keys, the keys in the variables of providers (`OPENAI_API_KEY`, `HF_TOKEN`, …), the
+    variables that MCP servers are given, the passwords in the addresses of models, broker and journal and in every
+    `WAVEWRIGHT_…_URL`, and what is sent to the collector of traces as headers.
     """
     found: list[str] = []
     if settings is not None:
         found += settings.keys
+        found += (environment.get(name, "") for name in settings.secret_variables)
         for address in settings.addresses:
             found += _passwords(address)
     for name, value in environment.items():

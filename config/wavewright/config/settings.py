@@ -24,7 +24,8 @@ from wavewright.config.environment import (
     drop_invalid_variables,
     read_environment,
 )
-from wavewright.config.model_validation import read_as_model
+from wavewright.config.mcp_servers import McpSection, literal_secret_faults
+from wavewright.config.model_validation import read_as_model, sort_by_position
 from wavewright.config.sections import (
     BudgetsSection,
     CassetteMode,
@@ -32,7 +33,7 @@ from wavewright.config.sections import (
     ModelsSection,
     Schedule,
 )
-from wavewright.config.sources import EMPTY_DOCUMENT, combine_errors
+from wavewright.config.sources import EMPTY_DOCUMENT, Source, combine_errors
 from wavewright.config.valid_subset import valid_subset
 from wavewright.config.value_types import JournalLocation, Seconds, is_url
 
@@ -70,6 +71,8 @@ class SettingsFile(BaseModel):
     """What models may cost for a run, a job and a day."""
     daemon: DaemonSection = DaemonSection.model_construct()
     """Broker, queues and slots of the daemon."""
+    mcp: McpSection = McpSection.model_construct()
+    """MCP servers whose tools plans may call."""
     prompts: list[str] = ["prompts"]
     """Folders of prompt templates; a template here replaces the shipped one of the same name."""
     workers: list[str] = ["config/workers"]
@@ -113,6 +116,7 @@ class Settings:
     calibration: Path | None = None
     budgets: BudgetsSection = field(default_factory=BudgetsSection.model_construct)
     daemon: DaemonSection = field(default_factory=DaemonSection.model_construct)
+    mcp: McpSection = field(default_factory=McpSection.model_construct)
     hmac_key: str | None = field(default=None, repr=False)
     """The key of messages' signatures; without one nothing is signed, and no signature asked for."""
     prompts: tuple[Path, ...] = ()
@@ -134,6 +138,11 @@ class Settings:
         """Addresses that may hold a password."""
         urls = (self.base_url, self.journal_url, self.daemon.amqp_url)
         return tuple(url for url in urls if url is not None)
+
+    @property
+    def secret_variables(self) -> frozenset[str]:
+        """Names of environment variables that hold a secret of an MCP server."""
+        return frozenset[str]().union(*(server.secret_variables for server in self.mcp.servers.values()))
 
 
 def load_settings(
@@ -211,6 +220,7 @@ def _resolve_settings(
         calibration=_resolve_path(root, given.models.calibration),
         budgets=given.budgets,
         daemon=given.daemon,
+        mcp=given.mcp,
         hmac_key=from_environment.hmac_key,
         prompts=tuple(root / name for name in given.prompts),
         workers=tuple(root / name for name in given.workers),
@@ -286,9 +296,20 @@ def read_settings(document: Document) -> SettingsFile:
         DocumentError: with every reason why it cannot be used; no excerpt shows a key.
     """
     try:
-        return read_as_model(document, SettingsFile)
+        given = read_as_model(document, SettingsFile)
     except DocumentError as error:
         raise _mask_keys(error) from None
+    if faults := sort_by_position(document, literal_secret_faults(given.mcp.servers)):
+        raise DocumentError(_mask_spans(document.source, faults), faults)
+    return given
+
+
+def _mask_spans(source: Source, faults: Sequence[DocumentFault]) -> Source:
+    """Return a source whose text has asterisks at the places of these faults."""
+    text = source.text
+    for span in (fault.span for fault in faults if fault.span is not None):
+        text = text[: span.start] + re.sub(r"\S", "*", text[span.start : span.end]) + text[span.end :]
+    return replace(source, text=text)
 
 
 _KEY_IN_FILE = re.compile(

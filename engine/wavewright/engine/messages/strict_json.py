@@ -12,7 +12,12 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from wavewright.config.strict_json import UNSTORABLE_ESCAPE, StrictJsonError, decode_strict_json, is_deeper
+from wavewright.config.readers.strict_json import (
+    UNSTORABLE_ESCAPE,
+    StrictJsonError,
+    decode_strict_json,
+    is_deeper,
+)
 from wavewright.engine.messages.refusals import MessageRejected
 
 if TYPE_CHECKING:

@@ -1,0 +1,127 @@
+"""Settings of MCP servers: how each is started or reached, and what is believed of its tools.
+
+The fields `command`, `args`, `env`, `cwd`, `url` and `headers` are those of the `mcpServers` that MCP clients share.
+A secret is written `${env:NAME}`, and is read from the environment when the server is started; a value that looks like
+a secret itself is a fault.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from wavewright.config.sources import DocumentFault, pointer_token
+from wavewright.config.value_types import Seconds
+
+ServerName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,30}$")]
+"""Name of a server, and the first part of its tools' names."""
+
+VARIABLE_PATTERN: Final = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class _McpModel(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+
+
+class McpToolOverrides(_McpModel):
+    """What holds for one tool of a server, in place of what the server says of it."""
+
+    effects: Annotated[frozenset[Literal["read", "write", "egress"]], Field(strict=False)] | None = None
+    """What a call does: `read` looks, `write` changes something, `egress` sends data out; as the server's annotations
+    say where absent."""
+    idempotent: bool | None = None
+    """Whether a call may be repeated; as the server's annotations say where absent."""
+    needs_approval: bool = False
+    """Whether a person must allow each call."""
+    accepts_untrusted: list[str] = []
+    """Parameters that may hold untrusted text."""
+    allowed_hosts: dict[str, list[str]] = {}
+    """Parameter → hosts that an address in it may name, with their subdomains."""
+
+
+class McpServerSection(_McpModel):
+    """One entry of `mcp.servers`: a program that is started (`command`) or a server that is reached (`url`)."""
+
+    command: str | None = Field(default=None, min_length=1)
+    """Program to start; it speaks over its standard input and output."""
+    args: list[str] = []
+    """Arguments of the program."""
+    env: dict[str, str] = {}
+    """Variables of the program, beside PATH, HOME, LANG and TMPDIR; a secret is written `${env:NAME}`."""
+    cwd: str | None = Field(default=None, min_length=1)
+    """Folder that the program runs in; the project's where absent."""
+    url: str | None = Field(default=None, pattern=r"^https?://[^\s]+$")
+    """Address of a server that speaks streamable HTTP."""
+    headers: dict[str, str] = {}
+    """Headers of each request; a secret is written `${env:NAME}`."""
+    tools: list[str] | None = None
+    """Tools that plans may call; all where absent."""
+    overrides: dict[str, McpToolOverrides] = {}
+    """Tool → what holds for it, see below."""
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 8
+    """Calls that run at once."""
+    timeout: Seconds = 60.0
+    """How long one call, or the start of the server, may take, as seconds or with a unit."""
+    trusted: bool = False
+    """Whether its outputs are trusted text; else they reach no address, recipient, path or command."""
+
+    @model_validator(mode="after")
+    def _has_one_transport(self) -> Self:
+        """Refuse a server with both transports or none, and fields of the other transport."""
+        if (self.command is None) == (self.url is None):
+            raise ValueError("a server has either a 'command' to start or a 'url' to reach")
+        given, others = ("command", ["headers"]) if self.url is None else ("url", ["args", "env", "cwd"])
+        for name in others:
+            if name in self.model_fields_set:
+                raise ValueError(f"a server with a {given!r} has no {name!r}")
+        return self
+
+    @property
+    def secret_variables(self) -> frozenset[str]:
+        """Names of the environment variables that `env` and `headers` refer to."""
+        values = (*self.env.values(), *self.headers.values())
+        return frozenset(name for value in values for name in VARIABLE_PATTERN.findall(value))
+
+
+class McpSection(_McpModel):
+    """The section `mcp` of `wavewright.yaml`."""
+
+    servers: dict[ServerName, McpServerSection] = {}
+    """Server → how it is started or reached, and what is believed of its tools, see below."""
+
+
+def literal_secret_faults(servers: Mapping[str, McpServerSection]) -> Iterator[DocumentFault]:
+    """Yield a fault for each value of a server that is a secret itself and no reference to a variable."""
+    for name, server in servers.items():
+        place = f"/mcp/servers{pointer_token(name)}"
+        for part, values in (("env", server.env), ("headers", server.headers)):
+            for key, value in values.items():
+                if _is_secret(key, value):
+                    yield _secret_fault(f"{place}/{part}{pointer_token(key)}", f"{part} {key!r}", name)
+        for position, value in enumerate(server.args):
+            previous = server.args[position - 1] if position else ""
+            if _is_secret(previous, value):
+                yield _secret_fault(f"{place}/args/{position}", f"argument {position + 1}", name)
+        if server.url is not None and _is_secret("", server.url):
+            yield _secret_fault(f"{place}/url", "the url", name)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    from wavewright.config.redaction import Redactor, named_secrets
+
+    rest = VARIABLE_PATTERN.sub("", value)
+    is_reference = rest != value
+    named = not is_reference and any(named_secrets({name.lstrip("-"): rest}))
+    return named or Redactor().redact(rest) != rest
+
+
+def _secret_fault(pointer: str, part: str, server: str) -> DocumentFault:
+    return DocumentFault(
+        "bad_value",
+        f"{part} of server {server!r} looks like a secret",
+        pointer=pointer,
+        hint="set it as an environment variable and write ${env:NAME} in its place",
+    )
