@@ -34,8 +34,8 @@ class McpToolOverrides(_McpModel):
     say where absent."""
     idempotent: bool | None = None
     """Whether a call may be repeated; as the server's annotations say where absent."""
-    needs_approval: bool = False
-    """Whether a person must allow each call."""
+    needs_approval: bool | None = None
+    """Whether a person must allow each call; where absent, they must if the server says that the tool destroys."""
     accepts_untrusted: list[str] = []
     """Parameters that may hold untrusted text."""
     allowed_hosts: dict[str, list[str]] = {}

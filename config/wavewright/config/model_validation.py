@@ -68,6 +68,9 @@ _PATTERNS = {
     r"^[A-Za-z][A-Za-z0-9_]{0,62}$": (
         "begin with a letter and hold letters, digits and underscores only (ASCII, 63 at most)"
     ),
+    r"^[A-Za-z][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})?$": (
+        "begin with a letter and hold letters, digits, '_', '-' and at most one dot (ASCII, 63 on each side)"
+    ),
 }
 MAX_FAULTS = 100
 """Faults that are told of one document: whoever has more has written something else."""

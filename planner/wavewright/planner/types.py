@@ -31,6 +31,9 @@ Schedule: TypeAlias = Literal["waves", "dataflow"]
 ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
 """Ids of steps and gates: they become CEL fields, file names and keys, so they are plain ASCII words."""
 
+TOOL_NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})?$"
+"""Names of tools: a word, or the word of a pack or an MCP server, a dot and the tool's name there."""
+
 GATE_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,127}$"
 """Ids of gates are longer, because a template's gate on a tool becomes `<gate>__<step>` on each of its steps."""
 

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from wavewright.planner.language.plan import Cap, DocumentModel, Gate, Limits, Plan, Step
-from wavewright.planner.types import ID_PATTERN, GateId, JsonObject, JsonSchema, Schedule
+from wavewright.planner.types import ID_PATTERN, TOOL_NAME_PATTERN, GateId, JsonObject, JsonSchema, Schedule
 
 __all__ = [
     "AvailableTool",
@@ -63,7 +63,7 @@ Instant = Annotated[
 class AvailableTool(DocumentModel):
     """A tool that this goal allows, with what this goal says of it."""
 
-    name: Annotated[str, Field(pattern=ID_PATTERN)]
+    name: Annotated[str, Field(pattern=TOOL_NAME_PATTERN)]
     """Name of an installed tool."""
     worker_type: str | None = None
     """Kind of worker that runs the tool, handed on with every call."""

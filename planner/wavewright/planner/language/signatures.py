@@ -8,7 +8,7 @@ from pydantic import Field
 
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.plan import DocumentModel, Retry, Step
-from wavewright.planner.types import ID_PATTERN, Effect, JsonSchema
+from wavewright.planner.types import TOOL_NAME_PATTERN, Effect, JsonSchema
 
 
 class ToolSignature(DocumentModel):
@@ -17,7 +17,7 @@ class ToolSignature(DocumentModel):
     `input_schema` is a JSON Schema of an object; `output_schema` of any value, `{}` where nothing is promised.
     """
 
-    name: Annotated[str, Field(pattern=ID_PATTERN)]
+    name: Annotated[str, Field(pattern=TOOL_NAME_PATTERN)]
     """Name that plans call it by."""
     description: str = ""
     """What it does, for the planner: one or two sentences."""

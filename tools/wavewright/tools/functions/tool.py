@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from wavewright.config.errors import WavewrightError
 from wavewright.planner.language.plan import Budget
@@ -71,6 +71,18 @@ class ToolCall:
 
 
 ToolFunction: TypeAlias = Callable[[ToolCall], Awaitable[Json]]
+
+
+class ServerCaller(Protocol):
+    """Calls tools of MCP servers."""
+
+    async def call(self, server: str, tool: str, request: ToolCall) -> Json:
+        """Return what a tool of a server gives.
+
+        Raises:
+            ToolError: the server or the tool failed.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
 from wavewright.config.mcp_servers import VARIABLE_PATTERN
+from wavewright.tools.functions.contracts import ToolDefinitionError
 
 if TYPE_CHECKING:
     from wavewright.config.mcp_servers import McpServerSection
 
 
-class McpServerError(WavewrightError):
-    """A server that cannot be used as the settings say; names the server and the fix."""
-
-    exit_code = exit_codes.MISUSE
+class McpServerError(ToolDefinitionError):
+    """A server that cannot be used as settings and lock say; names the server and the fix."""
 
 
 @dataclass(frozen=True, slots=True)

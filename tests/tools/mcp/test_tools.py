@@ -1,0 +1,103 @@
+"""Signatures of MCP tools, from the lock, the annotations and the settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from wavewright.config.mcp_servers import McpServerSection, McpToolOverrides
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.mcp.listing import ListedTool, ServerListing
+from wavewright.tools.mcp.lock import ToolsLock, lock_server
+from wavewright.tools.mcp.tools import TEXT_OUTPUT, locked_tools, mcp_tool
+
+INPUT: JsonObject = {"type": "object", "properties": {"url": {"type": "string"}}}
+
+
+def signature(
+    annotations: JsonObject | None = None,
+    output: Json = None,
+    *,
+    trusted: bool = False,
+    **overrides: object,
+) -> ToolSignature:
+    listed = ListedTool("open", "Open a page.", INPUT, output, annotations or {})
+    section = McpServerSection(
+        command="serve",
+        trusted=trusted,
+        timeout=7,
+        overrides={"open": McpToolOverrides.model_validate(overrides)},
+    )
+    locked = lock_server(ServerListing("server", "1", (listed,))).tools["open"]
+    return mcp_tool("web.open", "web", "open", locked, section, None).signature
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({}, ({"write", "egress"}, False, False)),
+        ({"title": "Open"}, ({"write", "egress"}, False, False)),
+        ({"readOnlyHint": True}, ({"read", "egress"}, True, False)),
+        ({"readOnlyHint": True, "openWorldHint": False}, ({"read"}, True, False)),
+        ({"openWorldHint": False, "destructiveHint": False}, ({"write"}, False, False)),
+        ({"idempotentHint": True, "destructiveHint": True}, ({"write", "egress"}, True, True)),
+    ],
+)
+def test_effects_are_those_of_the_annotations(
+    annotations: JsonObject, expected: tuple[set[str], bool, bool]
+) -> None:
+    found = signature(annotations)
+
+    assert (set(found.effects), found.idempotent, found.needs_approval) == expected
+
+
+def test_overrides_go_before_annotations() -> None:
+    found = signature(
+        {"destructiveHint": True},
+        effects=["read"],
+        idempotent=True,
+        needs_approval=False,
+        accepts_untrusted=["url"],
+        allowed_hosts={"url": ["example.org"]},
+    )
+
+    assert (set(found.effects), found.idempotent, found.needs_approval) == ({"read"}, True, False)
+    assert (set(found.accepts_untrusted), found.allowed_hosts) == ({"url"}, {"url": ("example.org",)})
+
+
+def test_an_override_of_an_unknown_parameter_names_the_tool() -> None:
+    with pytest.raises(ToolDefinitionError, match=r"'web\.open' has no parameter 'uri'"):
+        signature(accepts_untrusted=["uri"])
+
+
+def test_an_output_is_untrusted_unless_the_server_is_trusted() -> None:
+    assert signature({"readOnlyHint": True}).untrusted_output
+    assert not signature(trusted=True).untrusted_output
+
+
+def test_an_output_schema_types_the_output_and_without_one_it_is_text_and_parts() -> None:
+    assert signature(output=INPUT).output_schema == INPUT
+    assert signature().output_schema == TEXT_OUTPUT
+    assert signature().timeout == 7
+
+
+def test_the_version_follows_what_the_server_says() -> None:
+    assert signature().version != signature({"readOnlyHint": True}).version
+
+
+def test_only_allowed_tools_of_configured_servers_are_there() -> None:
+    tools = tuple(ListedTool(name, input_schema=INPUT) for name in ("a", "b"))
+    locked = lock_server(ServerListing("server", "1", tools))
+    lock = ToolsLock(servers={"one": locked, "two": locked, "old": locked})
+    servers = {
+        "one": McpServerSection(command="serve"),
+        "two": McpServerSection(command="serve", tools=["b", "c"]),
+        "new": McpServerSection(command="serve"),
+    }
+
+    assert [(server, name) for server, name, _ in locked_tools(servers, lock)] == [
+        ("one", "a"),
+        ("one", "b"),
+        ("two", "b"),
+    ]

@@ -1,0 +1,204 @@
+"""The lock of MCP tools: what each server offered when somebody accepted it.
+
+`tools.lock.json` lies beside `wavewright.yaml`. Plans are checked against it without starting a server, and a server
+whose tools differ from it is refused: a description is read by models, so a changed one can be an attack.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+
+from wavewright.planner.types import JsonSchema
+from wavewright.tools.mcp.listing import ListedTool, ServerListing
+from wavewright.tools.mcp.schema_rules import SchemaRefused, usable_schema
+from wavewright.tools.mcp.settings import McpServerError
+
+LOCK_NAME: Final = "tools.lock.json"
+LOCK_HINT: Final = "look at the changes, then accept them with `wavewright tools --lock`"
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}")
+_MAX_DESCRIPTION: Final = 16 * 2**10
+_MAX_SHOWN: Final = 60
+
+
+class _LockModel(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LockedTool(_LockModel):
+    """One tool as its server described it; the schemas are plain, without references."""
+
+    hash: str
+    """Of everything the server said of it."""
+    description: str
+    input_schema: JsonSchema
+    output_schema: JsonSchema | None
+    annotations: dict[str, JsonValue]
+
+
+class LeftOutTool(_LockModel):
+    """A tool that plans cannot call."""
+
+    hash: str
+    reason: str
+
+
+class LockedServer(_LockModel):
+    """The tools of one server."""
+
+    name: str
+    """Name that the server gives itself."""
+    version: str
+    tools: dict[str, LockedTool]
+    left_out: dict[str, LeftOutTool]
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The hash of each tool, those left out included."""
+        used = {name: tool.hash for name, tool in self.tools.items()}
+        return used | {name: tool.hash for name, tool in self.left_out.items()}
+
+
+class ToolsLock(_LockModel):
+    """What `tools.lock.json` holds."""
+
+    version: Literal[1] = 1
+    servers: dict[str, LockedServer] = {}
+
+    @property
+    def text(self) -> str:
+        """The file's text; equal for equal tools."""
+        return json.dumps(self.model_dump(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def read_lock(root: Path) -> ToolsLock:
+    """Return the lock of a project; an empty one where there is no file.
+
+    Raises:
+        McpServerError: the file is damaged.
+    """
+    path = root / LOCK_NAME
+    try:
+        changed = path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return ToolsLock()
+    return _read_file(path, changed)
+
+
+@lru_cache(maxsize=4)
+def _read_file(path: Path, changed: int) -> ToolsLock:
+    del changed  # a file that was written again is read again
+    try:
+        return ToolsLock.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise McpServerError(
+            f"{path} cannot be used: {reason}", "write it again with `wavewright tools --lock`"
+        ) from error
+
+
+def lock_server(listing: ServerListing, allowed: Collection[str] | None = None) -> LockedServer:
+    """Return what the lock holds of a server's tools; of those allowed only, where a list of them is given."""
+    tools: dict[str, LockedTool] = {}
+    left_out: dict[str, LeftOutTool] = {}
+    for tool in _allowed_tools(listing, allowed):
+        try:
+            tools[tool.name] = _locked_tool(tool)
+        except SchemaRefused as error:
+            left_out[tool.name] = LeftOutTool(hash=tool.digest, reason=str(error))
+    return LockedServer(name=listing.name, version=listing.version, tools=tools, left_out=left_out)
+
+
+def _allowed_tools(listing: ServerListing, allowed: Collection[str] | None) -> Iterator[ListedTool]:
+    return (tool for tool in listing.tools if allowed is None or tool.name in allowed)
+
+
+def _locked_tool(tool: ListedTool) -> LockedTool:
+    if not _TOOL_NAME.fullmatch(tool.name):
+        raise SchemaRefused(
+            "its name has other characters than letters, digits, '_' and '-', or more than 63"
+        )
+    if len(tool.description) > _MAX_DESCRIPTION:
+        raise SchemaRefused(f"its description is longer than {_MAX_DESCRIPTION // 2**10} KiB")
+    return LockedTool(
+        hash=tool.digest,
+        description=tool.description,
+        input_schema=_usable_schema("input", tool.input_schema),
+        output_schema=None if tool.output_schema is None else _usable_schema("output", tool.output_schema),
+        annotations=tool.annotations,
+    )
+
+
+def _usable_schema(part: str, schema: JsonValue) -> JsonSchema:
+    try:
+        return usable_schema(schema)
+    except SchemaRefused as error:
+        raise SchemaRefused(f"its {part} schema cannot be used: {error}") from error
+
+
+def refuse_changed_tools(
+    server: str, locked: LockedServer | None, listing: ServerListing, allowed: Collection[str] | None = None
+) -> None:
+    """Raise an error with the differences where a server's tools are not those of the lock.
+
+    Tools that are not allowed may change. Another version of the server with the same tools is no difference.
+
+    Raises:
+        McpServerError: they differ, or the server is not in the lock.
+    """
+    if locked is None:
+        raise McpServerError(
+            f"MCP server {server!r} is not in {LOCK_NAME}", "write it with `wavewright tools --lock`"
+        )
+    expected = {name: value for name, value in locked.hashes.items() if allowed is None or name in allowed}
+    if {tool.name: tool.digest for tool in _allowed_tools(listing, allowed)} != expected:
+        changes = "\n".join(tool_changes(locked, lock_server(listing, allowed), allowed))
+        raise McpServerError(
+            f"the tools of MCP server {server!r} are not those of {LOCK_NAME}:\n{changes}", LOCK_HINT
+        )
+
+
+def tool_changes(
+    old: LockedServer | None, new: LockedServer, allowed: Collection[str] | None = None
+) -> list[str]:
+    """Return one line for each tool that is new (`+`), gone (`-`) or described in another way (`~`)."""
+    before = {} if old is None else old.hashes
+    after = new.hashes
+    lines: list[str] = []
+    for name in sorted(before.keys() | after.keys()):
+        if name not in after:
+            lines += [f"- {name}"] if allowed is None or name in allowed else []
+        elif name not in before:
+            lines.append(f"+ {name}")
+        elif before[name] != after[name]:
+            was = {} if old is None else old.tools
+            lines.append(f"~ {name}: {_changed_parts(was.get(name), new.tools.get(name))}")
+    return lines
+
+
+def _changed_parts(old: LockedTool | None, new: LockedTool | None) -> str:
+    if old is None or new is None:
+        return "cannot be used any more" if new is None else "can be used now"
+    parts: list[str] = []
+    if old.description != new.description:
+        parts.append(f"description {_excerpt(old.description)} → {_excerpt(new.description)}")
+    was: Mapping[str, object] = old.model_dump()
+    now: Mapping[str, object] = new.model_dump()
+    parts += [
+        part.replace("_", " ")
+        for part in ("input_schema", "output_schema", "annotations")
+        if was[part] != now[part]
+    ]
+    return ", ".join(parts) or "titles of its schemas"
+
+
+def _excerpt(text: str) -> str:
+    line = " ".join(text.split())
+    return repr(line if len(line) <= _MAX_SHOWN else line[: _MAX_SHOWN - 1] + "…")

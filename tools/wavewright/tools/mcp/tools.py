@@ -1,0 +1,134 @@
+"""Tools of MCP servers as tools of plans: their signatures, from the lock and the settings.
+
+Effects come from the annotations of the server, with the defaults of the protocol: a tool writes unless it has
+`readOnlyHint`, sends data out unless `openWorldHint` is false, and may be repeated only if it reads or has
+`idempotentHint`. A tool without annotations writes, sends data out and is not repeated. Overrides in the settings go
+before annotations, and an output is untrusted unless the settings trust the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
+
+from wavewright.config.mcp_servers import McpServerSection, McpToolOverrides
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.types import Effect, Json, JsonSchema
+from wavewright.tools.functions.registry import known_parameters, with_allowed_hosts
+from wavewright.tools.functions.tool import Tool, ToolCall
+from wavewright.tools.mcp.lock import LockedServer, LockedTool, ToolsLock
+from wavewright.tools.mcp.settings import McpServerError
+
+if TYPE_CHECKING:
+    from wavewright.tools.functions.tool import ServerCaller
+
+TEXT_OUTPUT: Final[JsonSchema] = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "description": "The texts of the answer, one after another."},
+        "parts": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "Every part of the answer: texts, images, links.",
+        },
+    },
+    "required": ["text", "parts"],
+}
+"""Output of a tool whose server gives no output schema."""
+
+_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_NO_OVERRIDES: Final = McpToolOverrides()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPolicy:
+    """What a call of a tool may do, as annotations or overrides say."""
+
+    effects: frozenset[Effect]
+    idempotent: bool
+    needs_approval: bool
+
+
+def annotated_policy(annotations: Mapping[str, Json]) -> ToolPolicy:
+    """Return what annotations say a call may do."""
+    if not any(isinstance(annotations.get(hint), bool) for hint in _HINTS):
+        return ToolPolicy(frozenset({"write", "egress"}), idempotent=False, needs_approval=False)
+    reads = annotations.get("readOnlyHint") is True
+    effects: set[Effect] = {"read"} if reads else {"write"}
+    if annotations.get("openWorldHint") is not False:
+        effects.add("egress")
+    return ToolPolicy(
+        frozenset(effects),
+        idempotent=reads or annotations.get("idempotentHint") is True,
+        needs_approval=not reads and annotations.get("destructiveHint") is True,
+    )
+
+
+def locked_tools(
+    servers: Mapping[str, McpServerSection], lock: ToolsLock
+) -> Iterator[tuple[str, str, LockedTool]]:
+    """Yield server, name and lock entry of every tool that plans may call."""
+    for server, section in servers.items():
+        for name, tool in lock.servers.get(server, _NO_TOOLS).tools.items():
+            if section.tools is None or name in section.tools:
+                yield server, name, tool
+
+
+_NO_TOOLS: Final = LockedServer(name="", version="", tools={}, left_out={})
+
+
+def mcp_tool(
+    called: str,
+    server: str,
+    name: str,
+    tool: LockedTool,
+    section: McpServerSection,
+    caller: ServerCaller | None,
+) -> Tool:
+    """Return a server's tool under the name that plans call it by; without a caller it is described only.
+
+    Raises:
+        ToolDefinitionError: an override names a parameter that the tool has not, or a host that is none.
+    """
+    signature = _signature(called, server, tool, section, section.overrides.get(name, _NO_OVERRIDES))
+
+    async def call(request: ToolCall) -> Json:
+        if caller is None:
+            raise McpServerError(
+                f"MCP server {server!r} is not opened here", "run the plan with `wavewright run`"
+            )
+        return await caller.call(server, name, request)
+
+    return Tool(signature, call)
+
+
+def _signature(
+    called: str, server: str, tool: LockedTool, section: McpServerSection, overrides: McpToolOverrides
+) -> ToolSignature:
+    policy = annotated_policy(tool.annotations)
+    hosts = {parameter: tuple(allowed) for parameter, allowed in overrides.allowed_hosts.items()}
+    idempotent, needs_approval = overrides.idempotent, overrides.needs_approval
+    try:
+        return ToolSignature(
+            name=called,
+            description=tool.description,
+            input_schema=with_allowed_hosts(called, tool.input_schema, hosts),
+            output_schema=TEXT_OUTPUT if tool.output_schema is None else tool.output_schema,
+            effects=policy.effects if overrides.effects is None else overrides.effects,
+            idempotent=policy.idempotent if idempotent is None else idempotent,
+            version=tool.hash[:12],
+            timeout=section.timeout,
+            untrusted_output=not section.trusted,
+            needs_approval=policy.needs_approval if needs_approval is None else needs_approval,
+            accepts_untrusted=known_parameters(called, tool.input_schema, overrides.accepts_untrusted),
+            allowed_hosts=hosts,
+        )
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"].lower()
+        raise McpServerError(
+            f"tool {called!r} of MCP server {server!r} cannot be used: {reason}",
+            f"leave it out of mcp.servers.{server}.tools",
+        ) from error
