@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -57,7 +58,8 @@ def open_page(page: Path, profile: Path) -> Opened:
 
 
 def wavewright(*arguments: str, folder: Path) -> None:
-    subprocess.run([sys.executable, "-m", "wavewright.engine.main", *arguments], cwd=folder, check=True)
+    command = [sys.executable, "-m", "wavewright.engine.main", *arguments]
+    subprocess.run(command, cwd=folder, env={**os.environ, "XDG_STATE_HOME": str(folder)}, check=True)
 
 
 @pytest.fixture(scope="module")

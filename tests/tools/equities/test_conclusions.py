@@ -152,11 +152,11 @@ def test_without_a_model_it_is_the_tool_of_code_and_nothing_is_on_record(home: P
     assert tool.signature.expected_tokens == 0
 
 
-def test_with_a_model_it_says_that_text_leaves_and_comes_from_outside(home: Path) -> None:
+def test_with_a_model_it_says_that_text_leaves(home: Path) -> None:
     signature = worker_tool(home, make_services(project(home))).signature
 
     assert signature.effects == {"read", "egress"}
-    assert signature.untrusted_output
+    assert not signature.untrusted_output
     assert signature.tags == {"analysis"}
     assert signature.expected_tokens > 0
 

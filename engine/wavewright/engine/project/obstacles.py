@@ -31,12 +31,8 @@ def find_obstacles(
         ToolDefinitionError: a worker's file is faulty.
     """
     called = {step.tool for step in plan.steps}
-    # A worker sends data out and brings text that nobody vouches for: packs are not made to look for any other tool.
-    suspects = {
-        name
-        for name in called
-        if name in tools and tools[name].untrusted_output and "egress" in tools[name].effects
-    }
+    # A worker sends data out: packs are not made to look for any other tool.
+    suspects = {name for name in called if name in tools and "egress" in tools[name].effects}
     found_workers = project_workers(settings, suspects).items() if suspects else ()
     workers = {name: worker for name, worker in found_workers if name in called}
     has_model = settings.model is not None
