@@ -80,5 +80,5 @@ def test_variables_of_env_and_headers_are_known_secrets(tmp_path: Path) -> None:
         "    b: {url: 'http://b', headers: {Authorization: 'Bearer ${env:WORD}'}}\n",
     )
 
-    environment = {"HOME": "/home/me", "PLACE": "/data", "PAT": "pat-of-me", "WORD": "word-of-me"}
+    environment = {"HOME": "/srv/notes", "PLACE": "/data", "PAT": "pat-of-me", "WORD": "word-of-me"}
     assert known_secrets(settings, environment) == ("pat-of-me", "word-of-me")
