@@ -1,0 +1,261 @@
+"""Faults of MCP servers: each ends as a typed error of the call, with its hint, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.tools.calling import request
+from tests.tools.mcp import stub_server
+from wavewright.planner.types import Json
+from wavewright.tools.functions.tool import TextChunk, ToolError
+from wavewright.tools.mcp.listing import ServerListing
+from wavewright.tools.mcp.sessions import McpSessions, list_server_tools
+from wavewright.tools.mcp.settings import McpServerSettings
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    """The file in which the stub notes its calls."""
+    return tmp_path / "calls"
+
+
+@pytest.fixture
+def stub(record: Path) -> Callable[..., McpServerSettings]:
+    def settings(
+        fault: str, *, timeout: float = 20.0, env: Mapping[str, str] | None = None
+    ) -> McpServerSettings:
+        command = ("-S", "-E", stub_server.__file__, fault, str(record))
+        return McpServerSettings("stub", command=sys.executable, args=command, timeout=timeout, env=env or {})
+
+    return settings
+
+
+def call(
+    server: McpServerSettings, *names: str, locked: dict[str, ServerListing] | None = None, **params: Json
+) -> list[Json | ToolError]:
+    """Return what each of these calls gives, one after the other in one session, or how it fails."""
+
+    async def calls() -> list[Json | ToolError]:
+        async with McpSessions([server], locked) as sessions:
+            return [await outcome(sessions, name) for name in names]
+
+    async def outcome(sessions: McpSessions, name: str) -> Json | ToolError:
+        try:
+            return await sessions.call(server.name, name, request(params))
+        except ToolError as error:
+            return error
+
+    return anyio.run(calls)
+
+
+def failure(server: McpServerSettings, name: str = "echo") -> ToolError:
+    [error] = call(server, name)
+    assert isinstance(error, ToolError)
+    return error
+
+
+def test_a_call_gives_the_answer_of_the_server(stub: Callable[..., McpServerSettings]) -> None:
+    assert call(stub(""), "echo", a=1) == [{"text": '{"a": 1}', "parts": []}]
+
+
+def test_ms01_a_server_that_never_answers_initialize_fails_the_call(
+    stub: Callable[..., McpServerSettings],
+) -> None:
+    error = failure(stub("silent", timeout=0.2))
+
+    assert str(error) == "MCP server 'stub': it did not answer initialize within 0.2 s"
+    assert error.hint is not None
+    assert "mcp.servers.stub" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("many items", "it sent a message of more than 10,000 items"),
+        ("50 MB", "a message of more than 8 MiB"),
+    ],
+)
+def test_ms02_an_answer_that_is_too_large_is_not_read_and_the_next_call_starts_the_server_again(
+    stub: Callable[..., McpServerSettings], record: Path, fault: str, reason: str
+) -> None:
+    first, second = call(stub(fault), "write", "write")
+
+    assert reason in str(first)
+    assert reason in str(second)
+    assert record.read_text() == "call write\ncall write\n"
+
+
+@pytest.mark.parametrize("fault", ["both", "id null"])
+def test_ms04_an_answer_that_breaks_the_protocol_fails_the_call(
+    stub: Callable[..., McpServerSettings], fault: str
+) -> None:
+    expected = {"both": "write failed: and an error", "id null": "it broke the protocol"}
+
+    assert expected[fault] in str(failure(stub(fault), "write"))
+
+
+def test_ms05_a_tool_without_a_proper_schema_is_left_out_with_a_warning(
+    stub: Callable[..., McpServerSettings], caplog: pytest.LogCaptureFixture
+) -> None:
+    listing = anyio.run(list_server_tools, stub("bad schemas"))
+
+    assert (listing.name, listing.version) == ("stub", "1.2")
+    assert [tool.name for tool in listing.tools] == ["echo", "other", "write", "typed"]
+    left_out = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(left_out) == 3
+
+
+def test_ms07_a_tool_whose_description_has_changed_is_not_called(
+    stub: Callable[..., McpServerSettings], record: Path
+) -> None:
+    server = stub("rug pull")
+    locked = anyio.run(list_server_tools, server)
+
+    first, second = call(server, "echo", "echo", locked={"stub": locked})
+
+    assert first == {"text": "listed anew", "parts": []}
+    assert isinstance(second, ToolError)
+    assert "otherwise than tools.lock.json" in str(second)
+    assert "tools --lock" in (second.hint or "")
+    assert record.read_text() == "call echo\n"
+
+
+def test_ms08_a_tool_that_is_no_longer_listed_fails_as_unknown(
+    stub: Callable[..., McpServerSettings],
+) -> None:
+    first, second = call(stub("tool gone"), "echo", "other")
+
+    assert first == {"text": "listed anew", "parts": []}
+    assert str(second) == "MCP server 'stub' no longer lists the tool 'other'"
+
+
+def test_ms10_the_text_of_an_error_is_cut_and_redacted(stub: Callable[..., McpServerSettings]) -> None:
+    error = failure(stub("poison"))
+
+    assert "hunter2hunter2" not in str(error)
+    assert str(error).startswith("echo failed: password=[redacted]\nTraceback")
+    assert len(str(error)) < 2100
+
+
+def test_ms11_a_call_that_reads_is_made_again_once_after_a_crash(
+    stub: Callable[..., McpServerSettings], record: Path
+) -> None:
+    assert call(stub("crash once"), "echo", a=1) == [{"text": '{"a": 1}', "parts": []}]
+    assert record.read_text() == "call echo\ncall echo\n"
+
+
+@pytest.mark.parametrize(("tool", "calls"), [("echo", 2), ("write", 1)])
+def test_ms11_a_call_that_writes_is_not_made_again_and_no_child_is_left(
+    stub: Callable[..., McpServerSettings], record: Path, tool: str, calls: int
+) -> None:
+    error = failure(stub("crash always"), tool)
+
+    assert "it exited with status 3" in str(error)
+    assert error.transient
+    assert len(record.read_text().splitlines()) == calls
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_ms12_what_a_server_asks_for_is_refused(stub: Callable[..., McpServerSettings], record: Path) -> None:
+    [output] = call(stub("asks"), "echo")
+
+    assert output == {"text": "asked", "parts": []}
+    refusals = [line for line in record.read_text().splitlines() if "not supported" in line]
+    assert len(refusals) == 3
+
+
+def test_a_call_that_takes_too_long_is_cancelled_and_the_session_lives_on(
+    stub: Callable[..., McpServerSettings], record: Path
+) -> None:
+    first, second = call(stub("hang", timeout=0.3), "echo", "echo")
+
+    assert str(first) == str(second) == "MCP server 'stub': echo gave no answer within 0.3 s"
+    assert record.read_text() == "call echo\ncancelled\ncall echo\ncancelled\n"
+
+
+def test_lines_that_are_no_messages_go_to_the_log(
+    stub: Callable[..., McpServerSettings], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    assert call(stub("garbage"), "echo") == [{"text": "{}", "parts": []}]
+    assert "MCP server stub: Starting up ..." in caplog.text
+    assert "\x1b" not in caplog.text
+
+
+def test_a_server_that_ends_at_once_is_reported_with_what_it_wrote(
+    stub: Callable[..., McpServerSettings],
+) -> None:
+    assert "it exited with status 2; it last wrote: no licence key" in str(failure(stub("refuses")))
+
+
+def test_a_program_that_does_not_exist_is_reported() -> None:
+    error = failure(McpServerSettings("none", command="/no/such/program"))
+
+    assert "MCP server 'none': FileNotFoundError" in str(error)
+    assert error.hint is not None
+
+
+def test_a_server_that_is_not_in_the_settings_is_reported() -> None:
+    async def unknown() -> None:
+        async with McpSessions([]) as sessions:
+            await sessions.call("lost", "tool", request({}))
+
+    with pytest.raises(ToolError, match="there is no MCP server 'lost'"):
+        anyio.run(unknown)
+
+
+def test_what_is_no_text_is_kept_as_parts(stub: Callable[..., McpServerSettings]) -> None:
+    assert call(stub("parts"), "echo") == [
+        {
+            "text": "one\ntwo",
+            "parts": [
+                {"type": "image", "mime_type": "image/png", "data": "AAAA"},
+                {"type": "link", "uri": "file:///a.txt", "name": "a", "mime_type": "text/plain"},
+                {"type": "document", "uri": "file:///b.txt", "mime_type": "text/plain", "text": "b"},
+                {"type": "document", "uri": "file:///c.bin", "data": "AAAA"},
+            ],
+        }
+    ]
+
+
+def test_an_answer_against_its_own_schema_fails_the_call(stub: Callable[..., McpServerSettings]) -> None:
+    assert "breaks the protocol or its own output schema" in str(failure(stub("wrong type"), "typed"))
+
+
+def test_progress_is_passed_to_the_step_and_messages_to_the_log(
+    stub: Callable[..., McpServerSettings], caplog: pytest.LogCaptureFixture
+) -> None:
+    emitted = list[object]()
+
+    async def calls() -> None:
+        async with McpSessions([stub("progress")]) as sessions:
+            await sessions.call("stub", "echo", replace(request({}), emit=emitted.append))
+
+    anyio.run(calls)
+
+    assert emitted == [TextChunk("1 of 2 part 1\n"), TextChunk("2 of 2 part 2\n")]
+    assert "MCP server stub: low on ink" in caplog.text
+
+
+def test_a_program_gets_a_short_list_of_variables(
+    stub: Callable[..., McpServerSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "canary")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+
+    [output] = call(stub("environment", env={"OWN": "1"}), "echo")
+
+    assert isinstance(output, dict)
+    assert "canary" not in str(output["text"])
+    assert '"OWN": "1"' in str(output["text"])
+    assert '"LANG": "C.UTF-8"' in str(output["text"])

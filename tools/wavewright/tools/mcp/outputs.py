@@ -1,0 +1,78 @@
+"""The answer of an MCP server as the output of a tool.
+
+Structured content is the output as it is. Without it the output is `{text, parts}`: the texts, and what is no text as
+records that name their kind.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from mcp_types import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+
+from wavewright.tools.functions.tool import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcp_types import CallToolResult, ContentBlock
+
+    from wavewright.config.redaction import Redactor
+    from wavewright.planner.types import Json, JsonObject
+
+MAX_ERROR_CHARS = 2000
+"""Of what a server says of a failure."""
+
+
+def output_of(result: CallToolResult) -> Json:
+    """Return the output that a result holds."""
+    if result.structured_content is not None:
+        return cast("Json", result.structured_content)
+    others = [block for block in result.content if not isinstance(block, TextContent)]
+    return {"text": _text_of(result.content), "parts": [_part(block) for block in others]}
+
+
+def failure_of(tool: str, result: CallToolResult, redactor: Redactor) -> ToolError:
+    """Return the error of a result that says it is one; its text is cut, and redacted before that."""
+    text = redactor.redact(_text_of(result.content)).strip() or "it gives no reason"
+    return ToolError(
+        f"{tool} failed: {cut(text)}", hint=f"compare the parameters with those that {tool} declares"
+    )
+
+
+def cut(text: str) -> str:
+    """Return the beginning of what a server says."""
+    return text if len(text) <= MAX_ERROR_CHARS else f"{text[: MAX_ERROR_CHARS - 1]}…"
+
+
+def _text_of(content: Iterable[ContentBlock]) -> str:
+    return "\n".join(block.text for block in content if isinstance(block, TextContent))
+
+
+def _part(block: ContentBlock) -> JsonObject:
+    match block:
+        case ImageContent() | AudioContent():
+            return {"type": block.type, "mime_type": block.mime_type, "data": block.data}
+        case ResourceLink():
+            link: JsonObject = {"type": "link", "uri": block.uri, "name": block.name}
+            return link | _given(mime_type=block.mime_type, description=block.description)
+        case EmbeddedResource(resource=resource):
+            body: JsonObject = (
+                {"text": resource.text}
+                if isinstance(resource, TextResourceContents)
+                else {"data": resource.blob}
+            )
+            return {"type": "document", "uri": resource.uri} | _given(mime_type=resource.mime_type) | body
+        case TextContent():
+            return {"type": "text", "text": block.text}
+
+
+def _given(**fields: str | None) -> JsonObject:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,347 @@
+"""Sessions with MCP servers: opened at the first call, shared by all jobs of a process, reopened after a failure.
+
+A *session* is one connection after its handshake. A task of its own opens and closes it, since the cancel scopes of the
+library's client must not cross tasks; calls are made by their own tasks, so that their cancellation reaches the server.
+Nothing is offered to a server: requests for sampling, elicitation and roots are refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Mapping
+from typing import Final, Self, cast
+
+import anyio
+import mcp_types
+from anyio.abc import TaskGroup
+from mcp import Client, MCPError
+from mcp.client.session import IncomingMessage
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
+from pydantic import ValidationError
+
+from wavewright.config.redaction import Redactor, named_secrets
+from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.functions.tool import TextChunk, ToolCall, ToolError
+from wavewright.tools.mcp.listing import ListedTool, ServerListing
+from wavewright.tools.mcp.outputs import failure_of, output_of
+from wavewright.tools.mcp.settings import McpServerSettings
+from wavewright.tools.mcp.transports import ConnectionState, open_transport
+
+MAX_LISTED_TOOLS: Final = 1000
+MAX_PROGRESS_NOTES: Final = 1000
+"""Notes of progress that one call may add to its step."""
+
+_MAX_NOTE_CHARS = 200
+_FIRST_BACKOFF = 0.1
+_MAX_BACKOFF = 10.0
+_LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "notice": logging.INFO,
+    "warning": logging.WARNING,
+}
+
+
+class McpSessions:
+    """The sessions with the servers of the settings, at most one with each."""
+
+    def __init__(
+        self, servers: Iterable[McpServerSettings], locked: Mapping[str, ServerListing] | None = None
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            servers: The servers that may be called.
+            locked: What each server is expected to list; a tool that differs is not called.
+        """
+        pinned = locked or {}
+        self._servers = {server.name: _Server(server, pinned.get(server.name)) for server in servers}
+        self._group: TaskGroup | None = None
+
+    async def __aenter__(self) -> Self:
+        self._group = await anyio.create_task_group().__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close all sessions; their programs have ended afterwards."""
+        assert self._group is not None
+        for server in self._servers.values():
+            server.close()
+        # An error of the body passes by the group, which would wrap it.
+        await self._group.__aexit__(None, None, None)
+
+    async def call(self, server: str, tool: str, request: ToolCall) -> Json:
+        """Call a tool of a server, which is started or reached where it is not yet.
+
+        Raises:
+            ToolError: the server or the tool fails, or does not answer in time.
+        """
+        return await self._server(server).call(self._tasks(), tool, request)
+
+    async def listing(self, server: str) -> ServerListing:
+        """Return what a server lists now.
+
+        Raises:
+            ToolError: the server fails, or does not answer in time.
+        """
+        return (await self._server(server).session(self._tasks())).listing
+
+    def _server(self, name: str) -> _Server:
+        if (server := self._servers.get(name)) is None:
+            raise ToolError(
+                f"there is no MCP server {name!r}", hint=f"add it to the settings as mcp.servers.{name}"
+            )
+        return server
+
+    def _tasks(self) -> TaskGroup:
+        if self._group is None:
+            raise RuntimeError("enter the sessions before a call: async with McpSessions(...) as sessions")
+        return self._group
+
+
+async def list_server_tools(server: McpServerSettings) -> ServerListing:
+    """Start or reach a server, return what it lists, and leave it.
+
+    Raises:
+        ToolError: the server fails, or does not answer in time.
+    """
+    async with McpSessions([server]) as sessions:
+        return await sessions.listing(server.name)
+
+
+class _ConnectionLostError(Exception):
+    """A session ended before it answered; the call may have taken effect."""
+
+
+class _Server:
+    """One server, over all its sessions."""
+
+    def __init__(self, settings: McpServerSettings, locked: ServerListing | None) -> None:
+        self._settings = settings
+        self._locked = None if locked is None else {tool.name: tool.digest for tool in locked.tools}
+        self._redactor = Redactor({*named_secrets(dict(settings.env)), *settings.headers.values()})
+        self._slots = anyio.Semaphore(settings.limit)
+        self._opening = anyio.Lock()
+        self._session: _Session | None = None
+        self._failures = 0
+        """Sessions in a row that ended without an answer to a call."""
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.state.ended.set()
+
+    async def call(self, tasks: TaskGroup, tool: str, request: ToolCall) -> Json:
+        async with self._slots:
+            for is_last in (False, True):
+                session = await self.session(tasks)
+                listed = self._allowed(session.listing, tool)
+                try:
+                    output = await session.call(listed, request)
+                except _ConnectionLostError as error:
+                    self._failures += 1
+                    if is_last or not _is_repeatable(listed):
+                        raise session.state.error(
+                            "",
+                            "see the log for what it wrote; a call that writes may have taken effect",
+                            transient=True,
+                        ) from error
+                else:
+                    self._failures = 0
+                    return output
+        raise AssertionError("unreachable: the second attempt returns or raises")
+
+    async def session(self, tasks: TaskGroup) -> _Session:
+        """Return the open session; open one where there is none, after a wait that doubles with each failure."""
+        async with self._opening:
+            if self._session is None or self._session.state.ended.is_set():
+                if self._failures:
+                    await anyio.sleep(min(_FIRST_BACKOFF * 2 ** min(self._failures - 1, 16), _MAX_BACKOFF))
+                self._session = _Session(self._settings, self._redactor)
+                tasks.start_soon(self._session.run)
+                try:
+                    await self._session.opened()
+                except ToolError:
+                    self._failures += 1
+                    raise
+            await self._session.refresh()
+            return self._session
+
+    def _allowed(self, listing: ServerListing, name: str) -> ListedTool:
+        """Return a tool as the server lists it, which is as it was locked."""
+        server = self._settings.name
+        listed = next((tool for tool in listing.tools if tool.name == name), None)
+        if listed is None:
+            raise ToolError(
+                f"MCP server {server!r} no longer lists the tool {name!r}",
+                hint="run wavewright tools --lock, and make another plan",
+            )
+        if self._locked is not None and self._locked.get(name) != listed.digest:
+            raise ToolError(
+                f"MCP server {server!r} describes the tool {name!r} otherwise than tools.lock.json",
+                hint="read what has changed with wavewright tools; accept it with wavewright tools --lock",
+            )
+        return listed
+
+
+class _Session:
+    """One session, from its opening to its end."""
+
+    def __init__(self, settings: McpServerSettings, redactor: Redactor) -> None:
+        self._settings = settings
+        self._redactor = redactor
+        self.state = ConnectionState(settings.name, redactor)
+        self._ready = anyio.Event()
+        self._client: Client | None = None
+        self._is_stale = False
+        self.listing = ServerListing("", "", ())
+
+    async def run(self) -> None:
+        """Hold the session open until its end; failures are kept as the state's fault."""
+        deadline = anyio.current_time() + self._settings.timeout
+        try:
+            with anyio.CancelScope(deadline=deadline) as opening:
+                async with Client(
+                    open_transport(self._settings, self.state),
+                    logging_callback=self._log,
+                    log_level="info",
+                    message_handler=self._receive,
+                    cache=None,
+                ) as client:
+                    self.listing = await _list_tools(client)
+                    self._client = client
+                    opening.deadline = math.inf
+                    self._ready.set()
+                    await self.state.ended.wait()
+        except Exception as error:  # noqa: BLE001 - a server's fault must end as the fault of its calls
+            self.state.end(_reason(error))
+        finally:
+            self.state.end("")
+            self._ready.set()
+
+    async def opened(self) -> None:
+        """Wait for the end of the opening.
+
+        Raises:
+            ToolError: it failed, or took too long.
+        """
+        with anyio.move_on_after(self._settings.timeout):
+            await self._ready.wait()
+        if self._client is None:
+            raise self.state.error(
+                f"it did not answer initialize within {self._settings.timeout:g} s",
+                f"try the command or URL of mcp.servers.{self._settings.name} by hand, or raise its timeout",
+                transient=True,
+            )
+
+    async def refresh(self) -> None:
+        """List the tools again where the server has said that they changed."""
+        if self._is_stale:
+            self._is_stale = False
+            assert self._client is not None
+            try:
+                with anyio.fail_after(self._settings.timeout):
+                    self.listing = await _list_tools(self._client)
+            except (MCPError, ValidationError, TimeoutError) as error:
+                self.state.end(_reason(error))
+                raise self.state.error("it does not list its tools any more", transient=True) from error
+
+    async def call(self, tool: ListedTool, request: ToolCall) -> Json:
+        """Call a tool.
+
+        Raises:
+            ToolError: it fails, or does not answer in time.
+            _ConnectionLostError: the session ended before the answer.
+        """
+        assert self._client is not None
+        progress = _Progress(request)
+        try:
+            with anyio.fail_after(self._settings.timeout):
+                result = await self._client.call_tool(
+                    tool.name, request.params, progress_callback=progress.note
+                )
+        except TimeoutError:
+            raise self.state.error(
+                f"{tool.name} gave no answer within {self._settings.timeout:g} s",
+                f"raise mcp.servers.{self._settings.name}.timeout, or ask for less",
+                transient=True,
+            ) from None
+        except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+            if self._is_lost(error):
+                self.state.end("")
+                raise _ConnectionLostError from error
+            raise self.state.error(f"{tool.name} failed: {_reason(error)}") from error
+        except (RuntimeError, ValidationError) as error:
+            raise self.state.error(
+                f"the answer of {tool.name} breaks the protocol or its own output schema: {_reason(error)}",
+            ) from error
+        if result.is_error:
+            raise failure_of(tool.name, result, self._redactor)
+        return output_of(result)
+
+    def _is_lost(self, error: Exception) -> bool:
+        if self.state.ended.is_set() or not isinstance(error, MCPError):
+            return True
+        code = error.error.code
+        # Over HTTP the library reports an ended session as one of two errors, which a program may use for anything.
+        return self._settings.url is not None and (
+            code == CONNECTION_CLOSED
+            or (code == INVALID_REQUEST and error.error.message == "Session terminated")
+        )
+
+    async def _log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
+        self.state.log(str(params.data), _LEVELS.get(params.level, logging.ERROR))
+
+    async def _receive(self, message: IncomingMessage) -> None:
+        if isinstance(message, mcp_types.ToolListChangedNotification):
+            self._is_stale = True
+
+
+class _Progress:
+    """Passes a call's progress to its step."""
+
+    def __init__(self, request: ToolCall) -> None:
+        self._emit = request.emit
+        self._left = MAX_PROGRESS_NOTES
+
+    async def note(self, progress: float, total: float | None, message: str | None) -> None:
+        if self._left > 0:
+            self._left -= 1
+            amount = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+            self._emit(TextChunk(f"{amount} {(message or '')[:_MAX_NOTE_CHARS]}".rstrip() + "\n"))
+
+
+async def _list_tools(client: Client) -> ServerListing:
+    """Return all pages of the list."""
+    tools, cursor = list[ListedTool](), None
+    while len(tools) < MAX_LISTED_TOOLS:
+        page = await client.list_tools(cursor=cursor)
+        tools.extend(map(_listed, page.tools))
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    info = client.server_info
+    return ServerListing(
+        info.name if info else "", info.version if info else "", tuple(tools[:MAX_LISTED_TOOLS])
+    )
+
+
+def _listed(tool: mcp_types.Tool) -> ListedTool:
+    hints: JsonObject = (
+        {}
+        if tool.annotations is None
+        else tool.annotations.model_dump(by_alias=True, exclude_none=True, exclude={"title"})
+    )
+    return ListedTool(tool.name, tool.description or "", tool.input_schema, tool.output_schema, hints)
+
+
+def _is_repeatable(tool: ListedTool) -> bool:
+    return tool.annotations.get("readOnlyHint") is True or tool.annotations.get("idempotentHint") is True
+
+
+def _reason(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    if isinstance(error, MCPError):
+        return error.error.message
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
