@@ -247,7 +247,13 @@ async def test_a_review_that_could_not_be_read_gives_nothing_to_mend() -> None:
 async def test_a_step_in_the_place_of_another_keeps_that_ones_policy() -> None:
     plan = plan_of(
         {"id": "prices", "tool": "fetch"},
-        {"id": "b", "params": {"of": "${steps.prices}"}, "timeout": 7.0, "retry": {"attempts": 2}},
+        {
+            "id": "b",
+            "params": {"of": "${steps.prices}"},
+            "timeout": 7.0,
+            "retry": {"attempts": 2},
+            "needs_approval": True,
+        },
     )
     run = run_plan(plan, {"prices": OLD}, FETCH, goal=goal_for(plan, gates=[FRESH]))
     patch = again(force=True)
@@ -262,6 +268,7 @@ async def test_a_step_in_the_place_of_another_keeps_that_ones_policy() -> None:
     replaced = found.patch.ops[1]
     assert isinstance(replaced, ReplaceStep)
     assert (replaced.step.timeout, replaced.step.retry) == (7.0, plan.step("b").retry)
+    assert replaced.step.needs_approval
 
 
 async def test_a_step_with_an_effect_is_named_for_an_approval_of_its_own() -> None:

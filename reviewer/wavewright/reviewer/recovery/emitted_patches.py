@@ -167,7 +167,7 @@ def _replacement_step(step: PatchedStep, plan: Plan) -> Step:
     old = next((known for known in plan.steps if known.id == step.id), None)
     if old is None:
         return new
-    policy = ("retry", "timeout", "max_items", "concurrency", "min_ok", "budget")
+    policy = ("retry", "timeout", "max_items", "concurrency", "min_ok", "budget", "needs_approval")
     return new.model_copy(update={name: getattr(old, name) for name in policy})
 
 
@@ -198,7 +198,7 @@ def _normalized_op(op: Json) -> Json:
 
 
 def _without_empty_fields(fields: JsonObject) -> JsonObject:
-    return {name: entry for name, entry in fields.items() if entry is not None}
+    return {name: entry for name, entry in fields.items() if entry is not None and entry is not False}
 
 
 def _canonical_names(step: JsonObject) -> JsonObject:
