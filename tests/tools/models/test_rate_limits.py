@@ -7,7 +7,8 @@ import pytest
 
 from tests.support.served_models import models_over, question
 from wavewright.engine.fake_model.server import FakeModelServer, delayed
-from wavewright.tools.models.retrying import ProviderLimiter, RateLimiter
+from wavewright.tools.models.retrying import ProviderLimiter
+from wavewright.tools.rate_limiter import RateLimiter
 
 pytestmark = pytest.mark.anyio
 

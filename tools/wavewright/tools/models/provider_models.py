@@ -56,10 +56,10 @@ from wavewright.tools.models.responses import (
 from wavewright.tools.models.retrying import (
     OutputFormat,
     ProviderLimiter,
-    RateLimiter,
     RetryingModel,
     RetryPolicy,
 )
+from wavewright.tools.rate_limiter import RateLimiter
 
 _MAX_CHARS_PER_TOKEN = 16
 """Characters a token of the ceiling: a longer answer ignored its ceiling, and is cut."""

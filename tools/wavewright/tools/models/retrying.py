@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -28,26 +27,7 @@ from wavewright.tools.models.cassette.errors import CassetteError
 from wavewright.tools.models.errors import PROVIDER_ERRORS, ModelFault, RequestFailed, fault_of
 from wavewright.tools.models.metering import RequestCharge, UsageTracker
 from wavewright.tools.models.responses import OutputMode, read_stream, structured_parameters, visible_text
-
-MINUTE_SECONDS = 60.0
-
-
-class RateLimiter:
-    """Lets so many through in any span of time, as early as that allows."""
-
-    def __init__(self, most: int, span: float = MINUTE_SECONDS) -> None:
-        self._starts: deque[float] = deque(maxlen=most)
-        self._max_starts = most
-        self._span = span
-        self._lock = anyio.Lock()
-
-    async def wait(self) -> None:
-        """Return when one more may begin."""
-        # A token bucket would let twice as many through in the minute after a pause, and providers count minutes.
-        async with self._lock:
-            if len(self._starts) == self._max_starts:
-                await anyio.sleep_until(self._starts[0] + self._span)
-            self._starts.append(anyio.current_time())
+from wavewright.tools.rate_limiter import RateLimiter
 
 
 class ProviderLimiter:
