@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,24 +21,27 @@ class Answer:
 
 @dataclass
 class Service:
-    """Answers in turn; the last one stays."""
+    """Answers by path; to other paths in turn, of which the last one stays."""
 
     url: str
     answers: list[Answer]
+    paths: Mapping[str, Answer]
     asked: list[str] = field(default_factory=list[str])
     headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
 
 
 @contextmanager
-def serving(*answers: Answer) -> Generator[Service]:
+def serving(*answers: Answer, paths: Mapping[str, Answer] | None = None) -> Generator[Service]:
     """Run a server on a free local port."""
-    service = Service("", list(answers))
+    service = Service("", list(answers), paths or {})
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             service.asked.append(self.path)
             service.headers.append(dict(self.headers.items()))
-            answer = service.answers.pop(0) if len(service.answers) > 1 else service.answers[0]
+            answer = service.paths.get(self.path) or service.answers[0]
+            if answer is service.answers[0] and len(service.answers) > 1:
+                del service.answers[0]
             body = answer.body if isinstance(answer.body, str | bytes) else json.dumps(answer.body)
             content = body.encode() if isinstance(body, str) else body
             self.send_response(answer.status)

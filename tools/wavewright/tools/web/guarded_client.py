@@ -13,7 +13,7 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Final, TypeAlias
@@ -46,11 +46,29 @@ class WebAnswer:
     headers: Mapping[str, str]
     """By lower-case name."""
     content: bytes
+    fetched_at: dt.datetime
 
     @property
     def content_type(self) -> str:
         """The media type, without parameters; empty where the server names none."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+class StatusError(ToolError):
+    """A server has answered with a status that is no success."""
+
+    def __init__(self, address: WebAddress, status: int, reason: str, retry_after: float | None) -> None:
+        super().__init__(
+            f"{address.url} answered {status} {reason}".rstrip(),
+            transient=status in _TRANSIENT_STATUSES,
+            retry_after=retry_after,
+        )
+        self.address = address
+        self.status = status
+
+
+async def admit_all(address: WebAddress) -> None:
+    """Let each hop be made at once."""
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
@@ -99,6 +117,7 @@ class GuardedClient:
         *,
         headers: Mapping[str, str] | None = None,
         accept: Collection[str] | None = PAGE_TYPES,
+        admit: Callable[[WebAddress], Awaitable[None]] = admit_all,
     ) -> WebAnswer:
         """Return what a server answers; a status other than 2xx and 304 raises.
 
@@ -106,26 +125,21 @@ class GuardedClient:
             url: Absolute.
             headers: Sent beside the client's own; credentials go to the first origin only.
             accept: Media types that are read; any where it is None.
+            admit: Awaited before each hop, outside the deadline; it refuses a hop by raising.
 
         Raises:
             AddressRefused: the URL or one that it redirects to is not fetched.
+            StatusError: the server answers with another status.
             ToolError: there is no answer in time, or one that is too large, of another type, or a failure.
         """
-        try:
-            with anyio.fail_after(self._seconds):
-                return await self._follow(url, dict(headers or {}), accept)
-        except TimeoutError as error:
-            raise ToolError(f"{url} gave no answer within {self._seconds:g} s", transient=True) from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise ToolError(
-                f"{url} cannot be read ({type(error).__name__})",
-                transient=isinstance(error, httpx.TransportError),
-            ) from error
-
-    async def _follow(self, url: str, headers: dict[str, str], accept: Collection[str] | None) -> WebAnswer:
         address = read_address(url, self._allowed)
+        headers = dict(headers or {})
+        seconds_left = self._seconds
         for _ in range(MAX_REDIRECTS + 1):
-            answer = await self._send(address, headers, accept)
+            await admit(address)
+            begun = anyio.current_time()
+            answer = await self._send_in_time(address, headers, accept, seconds_left)
+            seconds_left -= anyio.current_time() - begun
             location = answer.headers.get("location")
             if answer.status not in _REDIRECTS or location is None:
                 return answer
@@ -134,6 +148,21 @@ class GuardedClient:
                 headers = {name: text for name, text in headers.items() if name.lower() not in _CREDENTIALS}
             address = following
         raise ToolError(f"{url} redirects more than {MAX_REDIRECTS} times")
+
+    async def _send_in_time(
+        self, address: WebAddress, headers: Mapping[str, str], accept: Collection[str] | None, seconds: float
+    ) -> WebAnswer:
+        try:
+            with anyio.fail_after(seconds):
+                return await self._send(address, headers, accept)
+        except TimeoutError as error:
+            message = f"{address.url} gave no answer within {self._seconds:g} s"
+            raise ToolError(message, transient=True) from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise ToolError(
+                f"{address.url} cannot be read ({type(error).__name__})",
+                transient=isinstance(error, httpx.TransportError),
+            ) from error
 
     async def _send(
         self, address: WebAddress, headers: Mapping[str, str], accept: Collection[str] | None
@@ -195,16 +224,12 @@ class GuardedClient:
         self, address: WebAddress, response: httpx.Response, accept: Collection[str] | None
     ) -> WebAnswer:
         headers = {name.lower(): text for name, text in response.headers.items()}
-        empty = WebAnswer(address.url, response.status_code, headers, b"")
+        empty = WebAnswer(address.url, response.status_code, headers, b"", dt.datetime.now(dt.UTC))
         if response.status_code in _REDIRECTS or response.status_code == 304:
             return empty
         if not response.is_success:
             wait = retry_after_seconds(headers.get("retry-after"))
-            raise ToolError(
-                f"{address.url} answered {response.status_code} {response.reason_phrase}".rstrip(),
-                transient=response.status_code in _TRANSIENT_STATUSES,
-                retry_after=wait,
-            )
+            raise StatusError(address, response.status_code, response.reason_phrase, wait)
         if accept is not None and empty.content_type not in accept:
             raise ToolError(f"{address.url} is {empty.content_type or 'of no type'}, and not a page")
         content = bytearray()
@@ -212,7 +237,7 @@ class GuardedClient:
             content += piece
             if len(content) > self._max_bytes:
                 raise ToolError(f"{address.url} is larger than {self._max_bytes:,} bytes")
-        return WebAnswer(address.url, response.status_code, headers, bytes(content))
+        return replace(empty, content=bytes(content))
 
 
 def retry_after_seconds(text: str | None) -> float | None:
