@@ -1,0 +1,63 @@
+"""The tool `fetch_page` of the pack `web`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.tools.calling import call_for_document
+from tests.tools.equities.price_service import Answer, serving
+from wavewright.planner.types import JsonObject
+from wavewright.tools.functions.tool import Tool, ToolError
+from wavewright.tools.packs import PackError, load_pack
+
+
+def fetch_page(**settings: object) -> Tool:
+    given: JsonObject = {"requests_per_host_per_minute": 10_000, **settings}  # type: ignore[dict-item]
+    [tool] = (tool for tool in load_pack("web", given, Path()).tools if tool.signature.name == "fetch_page")
+    return tool
+
+
+def test_a_page_of_an_allowed_host_is_fetched() -> None:
+    page = "<title>Gate</title><main><p>A <a href='/x'>gate</a>.</p></main>"
+    paths = {"/robots.txt": Answer("", 404)}
+    with serving(Answer(page, headers={"Content-Type": "text/html"}), paths=paths) as service:
+        tool = fetch_page(allow_private=[urlsplit(service.url).netloc])
+        document = call_for_document(tool, url=f"{service.url}/gate")
+
+    fetched_at = document.pop("fetched_at")
+    assert isinstance(fetched_at, str)
+    assert document == {
+        "url": f"{service.url}/gate",
+        "title": "Gate",
+        "text": f"A [gate]({service.url}/x).",
+        "links": [{"url": f"{service.url}/x", "text": "gate"}],
+    }
+
+
+def test_no_other_private_host_is_fetched() -> None:
+    with pytest.raises(ToolError, match="is no public address"):
+        call_for_document(fetch_page(), url="http://127.0.0.1:8080/")
+
+
+def test_a_page_goes_out_and_comes_back_as_text_that_is_not_trusted() -> None:
+    signature = fetch_page().signature
+
+    assert signature.effects == {"read", "egress"}
+    assert signature.untrusted_output
+    assert signature.idempotent
+
+
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        ({"user": "x"}, "web.user"),
+        ({"allow_private": ["localhost"]}, r"web\.allow_private\.0"),
+        ({"requests_per_minute": 0}, "web.requests_per_minute"),
+    ],
+)
+def test_a_wrong_setting_is_named(settings: JsonObject, place: str) -> None:
+    with pytest.raises(PackError, match=place):
+        load_pack("web", settings, Path())

@@ -1,0 +1,166 @@
+"""Fetches pages at limited rates, where robots.txt allows it, and a page that is new enough from a cache.
+
+One reader serves whatever fetches with the same settings in a process, so that its rates hold for all of it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+from protego import Protego
+
+from wavewright.config.installation import user_state_dir
+from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.rate_limiter import MINUTE_SECONDS, RateLimiter
+from wavewright.tools.web.addresses import WebAddress, read_address
+from wavewright.tools.web.guarded_client import GuardedClient, StatusError, WebAnswer
+from wavewright.tools.web.page_cache import PageCache
+from wavewright.tools.web.settings import WebSettings
+
+ROBOTS_SECONDS: Final = 24 * 3600.0
+MAX_SERVERS: Final = 1_000
+MAX_WAIT_SECONDS: Final = 60.0
+"""Of a `Retry-After` that is waited for; where it is longer, calls fail and say when to come again."""
+
+
+@dataclass(slots=True)
+class _Server:
+    """What is known of the server at one origin; instants are those of the event loop's clock."""
+
+    rate: RateLimiter
+    robots: Protego | None = None
+    robots_until: float = 0.0
+    retry_at: float = 0.0
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while robots.txt is read."""
+
+
+class WebReader:
+    """Fetches pages for all tools of a process that have the same settings."""
+
+    def __init__(self, settings: WebSettings, client: GuardedClient, pages: PageCache) -> None:
+        self._settings = settings
+        self._client = client
+        self._pages = pages
+        self._agent = settings.user_agent.partition("/")[0]
+        self._rate = RateLimiter(settings.requests_per_minute)
+        self._servers: OrderedDict[str, _Server] = OrderedDict()
+
+    async def get_page(self, url: str) -> WebAnswer:
+        """Return a page, from the cache where it is new enough or its server says that it has not changed.
+
+        Raises:
+            ToolError: as in `GuardedClient.get`; or robots.txt forbids the page or cannot be read; or the server has
+                asked to wait for longer than a minute.
+        """
+        address = read_address(url, self._settings.allow_private)
+        # A private page is only for settings that allow its host.
+        scope = "private" if address.place in self._settings.allow_private else "public"
+        key = f"{scope} {address.url}"
+        known = await anyio.to_thread.run_sync(self._pages.get, key)
+        if known is not None and _age(known) < self._settings.cache_for:
+            return known
+        try:
+            answer = await self._client.get(url, headers=_conditions(known), admit=self._admit)
+        except StatusError as error:
+            if error.retry_after is not None:
+                self._server(error.address).retry_at = anyio.current_time() + error.retry_after
+            raise
+        if answer.status == 304 and known is not None:
+            answer = replace(known, fetched_at=answer.fetched_at)
+        if answer.status == 200 and "no-store" not in answer.headers.get("cache-control", "").lower():
+            await anyio.to_thread.run_sync(self._pages.put, key, answer)
+        return answer
+
+    async def wait(self, address: WebAddress) -> None:
+        """Return when the rates let one more request to a server begin, and its `Retry-After` is over.
+
+        Raises:
+            ToolError: the server has asked to wait for longer than a minute.
+        """
+        server = self._server(address)
+        seconds = server.retry_at - anyio.current_time()
+        if seconds > MAX_WAIT_SECONDS:
+            message = f"{address.origin} asks to wait {seconds:.0f} s"
+            raise ToolError(message, transient=True, retry_after=seconds)
+        await anyio.sleep(max(0.0, seconds))
+        await server.rate.wait()
+        await self._rate.wait()
+
+    async def _admit(self, address: WebAddress) -> None:
+        server = self._server(address)
+        async with server.lock:
+            if anyio.current_time() >= server.robots_until:
+                await self._read_robots(server, address)
+        if server.robots is not None and not server.robots.can_fetch(address.url, self._agent):
+            raise ToolError(
+                f"{address.url} is refused: {address.origin}/robots.txt does not allow it for {self._agent!r}",
+                hint="leave the page out, or ask its owner",
+            )
+        await self.wait(address)
+
+    async def _read_robots(self, server: _Server, address: WebAddress) -> None:
+        """Read a server's robots.txt; one that is not there allows everything, one that fails raises (RFC 9309)."""
+        try:
+            answer = await self._client.get(
+                f"{address.origin}/robots.txt", accept=None, admit=self._wait_shared
+            )
+            robots = Protego.parse(answer.content.decode("utf-8", "replace"))
+        except StatusError as error:
+            if error.transient or error.status >= 500:
+                raise
+            robots = Protego.parse("")
+        delay = robots.crawl_delay(self._agent) or 0.0
+        server.robots = robots
+        server.robots_until = anyio.current_time() + ROBOTS_SECONDS
+        server.rate = self._server_rate(delay)
+
+    async def _wait_shared(self, address: WebAddress) -> None:
+        del address
+        await self._rate.wait()
+
+    def _server(self, address: WebAddress) -> _Server:
+        server = self._servers.pop(address.origin, None) or _Server(self._server_rate())
+        self._servers[address.origin] = server
+        if len(self._servers) > MAX_SERVERS:
+            self._servers.popitem(last=False)
+        return server
+
+    def _server_rate(self, crawl_delay: float = 0.0) -> RateLimiter:
+        return RateLimiter(1, max(MINUTE_SECONDS / self._settings.requests_per_host_per_minute, crawl_delay))
+
+
+def shared_reader(settings: WebSettings) -> WebReader:
+    """Return the reader of this process for these settings; its cache is `web.sqlite` in the user's state folder."""
+    return _shared_reader(settings.model_dump_json(), user_state_dir() / "web.sqlite")
+
+
+@cache
+def _shared_reader(settings: str, file: Path) -> WebReader:
+    given = WebSettings.model_validate_json(settings)
+    client = GuardedClient(
+        allowed=given.allow_private,
+        user_agent=given.user_agent,
+        max_bytes=given.max_bytes,
+        seconds=given.timeout,
+    )
+    return WebReader(given, client, PageCache(file))
+
+
+def _age(answer: WebAnswer) -> float:
+    return (dt.datetime.now(dt.UTC) - answer.fetched_at).total_seconds()
+
+
+def _conditions(known: WebAnswer | None) -> Mapping[str, str]:
+    """Return headers that ask for a page only if it is another than the known one."""
+    found: Mapping[str, str] = {} if known is None else known.headers
+    asked = {"If-None-Match": found.get("etag"), "If-Modified-Since": found.get("last-modified")}
+    return {name: text for name, text in asked.items() if text is not None}
