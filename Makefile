@@ -31,6 +31,7 @@ test: environment ## Run every test
 	@sh .ci/browser
 	@sh .ci/postgres
 	@sh .ci/rabbitmq
+	@sh .ci/mcp-servers
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 crash: environment ## Run the whole crash programme: kills, faults of disk, network and clock (about forty minutes)

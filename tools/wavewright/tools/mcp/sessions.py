@@ -26,7 +26,8 @@ from wavewright.tools.functions.tool import TextChunk, ToolCall, ToolError
 from wavewright.tools.mcp.listing import ListedTool, ServerListing
 from wavewright.tools.mcp.outputs import failure_of, output_of
 from wavewright.tools.mcp.settings import McpServerSettings
-from wavewright.tools.mcp.transports import ConnectionState, open_transport
+from wavewright.tools.mcp.stdio_transport import stdio_transport
+from wavewright.tools.mcp.transports import ConnectionState, http_transport
 
 MAX_LISTED_TOOLS: Final = 1000
 MAX_PROGRESS_NOTES: Final = 1000
@@ -142,7 +143,7 @@ class _Server:
                     self._failures += 1
                     if is_last or not _is_repeatable(listed):
                         raise session.state.error(
-                            "",
+                            "it closed the connection during the call",
                             "see the log for what it wrote; a call that writes may have taken effect",
                             transient=True,
                         ) from error
@@ -192,6 +193,7 @@ class _Session:
         self._redactor = redactor
         self.state = ConnectionState(settings.name, redactor)
         self._ready = anyio.Event()
+        self._closed = anyio.Event()
         self._client: Client | None = None
         self._is_stale = False
         self.listing = ServerListing("", "", ())
@@ -199,10 +201,11 @@ class _Session:
     async def run(self) -> None:
         """Hold the session open until its end; failures are kept as the state's fault."""
         deadline = anyio.current_time() + self._settings.timeout
+        connect = stdio_transport if self._settings.url is None else http_transport
         try:
             with anyio.CancelScope(deadline=deadline) as opening:
                 async with Client(
-                    open_transport(self._settings, self.state),
+                    connect(self._settings, self.state),
                     logging_callback=self._log,
                     log_level="info",
                     message_handler=self._receive,
@@ -218,6 +221,7 @@ class _Session:
         finally:
             self.state.end("")
             self._ready.set()
+            self._closed.set()
 
     async def opened(self) -> None:
         """Wait for the end of the opening.
@@ -269,6 +273,8 @@ class _Session:
         except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             if self._is_lost(error):
                 self.state.end("")
+                # The reason is known once the connection is closed, and another program must not start before.
+                await self._closed.wait()
                 raise _ConnectionLostError from error
             raise self.state.error(f"{tool.name} failed: {_reason(error)}") from error
         except (RuntimeError, ValidationError) as error:

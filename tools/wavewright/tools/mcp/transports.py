@@ -1,17 +1,15 @@
-"""Connections to MCP servers: the standard streams of a program, and streamable HTTP.
+"""Connections to MCP servers: what becomes of one, what a server may send, and streamable HTTP.
 
 What a server sends is measured before it is parsed, so that no answer can fill the memory or hold up the event loop.
-A program gets a short list of variables, is the leader of a process group of its own, and ends with all of that group.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import signal
+import re
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Self, cast
@@ -19,8 +17,6 @@ from typing import Final, Self, cast
 import anyio
 import httpx2
 import mcp_types
-from anyio.abc import ByteReceiveStream, ByteSendStream, ObjectReceiveStream, Process
-from anyio.streams.memory import MemoryObjectSendStream
 from mcp.client._transport import ReadStream, TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
@@ -36,13 +32,9 @@ MAX_MESSAGE_BYTES: Final = 8 * 2**20
 """Of one message from a program, or of one response over HTTP."""
 MAX_OBJECTS: Final = 10_000
 """JSON objects in one message: parsing and validating each takes several microseconds of the event loop."""
-INHERITED_VARIABLES: Final = ("PATH", "HOME", "LANG", "TMPDIR")
-"""Variables that each program gets, beside those of its settings."""
-EXIT_SECONDS: Final = 2.0
-"""What a program gets to end after its input is closed, and again after SIGTERM."""
 
-_MAX_LINE_BYTES = 8000
 _KEPT_LINES = 5
+_EVENT_END = re.compile(rb"\r?\n\r?\n|\r\r")
 _SSE_READ_SECONDS = 300.0
 
 _logger = logging.getLogger(__name__)
@@ -81,13 +73,17 @@ class OversizedMessageError(httpx2.StreamError):
     """A server sends more than is read."""
 
 
-class _Meter:
+class MessageMeter:
     """Counts the bytes and the JSON objects of one message while it arrives."""
 
     __slots__ = ("_bytes", "_objects")
 
     def __init__(self) -> None:
         self._bytes = self._objects = 0
+
+    def restart_objects(self) -> None:
+        """Begin another message of the same response."""
+        self._objects = 0
 
     def add(self, chunk: bytes) -> None:
         """Count a chunk.
@@ -104,18 +100,7 @@ class _Meter:
             raise OversizedMessageError(f"it sent a message of more than {MAX_OBJECTS:,} items")
 
 
-def open_transport(
-    server: McpServerSettings, state: ConnectionState
-) -> AbstractAsyncContextManager[TransportStreams]:
-    """Return the connection to a server, which opens when it is entered.
-
-    Raises:
-        OSError: the program cannot be started.
-    """
-    return _http_transport(server, state) if server.url is not None else _stdio_transport(server, state)
-
-
-def _leave_out_faulty_tools(message: mcp_types.JSONRPCMessage, state: ConnectionState) -> None:
+def leave_out_faulty_tools(message: mcp_types.JSONRPCMessage, state: ConnectionState) -> None:
     """Take tools that are not well-formed out of a list of tools: the library would refuse the whole list."""
     if isinstance(message, mcp_types.JSONRPCResponse) and isinstance(
         tools := message.result.get("tools"), list
@@ -135,11 +120,8 @@ def _is_well_formed(tool: object) -> bool:
     return all(schema.get("type") == "object" for schema in schemas)
 
 
-# -- streamable HTTP
-
-
 @asynccontextmanager
-async def _http_transport(
+async def http_transport(
     server: McpServerSettings, state: ConnectionState
 ) -> AsyncGenerator[TransportStreams]:
     """Connect over HTTP; the library follows no redirect to another origin, and reconnects with `Last-Event-ID`."""
@@ -193,7 +175,7 @@ class _SiftedStream:
 
     def _sifted(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(item, SessionMessage):
-            _leave_out_faulty_tools(item.message, self._state)
+            leave_out_faulty_tools(item.message, self._state)
         return item
 
 
@@ -211,20 +193,25 @@ class _MeteredTransport(httpx2.AsyncHTTPTransport):
             raise httpx2.RemoteProtocolError("the response is compressed, which was not asked for")
         if request.method == "POST":
             assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _MeteredStream(response.stream, self._state)
+            has_events = response.headers.get("content-type", "").startswith("text/event-stream")
+            response.stream = _MeteredStream(response.stream, self._state, has_events=has_events)
         return response
 
 
 class _MeteredStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream, state: ConnectionState) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, state: ConnectionState, *, has_events: bool) -> None:
         self._stream = stream
         self._state = state
+        self._has_events = has_events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        meter = _Meter()
+        meter = MessageMeter()
         async for chunk in self._stream:
             try:
-                meter.add(chunk)
+                for place, part in enumerate(_EVENT_END.split(chunk) if self._has_events else (chunk,)):
+                    if place:
+                        meter.restart_objects()
+                    meter.add(part)
             except OversizedMessageError as error:
                 self._state.end(str(error))
                 raise
@@ -232,157 +219,3 @@ class _MeteredStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
-
-
-# -- the standard streams of a program
-
-
-def child_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the whole environment of a program whose settings have these variables."""
-    inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
-    return inherited | dict(variables)
-
-
-@asynccontextmanager
-async def _stdio_transport(
-    server: McpServerSettings, state: ConnectionState
-) -> AsyncGenerator[TransportStreams]:
-    assert server.command is not None
-    process = await anyio.open_process(
-        [server.command, *server.args],
-        env=child_environment(server.env),
-        cwd=server.cwd,
-        start_new_session=True,
-    )
-    assert process.stdin is not None
-    assert process.stderr is not None
-    delivered, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
-    grace = 0.0
-    async with incoming, outgoing, anyio.create_task_group() as group:
-        group.start_soon(_read_stdout, process, delivered, state)
-        group.start_soon(_write_stdin, process.stdin, sent, state)
-        group.start_soon(_read_stderr, process.stderr, state)
-        try:
-            yield incoming, outgoing
-            grace = 0.0 if state.fault else EXIT_SECONDS
-        finally:
-            with anyio.CancelScope(shield=True):
-                incoming.close()
-                await _stop(process, grace)
-            group.cancel_scope.cancel()
-
-
-async def _read_stdout(
-    process: Process, delivered: MemoryObjectSendStream[SessionMessage | Exception], state: ConnectionState
-) -> None:
-    assert process.stdout is not None
-    async with delivered:
-        try:
-            async for line in _lines(process.stdout):
-                if (message := _parse(line, state)) is not None:
-                    await delivered.send(message)
-        except (OversizedMessageError, ValueError) as error:
-            state.end(str(error))
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return
-        else:
-            with anyio.move_on_after(EXIT_SECONDS):
-                await process.wait()
-            state.end(_ending(process.returncode))
-
-
-async def _lines(stream: ByteReceiveStream) -> AsyncGenerator[bytes]:
-    """Yield the lines of a stream.
-
-    Raises:
-        OversizedMessageError: a line is too long.
-    """
-    parts, meter = list[bytes](), _Meter()
-    async for chunk in stream:
-        *ended, rest = chunk.split(b"\n")
-        for line in ended:
-            meter.add(line)
-            yield b"".join((*parts, line))
-            parts, meter = [], _Meter()
-        meter.add(rest)
-        parts.append(rest)
-
-
-def _parse(line: bytes, state: ConnectionState) -> SessionMessage | None:
-    """Return the message of a line; None where the line is none, as what a program prints.
-
-    Raises:
-        ValueError: it looks like a message, but breaks the protocol.
-    """
-    if not line.startswith(b"{"):
-        _keep_line(line, state)
-        return None
-    try:
-        message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValueError:
-        raise ValueError("it broke the protocol: it sent a message that is not JSON-RPC 2.0") from None
-    if isinstance(message, mcp_types.JSONRPCError) and message.id is None:
-        raise ValueError(f"it broke the protocol: an error without an id: {message.error.message}")
-    _leave_out_faulty_tools(message, state)
-    return SessionMessage(message)
-
-
-async def _write_stdin(
-    stdin: ByteSendStream, sent: ObjectReceiveStream[SessionMessage], state: ConnectionState
-) -> None:
-    try:
-        async with sent:
-            async for item in sent:
-                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await stdin.send(text.encode() + b"\n")
-    except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-        state.end("it closed its standard input")
-
-
-async def _read_stderr(stderr: ByteReceiveStream, state: ConnectionState) -> None:
-    rest = b""
-    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-        async for chunk in stderr:
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                _keep_line(line, state)
-            rest = rest[-_MAX_LINE_BYTES:]
-
-
-def _keep_line(line: bytes, state: ConnectionState) -> None:
-    text = line[:_MAX_LINE_BYTES].decode(errors="replace").strip()
-    if text:
-        state.lines.append(text)
-        state.log(text)
-
-
-def _ending(status: int | None) -> str:
-    if status is None:
-        return "it closed its standard output"
-    return f"it exited with status {status}" if status >= 0 else f"{signal.Signals(-status).name} ended it"
-
-
-async def _stop(process: Process, grace: float) -> None:
-    """End a program and its process group: by its closed input, then SIGTERM, then SIGKILL."""
-    assert process.stdin is not None
-    with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-        await process.stdin.aclose()
-    if not await _has_exited(process, grace):
-        _signal_group(process, signal.SIGTERM)
-        await _has_exited(process, EXIT_SECONDS)
-    _signal_group(process, signal.SIGKILL)
-    await process.aclose()
-
-
-async def _has_exited(process: Process, seconds: float) -> bool:
-    # `wait` would also wait for the pipes, which a child of the program may hold open.
-    with anyio.move_on_after(seconds):
-        while process.returncode is None:  # noqa: ASYNC110 - a process ends by itself
-            await anyio.sleep(0.01)
-    return process.returncode is not None
-
-
-def _signal_group(process: Process, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)

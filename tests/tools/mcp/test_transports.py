@@ -1,0 +1,84 @@
+"""Connections to MCP servers over HTTP."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from tests.tools.calling import request
+from tests.tools.mcp.http_stub import HttpStub, http_stub
+from wavewright.planner.types import Json
+from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.mcp.sessions import McpSessions
+from wavewright.tools.mcp.settings import McpServerSettings
+
+
+def call(server: HttpStub, name: str = "echo", *, timeout: float = 20.0) -> Json:
+    """Return what a call gives."""
+    settings = McpServerSettings(
+        "web", url=server.url, headers={"Authorization": "Bearer canary-canary"}, timeout=timeout
+    )
+
+    async def once() -> Json:
+        async with McpSessions([settings]) as sessions:
+            return await sessions.call("web", name, request({"a": 1}))
+
+    return anyio.run(once)
+
+
+def test_a_call_over_http_sends_the_headers_of_the_settings() -> None:
+    with http_stub() as server:
+        assert call(server) == {"text": '{"a": 1}', "parts": []}
+
+    assert {headers["Authorization"] for _, headers, _ in server.requests} == {"Bearer canary-canary"}
+
+
+def test_ms03_a_stream_without_an_end_is_read_up_to_a_number_of_bytes() -> None:
+    with http_stub("stream for ever") as server, pytest.raises(ToolError, match="more than 8 MiB"):
+        call(server, "write")
+
+
+def test_ms03_a_stream_without_an_answer_ends_at_the_deadline() -> None:
+    with http_stub("silent stream") as server, pytest.raises(ToolError, match=r"no answer within 0\.5 s"):
+        call(server, timeout=0.5)
+
+
+def test_ms13_a_redirect_to_another_origin_is_not_followed() -> None:
+    with (
+        http_stub() as other,
+        http_stub("redirect", other.url) as server,
+        pytest.raises(ToolError, match=r"Redirect to \S+ not followed"),
+    ):
+        call(server)
+
+    assert other.requests == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("many items", "more than 10,000 items"),
+        ("50 MB", "more than 8 MiB"),
+        ("id null", "Failed to parse JSON response"),
+        ("compressed", "the response is compressed"),
+        ("hangs up", "disconnected"),
+    ],
+)
+def test_a_faulty_answer_over_http_fails_the_call(fault: str, reason: str) -> None:
+    with http_stub(fault) as server, pytest.raises(ToolError, match=reason):
+        call(server, "write")
+
+
+def test_a_session_that_the_server_has_ended_is_opened_anew() -> None:
+    with http_stub("new session") as server:
+        assert call(server) == {"text": '{"a": 1}', "parts": []}
+
+    assert [body.get("method") for _, _, body in server.requests].count("initialize") == 2
+
+
+def test_a_server_that_is_not_there_fails_the_call() -> None:
+    with http_stub() as server:
+        pass
+
+    with pytest.raises(ToolError, match="MCP server 'web': ConnectError"):
+        call(server)
