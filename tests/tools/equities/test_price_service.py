@@ -168,7 +168,7 @@ def test_no_server_is_transient_and_names_no_key(caplog: pytest.LogCaptureFixtur
         pass
     caplog.set_level(logging.DEBUG)
 
-    with pytest.raises(ToolError, match=r"cannot be reached \(ConnectError\)") as refused:
+    with pytest.raises(ToolError, match=r"cannot be read \(ConnectError\)") as refused:
         fetch(service)
 
     assert refused.value.transient
@@ -179,7 +179,7 @@ def test_no_server_is_transient_and_names_no_key(caplog: pytest.LogCaptureFixtur
 
 def test_a_server_that_hangs_up_is_transient() -> None:
     answer = Answer("x", headers={"Transfer-Encoding": "chunked"})
-    with serving(answer) as service, pytest.raises(ToolError, match="cannot be reached") as refused:
+    with serving(answer) as service, pytest.raises(ToolError, match="cannot be read") as refused:
         fetch(service)
 
     assert refused.value.transient
@@ -191,7 +191,7 @@ def test_the_key_is_never_logged(caplog: pytest.LogCaptureFixture) -> None:
     with serving(Answer(DAYS)) as service:
         fetch(service)
 
-    assert "/api/eod/GNP.AU" in caplog.text
+    assert "send_request_headers" in caplog.text
     assert KEY not in caplog.text
 
 

@@ -81,12 +81,10 @@ def test_a_body_that_never_ends_ends_at_the_deadline() -> None:
         async with listener, anyio.create_task_group() as group:
             group.start_soon(listener.serve, trickle)
             client = GuardedClient(allowed=[f"127.0.0.1:{port}"], seconds=0.2)
-            try:
-                with pytest.raises(ToolError, match=r"gave no answer within 0\.2 s") as failure:
-                    await client.get(f"http://127.0.0.1:{port}/")
-            finally:
-                group.cancel_scope.cancel()
-        assert failure.value.transient
+            with pytest.raises(ToolError, match=r"gave no answer within 0\.2 s") as failure:
+                await client.get(f"http://127.0.0.1:{port}/")
+            assert failure.value.transient
+            group.cancel_scope.cancel()
 
     anyio.run(fetch)
 
@@ -126,11 +124,26 @@ def test_redirects_are_followed_and_the_last_address_is_known() -> None:
 def test_a_circle_of_redirects_ends() -> None:
     with (
         serving(Answer("", 302, {"Location": "/"})) as service,
-        pytest.raises(ToolError, match="redirects more than 10 times"),
+        pytest.raises(ToolError, match="answered 302 after 10 redirects"),
     ):
         get(service)
 
     assert len(service.asked) == 11
+
+
+def test_a_redirect_that_leads_nowhere_is_a_failure() -> None:
+    with (
+        serving(Answer("", 302)) as service,
+        pytest.raises(StatusError, match="answered 302 without saying where to"),
+    ):
+        get(service)
+
+
+def test_errors_name_a_service_in_place_of_an_address_with_its_key() -> None:
+    with serving(Answer("x", 401)) as service, pytest.raises(StatusError, match=r"^the bank answered 401"):
+        asyncio.run(
+            GuardedClient(allowed=[place(service)], shown="the bank").get(f"{service.url}/?key=canary")
+        )
 
 
 def test_a_redirect_to_another_local_port_is_refused() -> None:

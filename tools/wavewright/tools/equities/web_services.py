@@ -17,14 +17,13 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-import logging
 import os
 from collections.abc import Iterator, Mapping
-from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
-import httpx
+import anyio
 
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.equities.documents import SearchDocument, SearchHit, SourceNote
@@ -32,10 +31,12 @@ from wavewright.tools.equities.prices import PriceSeries, TableRow, find_columns
 from wavewright.tools.equities.settings import PriceServiceSettings, SearchServiceSettings
 from wavewright.tools.equities.wording import one_line
 from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.web.addresses import AddressRefused, place_of
+from wavewright.tools.web.guarded_client import GuardedClient, StatusError
 
 MAX_RESPONSE_BYTES = 32 * 2**20
 
-_TRANSIENT_STATUSES = frozenset({408, 425, 429})
+_ADDRESS_HINT = "check the address in the settings and the network"
 
 
 def get_json(
@@ -51,25 +52,26 @@ def get_json(
     Raises:
         ToolError: it cannot be reached, refuses, or answers with something else.
     """
-    # httpx writes each address, and so a key in it, to its log.
-    logging.getLogger("httpx").addFilter(_without_query)
     try:
-        with (
-            httpx.Client(timeout=timeout, follow_redirects=False) as client,
-            client.stream("GET", url, params=dict(params), headers=dict(headers or {})) as answer,
-        ):
-            _require_success(answer, service)
-            content = _read_capped(answer, service)
-    except httpx.TimeoutException:
-        raise ToolError(f"{service} did not answer within {timeout:g} s", transient=True) from None
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        # The chain is cut: the original names the address with its key.
-        raise ToolError(
-            f"{service} cannot be reached ({type(error).__name__})",
-            transient=isinstance(error, httpx.TransportError),
-            hint="check the address in the settings and the network",
-        ) from None
-    return _decoded(content, service)
+        client = GuardedClient(
+            allowed=[place_of(url)],  # the operator wrote it
+            max_bytes=MAX_RESPONSE_BYTES,
+            seconds=timeout,
+            max_redirects=0,
+            shown=service,
+        )
+        asked = {"Accept": "application/json", **(headers or {})}
+        get = partial(client.get, f"{url}?{urlencode(params)}", headers=asked, accept=None)
+        answer = anyio.run(get)
+    except StatusError as error:
+        raise _with_hint(error) from None
+    except AddressRefused:
+        # Its message names the address with its key.
+        raise ToolError(f"{service} has an address that is refused", hint=_ADDRESS_HINT) from None
+    except ToolError as error:
+        # So does the chain of errors.
+        raise ToolError(str(error), transient=error.transient, hint=_ADDRESS_HINT) from None
+    return _decoded(answer.content, service)
 
 
 def key_from_environment(name: str, *, service: str) -> str:
@@ -86,50 +88,20 @@ def key_from_environment(name: str, *, service: str) -> str:
     return key
 
 
-def _require_success(answer: httpx.Response, service: str) -> None:
-    status = answer.status_code
-    if 200 <= status < 300:
-        return
-    transient = status in _TRANSIENT_STATUSES or status >= 500
-    wait = _retry_after(answer.headers.get("Retry-After"))
-    message = f"{service} answered {status} {answer.reason_phrase}".rstrip()
-    if transient:
-        after = "" if wait is None else f"; it asks to wait {wait:g} s"
-        raise ToolError(message + after, transient=True, hint="try again later", retry_after=wait)
+def _with_hint(error: StatusError) -> ToolError:
+    if error.transient or error.status >= 500:
+        after = "" if error.retry_after is None else f"; it asks to wait {error.retry_after:g} s"
+        return ToolError(
+            f"{error}{after}", transient=True, hint="try again later", retry_after=error.retry_after
+        )
     hints = {
         401: "check the key in the environment",
         402: "the key's plan does not cover this",
         403: "check what the key may read",
         404: "it does not know what was asked for; check the code and the suffix",
     }
-    moved = "it answers from another address; set that one in the settings" if 300 <= status < 400 else None
-    raise ToolError(message, hint=hints.get(status, moved))
-
-
-def _retry_after(text: str | None) -> float | None:
-    """Return the seconds that a `Retry-After` header asks for, from seconds or from a date."""
-    if text is None:
-        return None
-    if text.strip().isdecimal():
-        return float(text)
-    try:
-        until = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    if until.tzinfo is None:
-        until = until.replace(tzinfo=dt.UTC)
-    return max(0.0, (until - dt.datetime.now(dt.UTC)).total_seconds())
-
-
-def _read_capped(answer: httpx.Response, service: str) -> bytes:
-    pieces: list[bytes] = []
-    size = 0
-    for piece in answer.iter_bytes():
-        size += len(piece)
-        if size > MAX_RESPONSE_BYTES:
-            raise ToolError(f"{service} answered with more than {MAX_RESPONSE_BYTES // 2**20} MiB")
-        pieces.append(piece)
-    return b"".join(pieces)
+    moved = "it answers from another address; set that one in the settings" if error.status < 400 else None
+    return ToolError(str(error), hint=hints.get(error.status, moved))
 
 
 def _decoded(content: bytes, service: str) -> Json:
@@ -144,21 +116,6 @@ def _decoded(content: bytes, service: str) -> Json:
             f"{service} answered with {kind} and not with JSON",
             hint="check the address in the settings: it may lead to a log-in page or a proxy",
         ) from None
-
-
-class _QueryStripper(logging.Filter):
-    """Cuts the query off every address that is logged: it holds the key."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if isinstance(record.args, tuple):
-            record.args = tuple(
-                argument.copy_with(query=None) if isinstance(argument, httpx.URL) else argument
-                for argument in record.args
-            )
-        return True
-
-
-_without_query = _QueryStripper()
 
 
 _HEADER = ("date", "close", "adjusted_close")

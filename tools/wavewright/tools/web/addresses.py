@@ -108,6 +108,19 @@ def read_address(url: str, allowed: Collection[str] = ()) -> WebAddress:
     return address
 
 
+def place_of(url: str) -> str:
+    """Return host and port of a URL that an operator wrote, as `allowed` names them.
+
+    Raises:
+        AddressRefused: its port is no number.
+    """
+    try:
+        parts = urlsplit(url)
+        return f"{parts.hostname}:{parts.port or {'http': 80, 'https': 443}.get(parts.scheme)}"
+    except ValueError as error:
+        raise _refused(url, str(error)) from error
+
+
 def _read_host(url: str, host: str, *, is_bracketed: bool) -> tuple[str, IpAddress | None]:
     if "%" in host:
         raise _refused(url, "its host holds a '%'")

@@ -57,9 +57,11 @@ class WebAnswer:
 class StatusError(ToolError):
     """A server has answered with a status that is no success."""
 
-    def __init__(self, address: WebAddress, status: int, reason: str, retry_after: float | None) -> None:
+    def __init__(
+        self, address: WebAddress, shown: str, status: int, reason: str, retry_after: float | None
+    ) -> None:
         super().__init__(
-            f"{address.url} answered {status} {reason}".rstrip(),
+            f"{shown} answered {status} {reason}".rstrip(),
             transient=status in _TRANSIENT_STATUSES,
             retry_after=retry_after,
         )
@@ -91,6 +93,8 @@ class GuardedClient:
         user_agent: str = "wavewright",
         max_bytes: int = 4 * 2**20,
         seconds: float = 30.0,
+        max_redirects: int = MAX_REDIRECTS,
+        shown: str | None = None,
         resolve: Resolver = resolve_host,
         transport: Callable[[], httpx.AsyncBaseTransport] | None = None,
     ) -> None:
@@ -101,6 +105,8 @@ class GuardedClient:
             user_agent: What servers are told.
             max_bytes: Of one body, after decompression.
             seconds: Of one fetch, its redirects included.
+            max_redirects: How many redirects are followed.
+            shown: What errors name in place of the URL, where that holds a key.
             resolve: Gives the addresses of a host.
             transport: Makes what sends one request.
         """
@@ -108,6 +114,8 @@ class GuardedClient:
         self._allowed = frozenset(allowed)
         self._max_bytes = max_bytes
         self._seconds = seconds
+        self._max_redirects = max_redirects
+        self._shown = shown
         self._resolve = resolve
         self._new_transport = transport or _new_transport
 
@@ -135,32 +143,37 @@ class GuardedClient:
         address = read_address(url, self._allowed)
         headers = dict(headers or {})
         seconds_left = self._seconds
-        for _ in range(MAX_REDIRECTS + 1):
+        redirects = 0
+        while True:
             await admit(address)
             begun = anyio.current_time()
             answer = await self._send_in_time(address, headers, accept, seconds_left)
             seconds_left -= anyio.current_time() - begun
             location = answer.headers.get("location")
-            if answer.status not in _REDIRECTS or location is None:
+            if answer.status not in _REDIRECTS:
                 return answer
+            if location is None or redirects == self._max_redirects:
+                reason = "without saying where to" if location is None else f"after {redirects} redirects"
+                raise StatusError(address, self._shown or address.url, answer.status, reason, None)
+            redirects += 1
             following = read_address(urljoin(address.url, location), self._allowed)
             if following.origin != address.origin:
                 headers = {name: text for name, text in headers.items() if name.lower() not in _CREDENTIALS}
             address = following
-        raise ToolError(f"{url} redirects more than {MAX_REDIRECTS} times")
 
     async def _send_in_time(
         self, address: WebAddress, headers: Mapping[str, str], accept: Collection[str] | None, seconds: float
     ) -> WebAnswer:
+        shown = self._shown or address.url
         try:
             with anyio.fail_after(seconds):
                 return await self._send(address, headers, accept)
         except TimeoutError as error:
-            message = f"{address.url} gave no answer within {self._seconds:g} s"
+            message = f"{shown} gave no answer within {self._seconds:g} s"
             raise ToolError(message, transient=True) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ToolError(
-                f"{address.url} cannot be read ({type(error).__name__})",
+                f"{shown} cannot be read ({type(error).__name__})",
                 transient=isinstance(error, httpx.TransportError),
             ) from error
 
@@ -223,20 +236,21 @@ class GuardedClient:
     async def _read(
         self, address: WebAddress, response: httpx.Response, accept: Collection[str] | None
     ) -> WebAnswer:
+        shown = self._shown or address.url
         headers = {name.lower(): text for name, text in response.headers.items()}
         empty = WebAnswer(address.url, response.status_code, headers, b"", dt.datetime.now(dt.UTC))
         if response.status_code in _REDIRECTS or response.status_code == 304:
             return empty
         if not response.is_success:
             wait = retry_after_seconds(headers.get("retry-after"))
-            raise StatusError(address, response.status_code, response.reason_phrase, wait)
+            raise StatusError(address, shown, response.status_code, response.reason_phrase, wait)
         if accept is not None and empty.content_type not in accept:
-            raise ToolError(f"{address.url} is {empty.content_type or 'of no type'}, and not a page")
+            raise ToolError(f"{shown} is {empty.content_type or 'of no type'}, and not a page")
         content = bytearray()
         async for piece in response.aiter_bytes(65_536):
             content += piece
             if len(content) > self._max_bytes:
-                raise ToolError(f"{address.url} is larger than {self._max_bytes:,} bytes")
+                raise ToolError(f"{shown} is larger than {self._max_bytes:,} bytes")
         return replace(empty, content=bytes(content))
 
 
