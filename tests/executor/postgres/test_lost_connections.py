@@ -54,7 +54,7 @@ async def test_the_end_of_a_run_whose_answer_was_lost_is_noted_once(postgres: Po
             (row,) = await journal.list_runs()
             events = await journal.load(RUN)
 
-    assert count > 3
+    assert count
     assert (row.status, row.steps) == ("achieved", 2)
     assert events == [run_started(RUN), *steps(2), *[run_finished()] * count]
 
