@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
+from wavewright.config.errors import WavewrightError
 from wavewright.planner.schemas.validation import InvalidSchemaError, Validator
 from wavewright.planner.types import Json, JsonSchema
 from wavewright.tools.functions.schemas import plain_schema
@@ -20,7 +21,7 @@ _MAX_DEPTH: Final = 40
 _DEFINITIONS: Final = ("$defs", "definitions")
 
 
-class SchemaRefused(ValueError):
+class SchemaRefused(WavewrightError):
     """A schema that cannot be used; the message says why."""
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
-from typing import Final, Self, cast
+from collections.abc import Callable, Iterable
+from typing import Final, Self, TypeAlias, cast
 
 import anyio
 import mcp_types
@@ -25,9 +25,12 @@ from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.tool import TextChunk, ToolCall, ToolError
 from wavewright.tools.mcp.listing import ListedTool, ServerListing
 from wavewright.tools.mcp.outputs import failure_of, output_of
-from wavewright.tools.mcp.settings import McpServerSettings
+from wavewright.tools.mcp.settings import McpServerError, McpServerSettings
 from wavewright.tools.mcp.stdio_transport import stdio_transport
 from wavewright.tools.mcp.transports import ConnectionState, http_transport
+
+ListingCheck: TypeAlias = Callable[[str, ServerListing], None]
+"""Looks at what a server lists, by the server's name in the settings."""
 
 MAX_LISTED_TOOLS: Final = 1000
 MAX_PROGRESS_NOTES: Final = 1000
@@ -47,17 +50,14 @@ _LEVELS: Final = {
 class McpSessions:
     """The sessions with the servers of the settings, at most one with each."""
 
-    def __init__(
-        self, servers: Iterable[McpServerSettings], locked: Mapping[str, ServerListing] | None = None
-    ) -> None:
+    def __init__(self, servers: Iterable[McpServerSettings], verify: ListingCheck | None = None) -> None:
         """Open nothing yet.
 
         Args:
             servers: The servers that may be called.
-            locked: What each server is expected to list; a tool that differs is not called.
+            verify: Raises `McpServerError` where a server lists other tools than expected; none of them is called.
         """
-        pinned = locked or {}
-        self._servers = {server.name: _Server(server, pinned.get(server.name)) for server in servers}
+        self._servers = {server.name: _Server(server, verify) for server in servers}
         self._group: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
@@ -118,9 +118,10 @@ class _ConnectionLostError(Exception):
 class _Server:
     """One server, over all its sessions."""
 
-    def __init__(self, settings: McpServerSettings, locked: ServerListing | None) -> None:
+    def __init__(self, settings: McpServerSettings, verify: ListingCheck | None) -> None:
         self._settings = settings
-        self._locked = None if locked is None else {tool.name: tool.digest for tool in locked.tools}
+        self._verify = verify
+        self._verified: ServerListing | None = None
         self._redactor = Redactor({*named_secrets(dict(settings.env)), *settings.headers.values()})
         self._slots = anyio.Semaphore(settings.limit)
         self._opening = anyio.Lock()
@@ -169,7 +170,7 @@ class _Server:
             return self._session
 
     def _allowed(self, listing: ServerListing, name: str) -> ListedTool:
-        """Return a tool as the server lists it, which is as it was locked."""
+        """Return a tool of a list that has been verified, once for each list."""
         server = self._settings.name
         listed = next((tool for tool in listing.tools if tool.name == name), None)
         if listed is None:
@@ -177,11 +178,12 @@ class _Server:
                 f"MCP server {server!r} no longer lists the tool {name!r}",
                 hint="run wavewright tools --lock, and make another plan",
             )
-        if self._locked is not None and self._locked.get(name) != listed.digest:
-            raise ToolError(
-                f"MCP server {server!r} describes the tool {name!r} otherwise than tools.lock.json",
-                hint="read what has changed with wavewright tools; accept it with wavewright tools --lock",
-            )
+        if self._verify is not None and listing is not self._verified:
+            try:
+                self._verify(server, listing)
+            except McpServerError as error:
+                raise ToolError(str(error), hint=error.hint) from error
+            self._verified = listing
         return listed
 
 

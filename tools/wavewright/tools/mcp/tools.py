@@ -32,7 +32,7 @@ TEXT_OUTPUT: Final[JsonSchema] = {
         "parts": {
             "type": "array",
             "items": {"type": "object"},
-            "description": "Every part of the answer: texts, images, links.",
+            "description": "What is no text: images, sounds, links, documents; `type` names the kind.",
         },
     },
     "required": ["text", "parts"],

@@ -22,6 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor
 from wavewright.planner.diagnostics.rendering import printable_lines
 from wavewright.tools.functions.tool import ToolError
@@ -69,7 +70,7 @@ class ConnectionState:
         _logger.log(level, "MCP server %s: %s", self.server, line)
 
 
-class OversizedMessageError(httpx2.StreamError):
+class OversizedMessageError(WavewrightError):
     """A server sends more than is read."""
 
 
