@@ -19,7 +19,7 @@ from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.metrics import Metrics
 from wavewright.engine.operations.tracing import RunTrace, export_traces
 from wavewright.executor.events.codec import from_json
-from wavewright.executor.events.types import Event, ModelCalled, RunFinished
+from wavewright.executor.events.types import Event, ModelCalled, Noted, RunFinished
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import JsonObject, StepId
 
@@ -110,6 +110,28 @@ def test_a_call_that_a_budget_refuses_is_told() -> None:
     (line,) = logged([ModelCalled(1.0, refused)])
 
     assert (line["event"], line["level"]) == ("budget_exhausted", "warning")
+
+
+def test_an_event_of_a_tool_is_a_line_of_its_own_and_counted() -> None:
+    fields: JsonObject = {"place": "docs", "pages": 3, "is_whole": True, "change": -2.5, "note": None}
+    body: JsonObject = {"event": "page_read", "step": "a", "index": None, "fields": fields}
+    events: list[Event] = [Noted(1.0, "tool_event", body)] * 2
+    metrics = Metrics()
+    for event in events:
+        metrics.count_event(event, {StepId("a"): "read"})
+
+    line = logged(events)[0]
+
+    assert {name: line[name] for name in ("event", "level", "step_name", *fields)} == {
+        "event": "page_read",
+        "level": "info",
+        "step_name": "a",
+        **fields,
+    }
+    text = metrics.text().decode()
+    assert 'wavewright_tool_events_total{event="page_read",tool="read"} 2.0' in text
+    assert 'wavewright_tool_event_values_total{event="page_read",field="pages"} 6.0' in text
+    assert 'field="change"' not in text
 
 
 def test_metrics_count_steps_by_tool_and_runs_by_status(events: list[Event]) -> None:

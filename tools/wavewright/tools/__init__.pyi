@@ -7,6 +7,12 @@ from .folder import (
 from .functions.contracts import (
     ToolDefinitionError as ToolDefinitionError,
 )
+from .functions.log_events import (
+    Emit as Emit,
+)
+from .functions.log_events import (
+    LogEvent as LogEvent,
+)
 from .functions.registry import (
     Registry as Registry,
 )

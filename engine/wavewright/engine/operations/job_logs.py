@@ -255,8 +255,15 @@ class RunLog:
                 self._write_line(
                     "recovery_planned", reason=event.body.get("reason"), round=event.body.get("round")
                 )
+            case "tool_event":
+                self._write_tool_event(event.body)
             case _:
                 pass
+
+    def _write_tool_event(self, body: JsonObject) -> None:
+        step = StepId(str(body["step"]))
+        fields = _inner(body, "fields")
+        self._write_line(str(body["event"]), "info", step_name=step, tool=self.tools.get(step, ""), **fields)
 
     @property
     def _left(self) -> int:

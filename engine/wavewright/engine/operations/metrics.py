@@ -13,16 +13,18 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from wavewright.executor.events.types import (
+    TOOL_EVENT,
     Event,
     GateRecord,
     ModelCalled,
+    Noted,
     PlanAccepted,
     RunFinished,
     RungTaken,
     StepFinished,
 )
 from wavewright.executor.store.job_records import JobState, Receipt
-from wavewright.planner.types import StepId
+from wavewright.planner.types import JsonObject, StepId
 
 __all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
 
@@ -69,6 +71,10 @@ class Metrics:
         self._usd = self._counter("model_usd", "Cost of models in US dollars", "role", "model")
         self._model_seconds = self._histogram("model_seconds", "Seconds of a model call", "role", "model")
         self._rungs = self._counter("rungs_taken", "Rungs of ladders", "ladder", "rung", "outcome")
+        self._tool_events = self._counter("tool_events", "Log events that tools define", "event", "tool")
+        self._tool_event_sums = self._counter(
+            "tool_event_values", "Sums of the numbers in log events that tools define", "event", "field"
+        )
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"wavewright_{name}", text, labels, registry=self.registry)
@@ -151,10 +157,19 @@ class Metrics:
                 self._rungs.labels(rung.ladder, rung.rung, rung.outcome).inc()
             case PlanAccepted():
                 self._plans.labels(event.rung).inc()
+            case Noted(topic=topic, body=body) if topic == TOOL_EVENT:
+                self._tool_event(body, tools)
             case RunFinished():
                 self._runs.labels(event.status).inc()
             case _:
                 pass
+
+    def _tool_event(self, body: JsonObject, tools: Mapping[StepId, str]) -> None:
+        name, fields = str(body["event"]), body["fields"]
+        self._tool_events.labels(name, tools.get(StepId(str(body["step"])), "unknown")).inc()
+        for field, value in fields.items() if isinstance(fields, dict) else ():
+            if isinstance(value, int | float) and value >= 0:
+                self._tool_event_sums.labels(name, field).inc(value)
 
     def _gate(self, gate: GateRecord) -> None:
         self._gates.labels(gate.verdict, gate.severity).inc()

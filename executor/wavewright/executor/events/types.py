@@ -7,7 +7,7 @@ immutable and can be written as JSON. Times are seconds since the epoch (UTC).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelQuestion, ModelUse
@@ -268,9 +268,17 @@ class AnswerKept:
     """The question to the model; None for a tool's output."""
 
 
+TOOL_EVENT: Final = "tool_event"
+"""Topic of a note that a tool made by a log event of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A decision or result of a phase of the pipeline: `approval`, `review`, `package`, `warning`."""
+    """A decision or result of a phase of the pipeline, or a log event of a tool.
+
+    Topics are `approval`, `review`, `package`, `warning` and others. Of the topic `tool_event`, the body has `event`
+    (its name), `step`, `index` and `fields`.
+    """
 
     at: float
     topic: str

@@ -29,10 +29,12 @@ from wavewright.config.redaction import Redactor
 from wavewright.executor.events.codec import decode, encode
 from wavewright.executor.events.json_values import NotJsonError, clean_json, valid_text
 from wavewright.executor.events.types import (
+    TOOL_EVENT,
     AttemptLogged,
     Event,
     LoopToolCalled,
     ModelCalled,
+    Noted,
     OutputStreamed,
     RungTaken,
 )
@@ -42,6 +44,7 @@ from wavewright.planner.diagnostics.rendering import printable_lines
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import JsonObject, StepId
+from wavewright.tools.functions.log_events import LogEvent
 from wavewright.tools.functions.tool import AgentToolCall, Emission, TextChunk
 
 MAX_CHARS: Final = 16_000
@@ -290,7 +293,9 @@ class Emissions:
         decode(*encode(event))
         return event
 
-    def _event(self, call: ScheduledCall, emission: ModelUse | RungRecord | AgentToolCall) -> Event:
+    def _event(
+        self, call: ScheduledCall, emission: ModelUse | RungRecord | AgentToolCall | LogEvent
+    ) -> Event:
         at, step, index = self._clock.wall(), call.step.id, None if call.index < 0 else call.index
         match emission:
             case ModelUse():
@@ -299,6 +304,14 @@ class Emissions:
                 return RungTaken(at, emission, step, index)
             case AgentToolCall():
                 return LoopToolCalled(at, step, _clean_loop_call(emission), index)
+            case LogEvent():
+                body: JsonObject = {
+                    "event": emission.event_name,
+                    "step": step,
+                    "index": index,
+                    "fields": emission.to_json(),
+                }
+                return Noted(at, TOOL_EVENT, body)
             case _:  # a user's tool
                 raise TypeError(f"a tool cannot emit a {type(emission).__name__}")
 

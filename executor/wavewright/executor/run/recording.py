@@ -21,11 +21,13 @@ import anyio
 from wavewright.config.redaction import Redactor, named_secrets
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import (
+    TOOL_EVENT,
     AttemptLogged,
     Event,
     GateRecord,
     ItemFinished,
     LoopToolCalled,
+    Noted,
     OutputStreamed,
     StepError,
     StepFinished,
@@ -98,6 +100,9 @@ class OutputRedactor:
                     stderr=self.redact_text(event.stderr),
                     log=self.redact_text(event.log),
                 )
+            case Noted(topic=topic, body=body) if topic == TOOL_EVENT:
+                fields = self._redactor.redact_json(body["fields"], keep_numbers=True)
+                return replace(event, body={**body, "fields": fields})
             case _:
                 return event
 

@@ -246,6 +246,7 @@ def _reserved_arguments(request: ToolCall, reserved: frozenset[str]) -> dict[str
         "config": dict(request.config or {}),
         "now": request.now,
         "idempotency_key": request.key,
+        "emit": request.emit,
     }
     return {name: value for name, value in given.items() if name in reserved}
 

@@ -15,6 +15,7 @@ from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 if TYPE_CHECKING:
     from wavewright.planner.ports.fallback_ladder import RungRecord
     from wavewright.planner.ports.model_port import ModelUse
+    from wavewright.tools.functions.log_events import LogEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class AgentToolCall:
     """Why it failed or was refused."""
 
 
-Emission: TypeAlias = "ModelUse | RungRecord | TextChunk | AgentToolCall"
+Emission: TypeAlias = "ModelUse | RungRecord | TextChunk | AgentToolCall | LogEvent"
 """What a tool lets be known while it works; each becomes an event of the run."""
 
 
