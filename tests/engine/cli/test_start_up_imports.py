@@ -34,7 +34,7 @@ def modules_after(*arguments: str) -> set[str]:
         "print('\\n'.join(sorted(sys.modules)), file=sys.stderr)\n"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(ran.stderr.split())
+    return set(ran.stderr.splitlines())
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("-V",), ("--help",), ()])

@@ -15,14 +15,18 @@ from wavewright.config.sections import MaxLimitsSection
 from wavewright.config.settings import Settings
 from wavewright.config.sources import pointer_token
 from wavewright.engine.jobs.document_kinds import is_saved_plan
+from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job
 from wavewright.planner.types import Json
 
+_NO_OVERRIDES = InputOverrides()
 _NAMES_FILES = ("plan", "goal_template", "tools")
 """Fields of a job that may hold paths."""
 
 
-def resolve_inline_job(document: Document, settings: Settings) -> ResolvedJob:
+def resolve_inline_job(
+    document: Document, settings: Settings, inputs: InputOverrides = _NO_OVERRIDES
+) -> ResolvedJob:
     """Return the resolved inline job; paths in it are relative to the project's folder.
 
     Raises:
@@ -30,9 +34,18 @@ def resolve_inline_job(document: Document, settings: Settings) -> ResolvedJob:
             `daemon.max_limits`, or is a saved plan.
         PlanError: it is not valid; each fault has its place.
     """
+    refuse_inline_faults(document, settings)
+    return resolve_job(document, settings.root / "job", None, settings, inputs=inputs)
+
+
+def refuse_inline_faults(document: Document, settings: Settings) -> None:
+    """Refuse what no inline job may hold; its plan is not looked at.
+
+    Raises:
+        DocumentError: as in `resolve_inline_job`.
+    """
     if faults := (*_faults(document), *_raised_limits(document, settings.daemon.max_limits)):
         raise DocumentError(document.source, faults)
-    return resolve_job(document, settings.root / "job", None, settings)
 
 
 def leaves_folder(path: str) -> bool:

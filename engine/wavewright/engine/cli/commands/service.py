@@ -1,4 +1,4 @@
-"""Commands `daemon`, `submit`, `tail` and `topology`: jobs sent through a broker."""
+"""Commands `daemon`, `submit`, `tail` and `topology`: jobs sent through a broker; `mcp`: calls of an MCP client."""
 
 from __future__ import annotations
 
@@ -107,3 +107,26 @@ def topology(
     from wavewright.engine.cli.service import topology_command
 
     raise typer.Exit(topology_command.print_topology(out, vhost))
+
+
+@group.command()
+def mcp(
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http",
+            metavar="HOST:PORT",
+            help="Serve HTTP there, with a bearer token, instead of standard input and output.",
+        ),
+    ] = None,
+    allow_runs: Annotated[
+        bool, typer.Option("--allow-runs", help="Begin runs without asking a person at the client.")
+    ] = False,
+) -> None:
+    """Serve this project to MCP clients: check, forecast and run plans.
+
+    The token of --http is WAVEWRIGHT_MCP_TOKEN; without it a new one is printed.
+    """
+    from wavewright.engine.cli.mcp_server import serving
+
+    raise typer.Exit(serving.serve(http=http, allows_runs=allow_runs))

@@ -93,7 +93,7 @@ def _report(error: Exception) -> int:
     if isinstance(error, ExceptionGroup):
         return _report_all(cast("ExceptionGroup[Exception]", error).exceptions)
     if isinstance(error, WavewrightError) and error.exit_code != exit_codes.INTERNAL:
-        sys.stderr.write(without_secrets(_text_of(error)) + "\n")
+        sys.stderr.write(without_secrets(error_text(error)) + "\n")
         return error.exit_code
     if isinstance(error, OSError):
         return _report_os_error(error)
@@ -115,8 +115,8 @@ def _report_all(errors: Sequence[Exception]) -> int:
     return exit_codes.MISUSE if exit_codes.MISUSE in codes else codes[0]
 
 
-def _text_of(error: WavewrightError) -> str:
-    """Return an error as it is shown; the errors of documents quote the lines that they speak of."""
+def error_text(error: WavewrightError) -> str:
+    """Return an error with its place and fix; the errors of documents quote the lines that they speak of."""
     from wavewright.config.documents import DocumentError
     from wavewright.planner.diagnostics.diagnostic import PlanError, diagnostic_from_fault
     from wavewright.planner.diagnostics.rendering import render_text

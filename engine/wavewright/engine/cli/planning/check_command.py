@@ -41,7 +41,7 @@ def check_files(options: Sequence[CheckOptions], *, output_format: str, fixing: 
         documents = [one for checked, _ in found for one in checked.documents]
         print_json(sarif_log([(one.diagnostics, one.text.source) for one in documents]))
     elif output_format == "json":
-        reports = [_as_json(*one) for one in found]
+        reports = [check_json(*one) for one in found]
         named = [{"file": str(one.file), **each} for one, each in zip(options, reports, strict=True)]
         print_json(reports[0] if len(reports) == 1 else {"files": named})
     is_fixable = fixing == "show" and any(fixes is not None and fixes.difference for _, fixes in found)
@@ -65,10 +65,11 @@ def _print_text(checked: CheckedDocument, fixes: PlanFixReport | None) -> None:
 
         shown = [render_text(one.diagnostics, one.text.source) for one in found]
         sys.stdout.write("\n\n".join(shown) + "\n")
-    sys.stdout.write(_verdict_text(checked, checked.text.source) + "\n")
+    sys.stdout.write(verdict_text(checked, checked.text.source) + "\n")
 
 
-def _as_json(checked: CheckedDocument, fixes: PlanFixReport | None) -> dict[str, object]:
+def check_json(checked: CheckedDocument, fixes: PlanFixReport | None = None) -> dict[str, object]:
+    """Return what was found as JSON: the plan if it is valid, the repairs of its text, and the diagnostics."""
     from wavewright.planner.diagnostics.rendering import render_json
 
     plan = checked.plan if not checked.errors else None
@@ -85,7 +86,8 @@ def _as_json(checked: CheckedDocument, fixes: PlanFixReport | None) -> dict[str,
     }
 
 
-def _verdict_text(checked: CheckedDocument, source: Source) -> str:
+def verdict_text(checked: CheckedDocument, source: Source) -> str:
+    """Return one line: whether the document is valid, its size, and how much was found."""
     warnings = sum(len(one.diagnostics) for one in checked.documents) - checked.errors
     numbers = {"error": checked.errors, "warning": warnings, "repair": len(checked.text.repairs)}
     counts = ", ".join(counted(number, noun) for noun, number in numbers.items() if number)

@@ -117,14 +117,24 @@ def _dry_run_job(options: DryRunOptions) -> _DryRunResult:
     if options.patch is not None:
         raise CommandError("--patch is a patch of a run's plan", hint="name the run with --run RUN")
     order = _resolve_scheduled_job(options, settings)
-    assert order.draft is not None
-    tools = signatures_to_check(order.draft.plan, order.goal, settings)
-    now = order.goal.as_of or dt.datetime.now(dt.UTC)
-    outlook = gather_forecast_inputs(order.draft.plan, order.goal, tools, settings, now=now)
-    record = forecast(order, tools, now=now, outlook=outlook)
+    tools, record = forecast_job(order, settings)
     if order.targets is not None:
         record = _with_target_notes(order, order.targets, tools, record, options)
     return _DryRunResult(order, tools, record, settings)
+
+
+def forecast_job(order: ResolvedJob, settings: Settings) -> tuple[Mapping[str, ToolSignature], DryRun]:
+    """Return the tools of a job that has not begun, and the dry run of its plan.
+
+    Raises:
+        PlanError: the job has no plan, or the plan is not valid.
+    """
+    if order.draft is None:
+        raise no_plan_error(order.goal, order.source)
+    tools = signatures_to_check(order.draft.plan, order.goal, settings)
+    now = order.goal.as_of or dt.datetime.now(dt.UTC)
+    outlook = gather_forecast_inputs(order.draft.plan, order.goal, tools, settings, now=now)
+    return tools, forecast(order, tools, now=now, outlook=outlook)
 
 
 def _with_target_notes(

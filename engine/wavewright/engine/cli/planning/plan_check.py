@@ -37,6 +37,8 @@ class CheckOptions:
     """What is checked, against what, within which limits."""
 
     file: Path
+    content: bytes | None = None
+    """The document, if it is not read from the file; the file's path then only stands for it."""
     goal: str | None = None
     """A job file, or a goal template: its file or its name."""
     tools: Path | None = None
@@ -287,6 +289,8 @@ def _settings(options: CheckOptions) -> Settings:
 
 
 def _content(options: CheckOptions) -> tuple[bytes, str]:
+    if options.content is not None:
+        return options.content, options.file.name
     if str(options.file) == "-":
         return sys.stdin.buffer.read(), "<stdin>"
     return read_bytes(options.file, _read_limits(options)), str(options.file)

@@ -33,7 +33,7 @@ def list_tools(job: Path | None, *, output_format: str) -> int:
         registry = tools_of_goal(resolve_job_file(job, None, settings).goal, settings)
     signatures = [registry[name].signature for name in sorted(registry)]
     if output_format == "json":
-        print_json([_tool_json(signature) for signature in signatures])
+        print_json([tool_json(signature) for signature in signatures])
     else:
         sys.stdout.write("\n".join(_tool_lines(signature) for signature in signatures))
     return exit_codes.OK
@@ -90,7 +90,8 @@ def _wrapped_call(signature: ToolSignature) -> list[str]:
     ]
 
 
-def _tool_json(signature: ToolSignature) -> Mapping[str, object]:
+def tool_json(signature: ToolSignature) -> Mapping[str, object]:
+    """Return a signature as JSON, without the fields that have their default."""
     return signature.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {
         "name": signature.name,
         "description": signature.description,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +49,7 @@ from wavewright.reviewer.atomic_files import FileNotWrittenError
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
+    from wavewright.engine.pipeline.cancellation import CancellationToken
     from wavewright.engine.pipeline.context import Approver, Asker
 
 
@@ -59,10 +60,7 @@ def resume_request(run: str | None, *, concurrency: int | None, output: Path | N
         CommandError: there are no runs yet, or the run belongs to a job of a daemon.
         RunNotFound: there is no such run.
     """
-    settings = project_settings()
-    if not has_journal(settings):
-        raise no_journal(settings)
-    found = anyio.run(_find_resumable_run, run, settings)
+    found = anyio.run(find_resumable_run, run, project_settings())
     return RunRequest(run=found, concurrency=concurrency, output_dir=output)
 
 
@@ -116,27 +114,58 @@ async def _run(
         if (line := _target_line(event)) is not None:
             progress.print_line(line)
 
+    def on_earlier(events: Sequence[Event]) -> None:
+        progress.replay(events)
+        interruption.run = request.run
+
+    with interruption.handle_signals():
+        return await run_in_project(
+            request,
+            settings,
+            approver=approver,
+            asker=asker,
+            on_event=on_event,
+            on_earlier=on_earlier,
+            cancellation=interruption.cancellation,
+        )
+
+
+async def run_in_project(
+    request: RunRequest,
+    settings: Settings,
+    *,
+    approver: Approver,
+    asker: Asker | None,
+    on_event: Callable[[Event], None],
+    on_earlier: Callable[[Sequence[Event]], None],
+    cancellation: CancellationToken,
+) -> PipelineRun[RunContext]:
+    """Run or resume what is asked for, with the project's journal and models.
+
+    `on_earlier` is called with the events of a run that is resumed, before it goes on.
+
+    Raises:
+        CommandError: the folder for the package cannot be used, or the run to resume has ended or not begun.
+    """
     async with open_journal(settings) as journal:
         _check_output_folder(request.output_dir or settings.output_dir)
         if request.run is not None:
             events = await journal.load(request.run)
             _check_started(request.run, events)
             _check_unfinished(request.run, events)
-            progress.replay(events)
-            interruption.run = request.run
-        with interruption.handle_signals():
-            async with open_services(settings, memory=JournalReplayCache(journal)) as opened:
-                ports = Ports(
-                    journal=journal,
-                    settings=settings,
-                    services=opened.services,
-                    budget_store=opened.budget_store,
-                    approver=approver,
-                    asker=asker,
-                    on_event=on_event,
-                    cancellation=interruption.cancellation,
-                )
-                return await run_request(request, ports)
+            on_earlier(events)
+        async with open_services(settings, memory=JournalReplayCache(journal)) as opened:
+            ports = Ports(
+                journal=journal,
+                settings=settings,
+                services=opened.services,
+                budget_store=opened.budget_store,
+                approver=approver,
+                asker=asker,
+                on_event=on_event,
+                cancellation=cancellation,
+            )
+            return await run_request(request, ports)
 
 
 def _check_started(run_id: RunId, events: Sequence[Event]) -> None:
@@ -145,10 +174,19 @@ def _check_started(run_id: RunId, events: Sequence[Event]) -> None:
         raise CommandError(msg, hint="`wavewright daemon` executes it")
 
 
-async def _find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
-    """Return a run that belongs to no daemon's job; the daemon would not know that such a run continues."""
+async def find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
+    """Return a run, found as by `find_run`, that belongs to no daemon's job.
+
+    The daemon would not know that such a run continues.
+
+    Raises:
+        CommandError: there are no runs yet, or the run belongs to a job of a daemon.
+        RunNotFound: there is no such run.
+    """
     from wavewright.executor.stores import open_stores
 
+    if not has_journal(settings):
+        raise no_journal(settings)
     async with open_stores(settings) as stores:
         run = await find_run(stores.journal, prefix)
         job = await job_of_run(stores.journal, stores.jobs, run)

@@ -60,7 +60,7 @@ def list_runs(
     wanted = frozenset(name for status in statuses for name in _STATUSES.get(status, (status,)))
     rows = anyio.run(_rows, limit, wanted, begun)
     if output_format == "json":
-        print_json([_row_json(row) for row in rows])
+        print_json([row_json(row) for row in rows])
     elif rows:
         sys.stdout.write("".join(f"{line}\n" for line in runs_table(rows)))
     elif statuses or since is not None:
@@ -85,7 +85,7 @@ def show_run(run: str | None, *, output_format: str) -> int:
     state = fold(events)
     if (waves := target_waves(state)) is not None:
         return _show_targets(state, waves, output_format)
-    package = _package(state)
+    package = package_of(state)
     if output_format == "json":
         from wavewright.reviewer.package.builder import package_bytes
 
@@ -152,7 +152,12 @@ def _show_targets(state: RunState, waves: TargetWaves, output_format: str) -> in
     return exit_codes.OK
 
 
-def _package(state: RunState) -> Package:
+def package_of(state: RunState) -> Package:
+    """Return the package of a run, as far as it has come.
+
+    Raises:
+        CommandError: the run has no plan yet.
+    """
     from wavewright.planner.language.plan import Plan
     from wavewright.reviewer.package.builder import build_package
     from wavewright.reviewer.records import ReviewResult
@@ -169,7 +174,8 @@ def _package(state: RunState) -> Package:
     return build_package(plan, goal, state, reviews[-1] if reviews else None, {})
 
 
-def _row_json(row: RunRow) -> dict[str, object]:
+def row_json(row: RunRow) -> dict[str, object]:
+    """Return a row of the list of runs as JSON."""
     return {
         "run": row.run,
         "job": row.job,

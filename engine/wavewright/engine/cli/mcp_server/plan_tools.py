@@ -1,0 +1,138 @@
+"""Tools that call nothing: check a plan, forecast its run, list what plans can call, explain a diagnostic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias
+
+from mcp.server.mcpserver import Context
+from pydantic import Field
+
+from wavewright.config.documents import DocumentError, read_document
+from wavewright.config.settings import Settings
+from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.mcp_server.answers import (
+    CheckAnswer,
+    DiagnosticExplanation,
+    DryRunAnswer,
+    ToolsAnswer,
+)
+from wavewright.engine.cli.mcp_server.arguments import (
+    DocumentFile,
+    DocumentText,
+    Inputs,
+    document_file,
+    project_file,
+)
+from wavewright.engine.cli.planning import plan_check
+from wavewright.engine.cli.planning.check_command import check_json, verdict_text
+from wavewright.engine.cli.planning.dry_run_command import forecast_job
+from wavewright.engine.cli.project.tools_command import tool_json
+from wavewright.engine.dry_run.exports import dry_run_json
+from wavewright.engine.jobs.inline import refuse_inline_faults, resolve_inline_job
+from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
+from wavewright.engine.project.templates import named_template
+from wavewright.engine.project.tools import all_tools
+from wavewright.planner.diagnostics.catalogue import catalogue, codes_by_kind
+from wavewright.planner.diagnostics.suggestions import suggest_name
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """What the server serves."""
+
+    settings: Settings
+    allows_runs: bool = False
+    """Whether runs begin without asking a person."""
+
+
+ProjectContext: TypeAlias = Context[Project, Any]
+
+
+def project_of(context: ProjectContext) -> Project:
+    """Return the project that a call works in."""
+    return context.request_context.lifespan_context
+
+
+def check_plan(
+    context: ProjectContext,
+    plan: DocumentText = "",
+    file: DocumentFile = "",
+    goal: Annotated[
+        str,
+        Field(description="A goal template by its name, or a job's file, whose rules the plan must obey."),
+    ] = "",
+) -> CheckAnswer:
+    """Check a plan and return every fault with its place and fix; nothing runs."""
+    settings = project_of(context).settings
+    if goal and named_template(goal, settings) is None:
+        project_file(goal, settings)
+    path = document_file(plan, file, settings)
+    if path is None:
+        _refuse_inline_faults(plan, settings)
+    options = plan_check.CheckOptions(
+        file=path or settings.root / "plan",
+        content=plan.encode() if path is None else None,
+        goal=goal or None,
+    )
+    checked = plan_check.check_plan(options)
+    return CheckAnswer.model_validate(
+        {
+            "valid": not checked.errors,
+            "summary": verdict_text(checked, checked.text.source),
+            "diagnostics": check_json(checked)["diagnostics"],
+        }
+    )
+
+
+def dry_run(
+    context: ProjectContext, plan: DocumentText = "", file: DocumentFile = "", inputs: Inputs = None
+) -> DryRunAnswer:
+    """Show what a run would do: waves, calls, time, cost, side effects and approvals; calls no tool."""
+    settings = project_of(context).settings
+    _, forecast = forecast_job(resolve_document(plan, file, inputs, settings), settings)
+    shown = dry_run_json(forecast)
+    return DryRunAnswer.model_validate({**shown, "refusals": forecast.budget.refusals})
+
+
+def list_tools(context: ProjectContext) -> ToolsAnswer:
+    """List the tools that plans of this project can call, with their schemas and effects."""
+    registry = all_tools(project_of(context).settings)
+    return ToolsAnswer.model_validate(
+        {"tools": [tool_json(registry[name].signature) for name in sorted(registry)]}
+    )
+
+
+def explain_diagnostic(
+    code: Annotated[str, Field(description="Such as E302, or its kind, such as unknown_step.")],
+) -> DiagnosticExplanation:
+    """Explain a code of the checker: what is wrong, why it matters, and how to fix it."""
+    entries = catalogue()
+    entry = entries.get(codes_by_kind().get(code, code.upper()))
+    if entry is None:
+        hint = suggest_name(code, [*entries, *codes_by_kind()], what="codes and kinds")
+        raise CommandError(f"there is no diagnostic {code!r}", hint=hint)
+    return DiagnosticExplanation.model_validate({**entry._asdict(), "severity": entry.severity})
+
+
+def resolve_document(plan: str, file: str, inputs: Inputs, settings: Settings) -> ResolvedJob:
+    """Return the resolved job of a document that a call gives, with the inputs of the call.
+
+    Raises:
+        CommandError: both or neither of text and file are given, or the file is none of the project's.
+        DocumentError, PlanError, SavedPlanError: the document cannot be used.
+    """
+    overrides = InputOverrides(from_file=inputs or {})
+    path = document_file(plan, file, settings)
+    if path is not None:
+        return resolve_job_file(path, None, settings, overrides)
+    return resolve_inline_job(read_document(plan, "plan"), settings, overrides)
+
+
+def _refuse_inline_faults(text: str, settings: Settings) -> None:
+    try:
+        document = read_document(text, "plan")
+    except DocumentError:
+        return  # the check says what is wrong
+    refuse_inline_faults(document, settings)
