@@ -1,7 +1,9 @@
 """Packs: tools and goal templates that come together under one name.
 
 A *pack* is found by its entry point in the group `wavewright.packs`; the engine knows no pack by name. A pack is
-imported only when a job or a plan needs it. Its goal templates lie in the folder `goals` beside its module.
+imported only when a job or a plan needs it, or to see whether it brings a tool of the same name as another; a module
+that names its tools in `TOOL_NAMES` is not asked for the pack then. Its goal templates lie in the folder `goals` beside
+its module.
 """
 
 from __future__ import annotations
@@ -76,17 +78,33 @@ def load_pack(name: str, settings: JsonObject | None = None, root: Path | None =
     Raises:
         PackError: no such pack, it cannot be imported, or it refuses its settings.
     """
+    return _import_pack(name)(dict(settings or {}), root or Path.cwd())
+
+
+def pack_tool_names(
+    name: str, settings: JsonObject | None = None, root: Path | None = None
+) -> frozenset[str]:
+    """Return the names of a pack's tools: those that its module declares in `TOOL_NAMES`, or else of what it brings.
+
+    Raises:
+        PackError: as in `load_pack`.
+    """
+    module = sys.modules[_import_pack(name).__module__]
+    declared: frozenset[str] | None = getattr(module, "TOOL_NAMES", None)
+    return load_pack(name, settings, root).tool_names if declared is None else declared
+
+
+def _import_pack(name: str) -> PackFunction:
     entries = _entry_points()
     if name not in entries:
         known = ", ".join(repr(known) for known in sorted(entries)) or "none"
         raise PackError(f"no pack is called {name!r}", hint=f"installed packs: {known}")
     try:
-        make = cast("PackFunction", entries[name].load())
+        return cast("PackFunction", entries[name].load())
     except (ImportError, AttributeError) as error:
         raise PackError(
             f"pack {name!r} cannot be imported: {error}", hint="install the package that brings it again"
         ) from error
-    return make(dict(settings or {}), root or Path.cwd())
 
 
 def pack_templates() -> Mapping[str, Path]:

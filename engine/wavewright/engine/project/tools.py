@@ -10,24 +10,29 @@ outputs are journaled, sent and shown to models.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.config.settings import Settings
-from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.engine.project.tool_sources import (
+    ToolSources,
+    as_object,
+    full_name,
+    open_sources,
+    own_workers,
+    refuse_unknown_packs,
+)
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.registry import Registry
 from wavewright.tools.functions.tool import Tool, ToolCall
-from wavewright.tools.functions.user_tools import load_user_tools
-from wavewright.tools.packs import Pack, PackError, is_listed, load_pack, pack_names
+from wavewright.tools.packs import is_listed, load_pack, pack_names
 from wavewright.tools.workers.services import AGENT, Services, make_services
 
 if TYPE_CHECKING:
@@ -38,7 +43,8 @@ def tools_of_goal(goal: Goal, settings: Settings, services: Services | None = No
     """Return the tools that the goal allows; those that do not exist are left out, and the checker reports them.
 
     Raises:
-        ToolDefinitionError: a function or a worker of the project cannot be a tool.
+        ToolDefinitionError: a function or a worker of the project cannot be a tool, a name means several tools, or
+            an MCP server is not in the lock.
         PackError: a pack cannot be imported or refuses its settings.
     """
     serving = (services or make_services(settings)).for_goal(goal)
@@ -61,12 +67,9 @@ def signatures_to_check(plan: Plan, goal: Goal, settings: Settings) -> dict[str,
 
 def tools_of_plan(plan: Plan, settings: Settings, services: Services | None = None) -> Registry:
     """Return the tools that a plan names, and all of the project's if one of them does not exist."""
-    packs: JsonObject = {
-        name: {"settings": given, "root": str(settings.root), "file": str(settings.file)}
-        for name, given in settings.packs.items()
-    }
     names = frozenset(name for step in plan.steps for name in (step.tool, *agent_tools(step)))
-    return _named_tools(names, packs, settings, services or make_services(settings), all_if_missing=True)
+    serving = services or make_services(settings)
+    return _named_tools(names, _packs_of_project(settings), settings, serving, all_if_missing=True)
 
 
 def agent_tools(step: Step) -> tuple[str, ...]:
@@ -76,20 +79,37 @@ def agent_tools(step: Step) -> tuple[str, ...]:
 
 
 def all_tools(settings: Settings, services: Services | None = None) -> Registry:
-    """Return every tool of the project and of the packs that are listed.
+    """Return every tool of the project, of the packs that are listed, and of MCP servers.
+
+    A pack's tool has its short name where no other pack brings one of that name; a server's tool has its full name.
 
     Raises:
         ToolDefinitionError, PackError: as in `tools_of_goal`.
     """
-    _refuse_unknown_packs(settings)
-    serving = services or make_services(settings)
-    found = _project_tools(settings, serving)
-    for name in (name for name in pack_names() if is_listed(name, settings.packs)):
-        brought = _load(name, _object(settings.packs.get(name)), settings.root, str(settings.file), serving)
-        found = {**brought, **found}
+    sources = open_sources(_packs_of_project(settings), settings, services or make_services(settings))
+    brought = {pack: sources.pack_tools(pack) for pack in pack_names() if is_listed(pack, settings.packs)}
+    counts = Counter(name for tools in brought.values() for name in tools)
+    names = [
+        name if counts[name] == 1 else full_name(pack, name)
+        for pack, tools in brought.items()
+        for name in tools
+    ]
+    found = {
+        name: tool
+        for name in [*sources.own, *names, *sources.server_tools()]
+        if (tool := sources.find(name)) is not None
+    }
     if AGENT not in found:
-        found[AGENT] = _agent_tool(serving, found, is_closed=False)
+        found[AGENT] = _agent_tool(sources.services, found, is_closed=False)
     return Registry(found.values())
+
+
+def _packs_of_project(settings: Settings) -> JsonObject:
+    """Return the packs that the project's settings configure, as a goal has them."""
+    return {
+        name: {"settings": given, "root": str(settings.root), "file": str(settings.file)}
+        for name, given in settings.packs.items()
+    }
 
 
 def project_workers(settings: Settings, names: Collection[str]) -> dict[str, Worker]:
@@ -98,12 +118,13 @@ def project_workers(settings: Settings, names: Collection[str]) -> dict[str, Wor
     Raises:
         ToolDefinitionError, PackError: as in `tools_of_goal`.
     """
-    found = {worker.spec.name: worker for worker in _project_workers(settings)}
-    for name in pack_names():
-        if found.keys() >= set(names):
+    found = {worker.spec.name: worker for worker in own_workers(settings)}
+    for pack in pack_names():
+        missing = set(names) - found.keys()
+        if not missing:
             break
-        brought = load_pack(name, _object(settings.packs.get(name)), settings.root).workers
-        found = {worker.spec.name: worker for worker in brought} | found
+        for worker in load_pack(pack, as_object(settings.packs.get(pack)), settings.root).workers:
+            found |= dict.fromkeys(missing & {worker.spec.name, full_name(pack, worker.spec.name)}, worker)
     return found
 
 
@@ -113,8 +134,8 @@ def load_named_pack(name: str, settings: Settings) -> None:
     Raises:
         ToolDefinitionError, PackError: as in `tools_of_goal`.
     """
-    _refuse_unknown_packs(settings)
-    _load(name, _object(settings.packs.get(name)), settings.root, str(settings.file), make_services(settings))
+    refuse_unknown_packs(settings)
+    ToolSources({}, _packs_of_project(settings), settings, make_services(settings)).pack_tools(name)
 
 
 def _named_tools(
@@ -126,113 +147,22 @@ def _named_tools(
     *,
     all_if_missing: bool = False,
 ) -> Registry:
-    _refuse_unknown_packs(settings)
-    own = _project_tools(settings, services)
-    found = {name: own[name] for name in sorted(names & own.keys())}
-    missing = set(names - own.keys()) - {AGENT}
-    for pack in _packs_by_precedence(packs) if missing else ():
-        brought = _pack_tools(pack, packs, settings, services)
-        found |= {name: tool for name, tool in brought.items() if name in missing}
-        missing -= brought.keys()
-        if not missing:
-            break
-    if missing and all_if_missing:
-        found = {**own, **found}
-    if AGENT in names and AGENT not in own:
+    sources = open_sources(packs, settings, services)
+    wanted = names if AGENT in sources.own else names - {AGENT}
+    found = {name: tool for name in sorted(wanted) if (tool := sources.find(name)) is not None}
+    if all_if_missing and wanted - found.keys():
+        found = {**sources.own, **sources.server_tools(), **found}
+    if AGENT in names and AGENT not in found:
         found[AGENT] = _agent_tool(services, found, goal)
     return Registry(found.values())
-
-
-def _packs_by_precedence(packs: JsonObject) -> Iterator[str]:
-    """Yield the packs that have settings, then the other installed ones, which are searched for only if needed."""
-    yield from sorted(packs)
-    yield from (name for name in pack_names() if name not in packs)
-
-
-def _project_tools(settings: Settings, services: Services) -> dict[str, Tool]:
-    """Return the project's functions and workers.
-
-    Raises:
-        ToolDefinitionError: one cannot be a tool, or two have one name.
-    """
-    found = {tool.signature.name: tool for tool in load_user_tools(settings.tools, settings.root)}
-    for worker in _project_workers(settings):
-        name = worker.spec.name
-        if name in found:
-            raise ToolDefinitionError(
-                f"{name!r} is a function and a worker of this project",
-                hint="give one of the two another name",
-            )
-        found[name] = _worker_tool(worker, services)
-    return found
-
-
-# The code of workers and agents is imported only if there is one: most checks and runs have none.
-
-
-def _project_workers(settings: Settings) -> tuple[Worker, ...]:
-    if not any(place.suffix or place.exists() for place in settings.workers):
-        return ()
-    from wavewright.tools.workers.specs import load_workers
-
-    return load_workers(settings.workers)
-
-
-def _worker_tool(worker: Worker, services: Services) -> Tool:
-    from wavewright.tools.workers.factory import make_worker
-
-    return make_worker(worker, services)
 
 
 def _agent_tool(
     services: Services, tools: dict[str, Tool], goal: Goal | None = None, *, is_closed: bool = True
 ) -> Tool:
-    from wavewright.tools.workers.agent import agent_tool
+    from wavewright.tools.workers.agent import agent_tool  # most checks and runs have no agent
 
     return agent_tool(services, tools, goal, is_closed=is_closed)
-
-
-def _pack_tools(name: str, packs: JsonObject, settings: Settings, services: Services) -> dict[str, Tool]:
-    entry = _object(packs.get(name))
-    root = Path(str(entry["root"])) if "root" in entry else settings.root
-    file = str(entry["file"]) if "file" in entry else None
-    return _load(name, _object(entry.get("settings")), root, file, services)
-
-
-def _load(name: str, given: JsonObject, root: Path, file: str | None, services: Services) -> dict[str, Tool]:
-    try:
-        return _by_name(_tools_of(load_pack(name, given, root), services))
-    except PackError as error:
-        # The pack does not know which file its settings come from.
-        raise PackError(str(error), hint=error.hint, place=file if given else None) from error
-
-
-def _tools_of(pack: Pack, services: Services) -> Iterable[Tool]:
-    """Yield a pack's tools, then its workers; a worker replaces a tool of the same name."""
-    yield from pack.tools
-    for worker in pack.workers:
-        yield _worker_tool(worker, services)
-
-
-def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
-    return {tool.signature.name: tool for tool in tools}
-
-
-def _refuse_unknown_packs(settings: Settings) -> None:
-    """Raise an error if the settings name a pack that is not installed."""
-    if not settings.packs:
-        return
-    known = pack_names()
-    for name in settings.packs:
-        if name not in known:
-            message = f"there is no pack {name!r}"
-            raise PackError(
-                message, hint=suggest_name(name, known, what="installed packs"), place=str(settings.file)
-            )
-
-
-def _object(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}
 
 
 def tools_with_redacted_outputs(tools: Mapping[str, Tool], settings: Settings) -> Registry:

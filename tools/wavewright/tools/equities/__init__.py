@@ -9,7 +9,12 @@ if TYPE_CHECKING:
     from wavewright.planner.types import JsonObject
     from wavewright.tools.packs import Pack
 
-__all__ = ["pack"]
+__all__ = ["TOOL_NAMES", "pack"]
+
+TOOL_NAMES = frozenset(
+    {"analyze_summary", "fetch_announcements", "fetch_index_data", "fetch_stock_data", "search_web"}
+)
+"""Tools that the pack brings."""
 
 
 def pack(settings: JsonObject, root: Path) -> Pack:

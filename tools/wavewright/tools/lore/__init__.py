@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     from wavewright.planner.types import JsonObject
     from wavewright.tools.packs import Pack
 
-__all__ = ["pack"]
+__all__ = ["TOOL_NAMES", "pack"]
+
+TOOL_NAMES = frozenset[str]()
+"""Tools that the pack brings."""
 
 
 def pack(settings: JsonObject, root: Path) -> Pack:

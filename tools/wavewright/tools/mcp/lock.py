@@ -154,15 +154,20 @@ def refuse_changed_tools(
         McpServerError: they differ, or the server is not in the lock.
     """
     if locked is None:
-        raise McpServerError(
-            f"MCP server {server!r} is not in {LOCK_NAME}", "write it with `wavewright tools --lock`"
-        )
+        raise unlocked_server_error(server)
     expected = {name: value for name, value in locked.hashes.items() if allowed is None or name in allowed}
     if {tool.name: tool.digest for tool in _allowed_tools(listing, allowed)} != expected:
         changes = "\n".join(tool_changes(locked, lock_server(listing, allowed), allowed))
         raise McpServerError(
             f"the tools of MCP server {server!r} are not those of {LOCK_NAME}:\n{changes}", LOCK_HINT
         )
+
+
+def unlocked_server_error(server: str) -> McpServerError:
+    """Return the error of a server that the lock does not have."""
+    return McpServerError(
+        f"MCP server {server!r} is not in {LOCK_NAME}", "write it with `wavewright tools --lock`"
+    )
 
 
 def tool_changes(

@@ -7,7 +7,7 @@ only wrote in its last message; `forced`, the collected outputs without an answe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 
@@ -213,7 +213,8 @@ class AgentRun:
     def _suggested_calls(self, answer: ModelAnswer) -> list[SuggestedCall]:
         """Return the calls of its tools that a message holds as text, where it should have made them."""
         found = read_suggested_calls(answer.text, answer.calls)
-        return [call for call in found if call.name in self.calls.tools]
+        named = ((self.calls.tool_named(call.name), call) for call in found)
+        return [replace(call, name=name) for name, call in named if name is not None]
 
     async def _make_suggested(self, answer: ModelAnswer) -> int:
         made = 0

@@ -6,10 +6,11 @@ to the next tool by its handle, so large data does not go through the model agai
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -31,6 +32,8 @@ _HANDLE = re.compile(r"@(call_[0-9]+)((?:/[^/]*)*)")
 _HANDLE_PATTERN = r"^@call_[0-9]+(/.*)?$"
 _SCALARS = {"string", "number", "integer", "boolean", "null"}
 _MAX_MISFITS = 5
+_MAX_FUNCTION_NAME = 64
+"""Of the providers, in characters."""
 
 
 @dataclass(slots=True)
@@ -58,13 +61,17 @@ class AgentCalls:
         """Return the tools as the model is given them."""
         return [
             LoopTool(
-                name,
-                self._description(name, tool.signature),
-                _open_to_handles(tool.signature.input_schema),
+                function,
+                self._description(name, self.tools[name].signature),
+                _open_to_handles(self.tools[name].signature.input_schema),
                 partial(self.call_tool, name),
             )
-            for name, tool in self.tools.items()
+            for function, name in function_names(self.tools).items()
         ]
+
+    def tool_named(self, written: str) -> str | None:
+        """Return the tool that a model means by a name, its own or that of its function; None if there is none."""
+        return written if written in self.tools else function_names(self.tools).get(written)
 
     def _description(self, name: str, signature: ToolSignature) -> str:
         """Return what the goal says of a tool, or else what the tool says of itself."""
@@ -219,6 +226,21 @@ class AgentCalls:
         self.call.emit(AgentToolCall(name, params, "ok" if status == "ok" else "failed", seconds, message))
         self.records.append(_call_entry(handle, name, params, status, seconds, message))
         return handle
+
+
+def function_names(tools: Iterable[str]) -> dict[str, str]:
+    """Return tools by the names of functions that models call: up to 64 letters, digits, `_` and `-`, as providers ask.
+
+    A name that is taken or too long ends with a hash of the tool's name.
+    """
+    found: dict[str, str] = {}
+    for name in sorted(tools, key=lambda name: "." in name):  # a name without a dot stays as it is
+        function = name.replace(".", "__")
+        if len(function) > _MAX_FUNCTION_NAME or function in found:
+            digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+            function = f"{function[: _MAX_FUNCTION_NAME - 9]}_{digest}"
+        found[function] = name
+    return found
 
 
 async def _call_outcome(tool: Tool, request: ToolCall) -> JsonObject:

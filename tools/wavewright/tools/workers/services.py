@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wavewright.planner.ports.budgets import CallHistory
     from wavewright.planner.ports.fallback_ladder import Ladder, RungRecord
     from wavewright.planner.ports.model_port import ModelClient, ModelError
+    from wavewright.tools.functions.tool import ServerCaller
 
 AGENT = "agent"
 """Name of the tool whose way a model finds by itself."""
@@ -50,6 +51,9 @@ class Services:
     """The goal's thinking level, likewise."""
     memory: ReplayCache = NULL_REPLAY_CACHE
     """What the run was answered before it was interrupted."""
+
+    mcp: ServerCaller | None = None
+    """Calls tools of MCP servers; None where nothing is to be called."""
 
     def for_goal(self, goal: Goal) -> Services:
         """Return the same services with what a goal says of models."""

@@ -1,0 +1,256 @@
+"""Where the tools of a project come from, and which of them a name means.
+
+A tool is called by its own name, one of a pack or an MCP server also by its *full name*, `PACK.NAME` or `SERVER.NAME`.
+A name that several sources have is a fault that names them. Only among packs there is a rule: those that the settings
+configure go before those that are merely installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavewright.config.settings import Settings
+from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.tool import Tool
+from wavewright.tools.functions.user_tools import load_user_tools
+from wavewright.tools.packs import Pack, PackError, is_listed, load_pack, pack_names, pack_tool_names
+from wavewright.tools.workers.services import Services
+
+if TYPE_CHECKING:
+    from wavewright.tools.workers.specs import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A tool that a name may mean."""
+
+    owner: str
+    full_name: str | None
+    """None for a tool of the project, which has one name only."""
+    make: Callable[[], Tool]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSources:
+    """The project's tools, its MCP servers, and the packs."""
+
+    own: dict[str, Tool]
+    packs: JsonObject
+    """Packs that the goal or the project configures, with their settings."""
+    settings: Settings
+    services: Services
+    _loaded: dict[str, dict[str, Tool]] = field(default_factory=dict[str, dict[str, Tool]])
+
+    def find(self, name: str) -> Tool | None:
+        """Return the tool that a name means, under this name; None if there is none.
+
+        Raises:
+            ToolDefinitionError: several sources have a tool of this name, or its server is not in the lock.
+            PackError: a pack cannot be imported or refuses its settings.
+        """
+        candidates = [*self._own_tool(name), *self._server_tools(name)]
+        candidates += self._pack_candidates(name, is_found=bool(candidates))
+        if len(candidates) > 1:
+            raise _ambiguous(name, candidates)
+        if not candidates:
+            return None
+        tool = candidates[0].make()
+        if tool.signature.name == name:
+            return tool
+        return replace(tool, signature=tool.signature.model_copy(update={"name": name}))
+
+    def pack_tools(self, pack: str) -> dict[str, Tool]:
+        """Return a pack's tools by their own names.
+
+        Raises:
+            PackError: it cannot be imported or refuses its settings.
+        """
+        if pack not in self._loaded:
+            given, root, file = self._pack_settings(pack)
+            self._loaded[pack] = load_pack_tools(pack, given, root, file, self.services)
+        return self._loaded[pack]
+
+    def server_tools(self) -> dict[str, Tool]:
+        """Return the tools of MCP servers by their full names."""
+        return {one.full_name: one.make() for one in self._server_tools(None) if one.full_name is not None}
+
+    def _own_tool(self, name: str) -> Iterator[_Candidate]:
+        if name in self.own:
+            yield _Candidate("this project", None, lambda: self.own[name])
+
+    def _server_tools(self, name: str | None) -> Iterator[_Candidate]:
+        """Yield the tools of MCP servers that a name means; all tools without a name."""
+        servers = self.settings.mcp.servers
+        if not servers:
+            return
+        from wavewright.tools.mcp.lock import read_lock, unlocked_server_error
+        from wavewright.tools.mcp.tools import locked_tools, mcp_tool
+
+        lock = read_lock(self.settings.root)
+        server = name.partition(".")[0] if name is not None and "." in name else None
+        if server in servers and server not in lock.servers:
+            raise unlocked_server_error(server)
+        for server, tool, locked in locked_tools(servers, lock):
+            full = full_name(server, tool)
+            if name in (None, tool, full):
+                make = partial(
+                    mcp_tool, name or full, server, tool, locked, servers[server], self.services.mcp
+                )
+                yield _Candidate(f"MCP server {server!r}", full, make)
+
+    def _pack_candidates(self, name: str, *, is_found: bool) -> list[_Candidate]:
+        """Return the tools of packs that a name means: of configured packs, or else of those installed.
+
+        Packs that are not listed count only if the name is found nowhere else.
+        """
+        installed = pack_names()
+        prefix, dot, _ = name.partition(".")
+        if dot:
+            installed = tuple(pack for pack in installed if pack == prefix)
+        listed = [
+            pack for pack in installed if pack not in self.packs and is_listed(pack, self.settings.packs)
+        ]
+        others = [] if is_found else [pack for pack in installed if pack not in {*self.packs, *listed}]
+        for group in ([pack for pack in installed if pack in self.packs], listed, others):
+            bringing = [*self._bringing(name, group, is_found=is_found)]
+            if bringing:
+                return bringing
+        return []
+
+    def _bringing(self, name: str, packs: Iterable[str], *, is_found: bool) -> Iterator[_Candidate]:
+        for pack in packs:
+            given, root, file = self._pack_settings(pack)
+            try:
+                names = pack_tool_names(pack, given, root)
+            except PackError as error:
+                if is_found and not given:
+                    continue  # it needs settings and has none, so none of its tools can be meant
+                raise _placed(error, file) from error
+            short = next((one for one in names if name in (one, full_name(pack, one))), None)
+            if short is not None:
+                yield _Candidate(
+                    f"pack {pack!r}", full_name(pack, short), partial(self._pack_tool, pack, short)
+                )
+
+    def _pack_tool(self, pack: str, name: str) -> Tool:
+        return self.pack_tools(pack)[name]
+
+    def _pack_settings(self, pack: str) -> tuple[JsonObject, Path, str | None]:
+        """Return the settings of a pack, the folder of their file, and the file."""
+        entry = as_object(self.packs.get(pack))
+        root = Path(str(entry["root"])) if "root" in entry else self.settings.root
+        given = as_object(entry.get("settings"))
+        return given, root, str(entry["file"]) if "file" in entry and given else None
+
+
+def full_name(source: str, tool: str) -> str:
+    """Return the full name of a pack's or a server's tool."""
+    return tool if tool.startswith(f"{source}.") else f"{source}.{tool}"
+
+
+def _ambiguous(name: str, candidates: list[_Candidate]) -> ToolDefinitionError:
+    full = [repr(one.full_name) for one in candidates if one.full_name not in (None, name)]
+    owners = " and of ".join(one.owner for one in candidates)
+    if not full:
+        hint = "give the MCP server another name"
+    elif len(full) < len(candidates):
+        hint = f"call it {' or '.join(full)}, or rename yours"
+    else:
+        hint = f"call it {' or '.join(full)}"
+    return ToolDefinitionError(f"{name!r} is a tool of {owners}", hint=hint)
+
+
+def open_sources(packs: JsonObject, settings: Settings, services: Services) -> ToolSources:
+    """Return the sources of a project's tools, with its own functions and workers loaded.
+
+    Raises:
+        ToolDefinitionError: a function or worker of the project cannot be a tool, or two have one name.
+        PackError: the settings name a pack that is not installed.
+    """
+    refuse_unknown_packs(settings)
+    found = {tool.signature.name: tool for tool in load_user_tools(settings.tools, settings.root)}
+    for worker in own_workers(settings):
+        name = worker.spec.name
+        if name in found:
+            raise ToolDefinitionError(
+                f"{name!r} is a function and a worker of this project",
+                hint="give one of the two another name",
+            )
+        found[name] = _worker_tool(worker, services)
+    return ToolSources(found, packs, settings, services)
+
+
+# The code of workers is imported only if there is one: most checks and runs have none.
+
+
+def own_workers(settings: Settings) -> tuple[Worker, ...]:
+    """Return the project's model workers.
+
+    Raises:
+        ToolDefinitionError: a worker's file is faulty.
+    """
+    if not any(place.suffix or place.exists() for place in settings.workers):
+        return ()
+    from wavewright.tools.workers.specs import load_workers
+
+    return load_workers(settings.workers)
+
+
+def _worker_tool(worker: Worker, services: Services) -> Tool:
+    from wavewright.tools.workers.factory import make_worker
+
+    return make_worker(worker, services)
+
+
+def load_pack_tools(
+    pack: str, given: JsonObject, root: Path, file: str | None, services: Services
+) -> dict[str, Tool]:
+    """Return a pack's tools by their own names; `file` is where its settings come from.
+
+    Raises:
+        PackError: it cannot be imported or refuses its settings.
+    """
+    try:
+        return {tool.signature.name: tool for tool in _tools_of(load_pack(pack, given, root), services)}
+    except PackError as error:
+        raise _placed(error, file) from error
+
+
+def _placed(error: PackError, file: str | None) -> PackError:
+    """Return an error with the file of the settings, which the pack does not know."""
+    return PackError(str(error), hint=error.hint, place=file)
+
+
+def _tools_of(pack: Pack, services: Services) -> Iterable[Tool]:
+    """Yield a pack's tools, then its workers; a worker replaces a tool of the same name."""
+    yield from pack.tools
+    for worker in pack.workers:
+        yield _worker_tool(worker, services)
+
+
+def refuse_unknown_packs(settings: Settings) -> None:
+    """Check that the packs of the settings are installed.
+
+    Raises:
+        PackError: one is not.
+    """
+    if not settings.packs:
+        return
+    known = pack_names()
+    for name in settings.packs:
+        if name not in known:
+            message = f"there is no pack {name!r}"
+            raise PackError(
+                message, hint=suggest_name(name, known, what="installed packs"), place=str(settings.file)
+            )
+
+
+def as_object(value: Json) -> JsonObject:
+    """Return a value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
