@@ -53,10 +53,15 @@ def test_the_main_part_is_markdown() -> None:
         "<p style='visibility:hidden'>secret</p>",
         "<template>secret</template>",
         "<!-- secret -->",
+        "<nav hidden><form hidden style='display: none'><script hidden>secret</script></form></nav>",
     ],
 )
 def test_what_is_not_shown_is_left_out(hidden: str) -> None:
     assert read(f"<main><p>shown</p>{hidden}</main>").text == "shown"
+
+
+def test_a_page_that_a_script_would_show_is_read() -> None:
+    assert read("<html hidden style='display:none'><body style='visibility:hidden'>x").text == "x"
 
 
 def test_links_lead_to_pages_and_each_stands_once() -> None:
