@@ -133,6 +133,13 @@ def test_retry_after_is_a_number_or_a_date_and_never_endless(header: str, second
     assert failure.retry_after == seconds
 
 
+@pytest.mark.parametrize(("seconds", "waited"), [(7.5, 7.5), (float("inf"), 3600.0), (None, None)])
+def test_a_tool_says_how_long_to_wait(seconds: float | None, waited: float | None) -> None:
+    failure = describe_failure(ToolError("busy", transient=True, retry_after=seconds), wall=0.0)
+
+    assert failure.retry_after == waited
+
+
 @pytest.mark.parametrize(
     ("on", "failure", "again"),
     [

@@ -309,9 +309,9 @@ def _is_http_transport_error(error: BaseException) -> bool:
 
 def _retry_after(error: BaseException, wall: float) -> float | None:
     text = _read_safely(lambda: _retry_after_header(error))
-    if not isinstance(text, str):
-        return None
-    seconds = _seconds_of(text.strip(), wall)
+    seconds = error.retry_after if isinstance(error, ToolError) else None
+    if isinstance(text, str):
+        seconds = _seconds_of(text.strip(), wall)
     return None if seconds is None else min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
 
 
