@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -82,6 +83,11 @@ def test_an_address_and_a_token_that_cannot_be_used_are_named(
     answer = wavewright("mcp", "--http", "8000")
     assert (answer.code, answer.out) == (2, "")
     assert "--http '8000': a place is HOST:PORT" in answer.err
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        answer = wavewright("mcp", "--http", f"127.0.0.1:{taken.getsockname()[1]}")
+        assert (answer.code, answer.out) == (3, "")
+        assert "cannot be used" in answer.err
+        assert "port 0 takes a free one" in answer.err
     monkeypatch.setenv("WAVEWRIGHT_MCP_TOKEN", "short")
     answer = wavewright("mcp", "--http", "127.0.0.1:0")
     assert (answer.code, answer.out) == (2, "")
