@@ -200,11 +200,11 @@ class AppendTransaction:
     ) -> Iterator[tuple[LockOrder, Callable[[], Awaitable[None]]]]:
         """Return what is done once the events are written, with its lock order."""
         if decisions := [decision for _, rows in self.outbox_rows for decision in rows.decisions]:
-            yield job_lock_order(None), partial(JobTables(transaction).lock_decisions, decisions)
+            yield job_lock_order(""), partial(JobTables(transaction).lock_decisions, decisions)
         written = [run for run, lease in self.leases.items() if lease.no in held]
         for run, rows in self.outbox_rows:
             if run in written:
-                job = None if rows.change is None else rows.change.job
+                job = "" if rows.change is None else rows.change.job
                 yield job_lock_order(job), partial(_put_outbox_rows, transaction, run, rows, written)
 
         async def work(number: int) -> None:

@@ -17,7 +17,7 @@ from wavewright.executor.postgres.driver import DRIVER_ERRORS, Connection, expla
 from wavewright.executor.postgres.leases import RELEASE, PostgresLeases
 from wavewright.executor.postgres.session import PATIENCE_SECONDS, PostgresSession
 from wavewright.executor.postgres.transaction import PostgresStoreTransaction
-from wavewright.executor.store.commands import AppendEntry, QueuedTransaction, job_lock_order
+from wavewright.executor.store.commands import AppendEntry, QueuedTransaction
 from wavewright.executor.store.errors import JournalError, JournalUnreachable, RunBusy
 from wavewright.executor.store.leases import (
     LEASE_SECONDS,
@@ -161,9 +161,6 @@ class PostgresEventStore:
             return None
         # A decision is locked before its job, and a work may have locked that already.
         if any(entry.outbox_rows is not None and entry.outbox_rows.decisions for entry in entries):
-            return None
-        # Nor is it known beforehand which job an answer locks: it would come before those that are locked in order.
-        if any(queued.lock_order == job_lock_order(None) for queued in works):
             return None
         try:
             results = await self._write_at_once(entries, works)

@@ -142,8 +142,9 @@ class PostgresStatements(Statements):
     async def delete_events(self, runs: Sequence[int]) -> None:
         await self.execute("DELETE FROM event WHERE run = ANY($1::bigint[])", list(runs))
 
-    async def lock(self, name: str) -> None:
-        await self.fetch("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", name)
+    @staticmethod
+    def lock_of(parameter: str) -> str:
+        return f"pg_advisory_xact_lock(hashtextextended({parameter}, 0))"
 
     async def try_lock(self, name: str) -> bool:
         ((is_free,),) = await self.fetch("SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))", name)

@@ -107,11 +107,14 @@ one order on every machine, and what does not wait comes last, so that nobody wa
 ANY_ORDER: Final[LockOrder] = (1, "")
 LAST_ORDER: Final[LockOrder] = (2, "")
 """For what locks rows and waits for none."""
+SEPARATE: Final[LockOrder] = (3, "")
+"""For what waits for rows that are not known beforehand, or locks more after it has waited: it is a transaction of its
+own."""
 
 
-def job_lock_order(job: str | None) -> LockOrder:
-    """Return the order of what locks a job; of one that is not known beforehand, the first."""
-    return (0, job or "")
+def job_lock_order(job: str) -> LockOrder:
+    """Return the order of what locks a job."""
+    return (0, job)
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from wavewright.executor.store import job_transactions
 from wavewright.executor.store.commands import (
     ANY_ORDER,
     LAST_ORDER,
+    SEPARATE,
     LockOrder,
     job_lock_order,
 )
@@ -92,7 +93,8 @@ class JobStore:
         """
         guarded = _GuardedProjection(project)
         work = partial(job_transactions.receive, message=message, project=guarded.project)
-        order = job_lock_order(job_of_request(message.request))
+        job = job_of_request(message.request)
+        order = SEPARATE if job is None else job_lock_order(job)
         receipt = await guarded.result(self._journal.transact(work, order=order))
         if receipt.action == "accept" and isinstance(message.request, JobRequested):
             self._new += 1
@@ -135,7 +137,7 @@ class JobStore:
         """
         guarded = _GuardedProjection(project)
         work = partial(job_transactions.change, wanted=change, project=guarded.project)
-        await guarded.result(self._journal.transact(work, order=job_lock_order(change.job)))
+        await guarded.result(self._journal.transact(work, order=SEPARATE))
 
     async def find_job(self, job: JobId) -> JobRow | None:
         """Return one job."""
@@ -167,7 +169,7 @@ class JobStore:
         """
         guarded = _GuardedProjection(project)
         work = partial(job_transactions.decide, made=made, project=guarded.project)
-        return await guarded.result(self._journal.transact(work, order=job_lock_order(None)))
+        return await guarded.result(self._journal.transact(work, order=SEPARATE))
 
     async def take_answer(self, decision: DecisionId) -> Decision | None:
         """Return an answered decision that was not taken before and has not expired, and mark it as taken.
@@ -176,7 +178,7 @@ class JobStore:
         `OutboxWrites` marks it in the transaction of those events.
         """
         work = partial(job_transactions.take_answer, decision=decision)
-        return await _shielded(self._journal.transact(work, order=job_lock_order(None)))
+        return await _shielded(self._journal.transact(work, order=SEPARATE))
 
     async def pending(self, most: int = 100) -> list[OutgoingMessage]:
         """Return messages of the outbox in their order, and lease them to this owner for a few seconds.

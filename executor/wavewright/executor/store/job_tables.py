@@ -139,13 +139,17 @@ class JobTables:
     async def lock_job_and_message(self, job: JobId, message: MessageId) -> tuple[JobRow | None, bool]:
         """Lock and return a job, and whether a message with this id is remembered.
 
+        A job that is not known yet is locked by its id: of two owners that are given messages about it, each in an
+        order of its own, one waits for the other before it writes any.
+
         A message that another owner has taken in while the lock was waited for may be returned as not remembered: to
         remember it again is refused by the database.
         """
         query = f"""
-            SELECT EXISTS (SELECT 1 FROM inbox WHERE message = $2), known.*
+            SELECT CASE WHEN known.job IS NULL THEN {self._transaction.lock_of("$1")} END,
+                   EXISTS (SELECT 1 FROM inbox WHERE message = $2), known.*
             FROM (SELECT 1) AS one LEFT JOIN ({self._select_job(locked=True)}) AS known ON true"""  # noqa: S608
-        ((is_seen, *row),) = await self._transaction.fetch(query, job, message)
+        ((_, is_seen, *row),) = await self._transaction.fetch(query, job, message)
         return None if row[0] is None else read_job(row), bool(is_seen)
 
     def _select_job(self, *, locked: bool) -> str:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from operator import attrgetter
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
@@ -19,6 +20,7 @@ from wavewright.executor.events.types import Event
 from wavewright.executor.store import run_queries
 from wavewright.executor.store.commands import (
     ANY_ORDER,
+    SEPARATE,
     AppendBatch,
     AppendEntry,
     LockOrder,
@@ -269,40 +271,49 @@ class StoredJournal:
     # On the writer thread
 
     async def _write(self, commands: Sequence[AppendBatch | QueuedTransaction]) -> None:
-        """Write what was appended and do the transactions, in one transaction if that can be.
+        """Write what was appended and do the transactions, in one transaction but for those that are separate.
 
         Nobody has the result of a transaction yet, so no event can rest on one, and the events come first.
         """
         batches = [command for command in commands if isinstance(command, AppendBatch)]
-        works = [command for command in commands if isinstance(command, QueuedTransaction)]
-        works.sort(key=lambda work: work.lock_order)
+        queued = [command for command in commands if isinstance(command, QueuedTransaction)]
+        works = sorted((one for one in queued if one.lock_order != SEPARATE), key=attrgetter("lock_order"))
+        separate = [one for one in queued if one.lock_order == SEPARATE]
         entries = [entry for batch in batches for entry in batch.entries]
         done = await self._store.write_and_execute(entries, works) if entries and works else None
         faults = done[0] if done is not None else await self._store.write(entries) if entries else {}
         for batch in batches:
             call_on_loop(batch.loop, self._resolve, batch, faults)
+        fault: JournalError | None = None
         if done is None:
-            await self._execute(works)
+            fault = await self._execute(works)
         else:
             for work, result in zip(works, done[1], strict=True):
                 work.resolve(result)
+        for one in separate:
+            if fault is None:
+                fault = await self._execute([one])
+            else:
+                one.reject(fault)
 
-    async def _execute(self, works: Sequence[QueuedTransaction]) -> None:
-        """Do the works in one transaction; each by itself after they failed together."""
+    async def _execute(self, works: Sequence[QueuedTransaction]) -> JournalError | None:
+        """Do the works in one transaction, each by itself after they failed together; return a fault of the store."""
         if not works:
-            return
+            return None
         try:
             results = await self._store.execute([queued.work for queued in works])
         except JournalError as error:
-            if len(works) > 1 and not self._store.is_at_fault(error):
+            is_at_fault = self._store.is_at_fault(error)
+            if len(works) > 1 and not is_at_fault:
                 for queued in works:
                     await self._execute([queued])
-                return
+                return None
             for queued in works:
                 queued.reject(error)
-        else:
-            for queued, result in zip(works, results, strict=True):
-                queued.resolve(result)
+            return error if is_at_fault else None
+        for queued, result in zip(works, results, strict=True):
+            queued.resolve(result)
+        return None
 
     def _reject(self, command: AppendBatch | QueuedTransaction, fault: JournalError) -> None:
         if isinstance(command, QueuedTransaction):

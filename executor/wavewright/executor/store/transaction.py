@@ -92,13 +92,18 @@ class Statements(ABC):
     async def delete_events(self, runs: Sequence[int]) -> None:
         """Delete the events of runs that have been deleted, given by number."""
 
+    @staticmethod
     @abstractmethod
-    async def lock(self, name: str) -> None:
-        """Hold a lock of that name until the transaction ends; wait for whoever has it."""
+    def lock_of(parameter: str) -> str:
+        """Return an expression that waits for the lock of the name in a parameter, and holds it as `lock` does."""
 
     @abstractmethod
     async def try_lock(self, name: str) -> bool:
         """Hold a lock of that name until the transaction ends, unless another transaction has it."""
+
+    async def lock(self, name: str) -> None:
+        """Hold a lock of that name until the transaction ends; wait for whoever has it."""
+        await self.fetch(f"SELECT {self.lock_of('$1')}", name)
 
     async def fetch_one(self, statement: str, *values: object) -> Row | None:
         """Return the first row of a statement, if it has one."""
