@@ -14,11 +14,12 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import anyio
 
 from wavewright.config.documents import read_document
+from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin
 from wavewright.engine.pipeline.context import Ports, RunContext
@@ -32,9 +33,14 @@ from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelError, ModelUse
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import JsonObject, RunId
+from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.tool import ServerCaller
 from wavewright.tools.models import model_configured
 from wavewright.tools.models.circuit_breaker import ALWAYS_CLOSED, CircuitBreaker
 from wavewright.tools.workers.services import Services, make_services
+
+if TYPE_CHECKING:
+    from wavewright.tools.mcp.listing import ServerListing
 
 C = TypeVar("C", bound=RunContext)
 T = TypeVar("T")
@@ -239,7 +245,7 @@ async def open_services(
     memory: ReplayCache = NULL_REPLAY_CACHE,
     circuit: CircuitBreaker = ALWAYS_CLOSED,
 ) -> AsyncGenerator[OpenServices]:
-    """Open the configured models under the configured budgets; without a configured model nothing is opened.
+    """Open the configured models under the configured budgets, and sessions with MCP servers, as far as configured.
 
     Args:
         settings: The project's.
@@ -252,7 +258,46 @@ async def open_services(
         DocumentError: a ladder of the settings is faulty.
         PlanError: the calibration of the settings is absent or faulty.
         JournalError: the journal's file, which keeps the budgets, cannot be used.
+        ToolDefinitionError: the lock of MCP tools is damaged, or a server needs a variable that is not set.
     """
+    async with (
+        _mcp_sessions(settings) as sessions,
+        _open_models(settings, budget_store, memory, circuit) as opened,
+    ):
+        yield replace(opened, services=replace(opened.services, mcp=sessions))
+
+
+@asynccontextmanager
+async def _mcp_sessions(settings: Settings) -> AsyncGenerator[ServerCaller | None]:
+    """Open sessions with the MCP servers that are in the lock; each is started at its first call."""
+    if not settings.mcp.servers:
+        yield None
+        return
+    if not is_installed("mcp"):
+        raise ToolDefinitionError("the extra 'mcp' is not installed", install_hint("mcp"))
+    from wavewright.tools.mcp.lock import read_lock, refuse_changed_tools
+    from wavewright.tools.mcp.sessions import McpSessions
+    from wavewright.tools.mcp.settings import server_settings
+
+    locked, sections = read_lock(settings.root).servers, settings.mcp.servers
+    servers = [
+        server_settings(name, section, settings.root) for name, section in sections.items() if name in locked
+    ]
+
+    def verify(server: str, listing: ServerListing) -> None:
+        refuse_changed_tools(server, locked.get(server), listing, sections[server].tools)
+
+    async with McpSessions(servers, verify) as sessions:
+        yield sessions
+
+
+@asynccontextmanager
+async def _open_models(
+    settings: Settings,
+    budget_store: InspectableBudgetStore | None,
+    memory: ReplayCache,
+    circuit: CircuitBreaker,
+) -> AsyncGenerator[OpenServices]:
     if not model_configured(settings):
         yield OpenServices(make_services(settings))
         return

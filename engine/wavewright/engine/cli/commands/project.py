@@ -18,11 +18,19 @@ def tools(
         Path | None, typer.Option(metavar="JOB", help="Only the tools that this job allows.")
     ] = None,
     format: FormatOption = TextFormat.text,  # noqa: A002
+    lock: Annotated[
+        bool, typer.Option("--lock", help="Ask the MCP servers for their tools and accept them.")
+    ] = False,
 ) -> None:
     """List the tools that plans can call here.
 
-    With parameters and results; `check --tools` reads the list as JSON.
+    With parameters and results; `check --tools` reads the list as JSON. `--lock` writes the tools of MCP servers into
+    `tools.lock.json` and prints what has changed.
     """
+    if lock:
+        from wavewright.engine.cli.project import lock_command
+
+        raise typer.Exit(lock_command.write_lock())
     from wavewright.engine.cli.project import tools_command
 
     raise typer.Exit(tools_command.list_tools(job, output_format=format.value))
