@@ -72,7 +72,7 @@ def test_an_unknown_pack_is_refused_with_those_there_are() -> None:
         pytest.param({"price": "x"}, "'equities.price'", id="unknown field"),
         pytest.param({"prices": {"provider": "nobody"}}, "'equities.prices", id="unknown provider"),
         pytest.param({"currency": "dollars"}, "'equities.currency'", id="currency"),
-        pytest.param({"search": {"url": "file:///etc"}}, "'equities.search.url'", id="address"),
+        pytest.param({"search": {"provider": "nobody"}}, "'equities.search", id="search provider"),
         pytest.param({"indices": {"X": {"codes": []}}}, "'equities.indices.X", id="empty basket"),
     ],
 )

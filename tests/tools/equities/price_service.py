@@ -28,6 +28,8 @@ class Service:
     paths: Mapping[str, Answer]
     asked: list[str] = field(default_factory=list[str])
     headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    posted: list[Any] = field(default_factory=list[Any])
+    """Bodies, decoded from JSON."""
 
 
 @contextmanager
@@ -50,6 +52,10 @@ def serving(*answers: Answer, paths: Mapping[str, Answer] | None = None) -> Gene
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
+
+        def do_POST(self) -> None:
+            service.posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.do_GET()
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
             pass

@@ -15,6 +15,7 @@ from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject
 from wavewright.tools.equities.price_files import VEGA_DATASETS
 from wavewright.tools.packs import PackError
+from wavewright.tools.web.search import SearchSettings
 
 
 class PriceServiceSettings(DocumentModel):
@@ -38,24 +39,6 @@ class BasketSettings(DocumentModel):
     codes: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
 
 
-class SearchServiceSettings(DocumentModel):
-    """A search service that answers with JSON, in the shape of SearXNG where nothing else is said."""
-
-    url: Annotated[str, Field(pattern=r"^https?://")]
-    """Address of the search page, such as `http://localhost:8888/search`."""
-    query_param: str = "q"
-    params: dict[str, str] = {"format": "json"}
-    results: str = "results"
-    """Dotted path of the list of results in the answer; empty where the answer is the list."""
-    title: str = "title"
-    link: str = "url"
-    text: str = "content"
-    api_key_env: str | None = None
-    """Name of the environment variable that holds a key."""
-    api_key_header: str = "Authorization"
-    timeout: Seconds = 20.0
-
-
 class EquitiesSettings(DocumentModel):
     """All settings of the pack; each part is optional until a tool needs it."""
 
@@ -68,7 +51,8 @@ class EquitiesSettings(DocumentModel):
     """Benchmark code → a price file, or a basket. `EQUAL_WEIGHT`, the basket of all codes, is always there."""
     announcements: str | None = None
     """A folder of Markdown or HTML files with dates."""
-    search: SearchServiceSettings | None = None
+    search: SearchSettings | None = None
+    """Provider of `search_web`."""
 
 
 _BRANCHES = frozenset({"str", "ProviderSettings", "BasketSettings"})

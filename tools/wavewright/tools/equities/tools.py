@@ -9,6 +9,7 @@ after it is returned.
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,8 @@ from wavewright.tools.equities.documents import (
     AnnouncementsDocument,
     IndexDocument,
     SearchDocument,
+    SearchHit,
+    SourceNote,
     StockDocument,
 )
 from wavewright.tools.equities.price_files import VEGA_DATASETS, FilePrices, vega_prices
@@ -34,8 +37,10 @@ from wavewright.tools.equities.series_documents import (
 )
 from wavewright.tools.equities.settings import BasketSettings, EquitiesSettings, PriceServiceSettings
 from wavewright.tools.equities.summary import analyze_summary
+from wavewright.tools.equities.wording import one_line
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool, ToolError
+from wavewright.tools.web.search import Search, SearchResult, open_search
 
 
 def open_price_source(settings: EquitiesSettings, root: Path) -> PriceSource:
@@ -162,7 +167,11 @@ class EquityTools:
             exchange=self._exchange,
         )
 
-    def search_web(
+    @cached_property
+    def _search(self) -> Search:
+        return open_search(self._settings.search, self._root, pack="equities")
+
+    async def search_web(
         self,
         query: Annotated[str, Field(min_length=1, max_length=400)],
         limit: Annotated[int, Field(ge=1, le=50)] = 10,
@@ -175,9 +184,8 @@ class EquityTools:
             query: What to search for.
             limit: How many results to return at most.
         """
-        from wavewright.tools.equities.web_services import search
-
-        return search(self._settings.search, query, limit=limit, now=now)
+        _require_current_time(now)
+        return _search_document(query, await self._search(query, limit))
 
     @property
     def _exchange(self) -> str:
@@ -233,6 +241,32 @@ class EquityTools:
             exchange=self._exchange,
             warnings=(f"not in the basket, for want of a price: {', '.join(not_yet)}",) if not_yet else (),
         )
+
+
+def _require_current_time(now: dt.datetime) -> None:
+    """Raise where the run stands in the past: today's web knows what came after, and its pages have no dates."""
+    if dt.datetime.now(dt.UTC) - now > dt.timedelta(days=1):
+        raise ToolError(
+            f"the run takes {now.date()} for now, and a web search finds what was written since",
+            hint="leave the search out of an analysis of the past, or run the job without 'as_of'",
+        )
+
+
+def _search_document(query: str, found: list[SearchResult]) -> SearchDocument:
+    hits = [SearchHit(title=one["title"], url=one["url"], text=one["snippet"]) for one in found]
+    return SearchDocument(
+        id=f"web:{hashlib.sha256(query.encode()).hexdigest()[:12]}:web_search",
+        kind="web-search",
+        title=f"Web search: {query}",
+        tags=["web-search"],
+        content="\n".join(
+            [f"# {one_line(query)}", "", *(f"- {one_line(hit.title)}: {hit.url}" for hit in hits), ""]
+        ),
+        query=query,
+        items=hits,
+        sources=[SourceNote(name=hit.title or hit.url, location=hit.url, as_of=None) for hit in hits],
+        warnings=[],
+    )
 
 
 def _years_of(config: dict[str, Any]) -> float | None:

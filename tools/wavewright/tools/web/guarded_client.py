@@ -22,6 +22,7 @@ from urllib.parse import urljoin
 import anyio
 import httpx
 
+from wavewright.planner.types import JsonObject
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.web.addresses import IpAddress, WebAddress, read_address, require_public
 
@@ -126,6 +127,7 @@ class GuardedClient:
         headers: Mapping[str, str] | None = None,
         accept: Collection[str] | None = PAGE_TYPES,
         admit: Callable[[WebAddress], Awaitable[None]] = admit_all,
+        body: JsonObject | None = None,
     ) -> WebAnswer:
         """Return what a server answers; a status other than 2xx and 304 raises.
 
@@ -134,6 +136,7 @@ class GuardedClient:
             headers: Sent beside the client's own; credentials go to the first origin only.
             accept: Media types that are read; any where it is None.
             admit: Awaited before each hop, outside the deadline; it refuses a hop by raising.
+            body: Posted as JSON to each hop, in place of a GET.
 
         Raises:
             AddressRefused: the URL or one that it redirects to is not fetched.
@@ -147,7 +150,7 @@ class GuardedClient:
         while True:
             await admit(address)
             begun = anyio.current_time()
-            answer = await self._send_in_time(address, headers, accept, seconds_left)
+            answer = await self._send_in_time(address, headers, accept, seconds_left, body)
             seconds_left -= anyio.current_time() - begun
             location = answer.headers.get("location")
             if answer.status not in _REDIRECTS:
@@ -162,12 +165,17 @@ class GuardedClient:
             address = following
 
     async def _send_in_time(
-        self, address: WebAddress, headers: Mapping[str, str], accept: Collection[str] | None, seconds: float
+        self,
+        address: WebAddress,
+        headers: Mapping[str, str],
+        accept: Collection[str] | None,
+        seconds: float,
+        body: JsonObject | None,
     ) -> WebAnswer:
         shown = self._shown or address.url
         try:
             with anyio.fail_after(seconds):
-                return await self._send(address, headers, accept)
+                return await self._send(address, headers, accept, body)
         except TimeoutError as error:
             message = f"{shown} gave no answer within {self._seconds:g} s"
             raise ToolError(message, transient=True) from error
@@ -178,11 +186,15 @@ class GuardedClient:
             ) from error
 
     async def _send(
-        self, address: WebAddress, headers: Mapping[str, str], accept: Collection[str] | None
+        self,
+        address: WebAddress,
+        headers: Mapping[str, str],
+        accept: Collection[str] | None,
+        body: JsonObject | None,
     ) -> WebAnswer:
         failure: httpx.TransportError | None = None
         for ip in await self._checked_ips(address):
-            request = self._request(address, ip, headers)
+            request = self._request(address, ip, headers, body)
             async with self._new_transport() as transport:
                 try:
                     response = await transport.handle_async_request(request)
@@ -214,12 +226,15 @@ class GuardedClient:
                 require_public(address, ip)
         return ips
 
-    def _request(self, address: WebAddress, ip: IpAddress, headers: Mapping[str, str]) -> httpx.Request:
+    def _request(
+        self, address: WebAddress, ip: IpAddress, headers: Mapping[str, str], body: JsonObject | None
+    ) -> httpx.Request:
         """Return a request to a checked address in the name of its host."""
         place = f"[{ip}]" if ip.version == 6 else str(ip)
         return httpx.Request(
-            "GET",
+            "GET" if body is None else "POST",
             f"{address.scheme}://{place}:{address.port}{address.target}",
+            json=body,
             headers={
                 "Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5",
                 "Accept-Encoding": "gzip, deflate",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +12,13 @@ from pydantic import Field
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.planner.language.plan import Retry
 from wavewright.planner.types import JsonObject
+from wavewright.tools.functions.log_events import Emit
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool, ToolError
 from wavewright.tools.packs import Pack
-from wavewright.tools.web.addresses import MAX_URL_LENGTH
+from wavewright.tools.web.addresses import MAX_URL_LENGTH, WebAddress
 from wavewright.tools.web.pages import Page
+from wavewright.tools.web.search import Search, SearchExecuted, SearchResult, open_search
 from wavewright.tools.web.settings import WebSettings, read_settings
 
 
@@ -24,11 +28,11 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     Raises:
         PackError: a setting is unknown or has a wrong value.
     """
-    del root
+    given = read_settings(settings)
     return Pack(
         name="web",
-        tools=(fetch_page_tool(read_settings(settings)),),
-        description="Pages of the public web as text.",
+        tools=(fetch_page_tool(given), search_web_tool(given, root)),
+        description="Pages of the public web as text, and searches.",
     )
 
 
@@ -57,4 +61,47 @@ def fetch_page_tool(settings: WebSettings) -> Tool:
         retry=Retry(attempts=3),
         timeout="2m",
         settings=settings.model_dump(mode="json"),
+    )
+
+
+def search_web_tool(settings: WebSettings, root: Path) -> Tool:
+    """Return the tool `search_web`; the provider is opened when it is first called."""
+
+    async def wait(address: WebAddress) -> None:
+        if is_installed("web"):
+            from wavewright.tools.web.reader import shared_reader
+
+            await shared_reader(settings).wait(address)
+
+    @cache
+    def search() -> Search:
+        return open_search(settings.search, root, pack="web", admit=wait)
+
+    async def search_web(  # noqa: D417 - `emit` is no parameter of the tool
+        query: Annotated[str, Field(min_length=1, max_length=400)],
+        limit: Annotated[int, Field(ge=1, le=50)] = 10,
+        *,
+        emit: Emit,
+    ) -> list[SearchResult]:
+        """Search with the configured provider, best results first.
+
+        Args:
+            query: What to search for.
+            limit: How many results to return at most.
+        """
+        begun = time.monotonic()
+        found = await search()(query, limit)
+        provider = "" if settings.search is None else settings.search.provider
+        emit(SearchExecuted(provider, query, len(found), round(time.monotonic() - begun, 3)))
+        return found
+
+    return make_tool(
+        search_web,
+        effects={"read", "egress"},
+        tags={"data"},
+        expected_seconds=2.0,
+        untrusted_output=True,
+        retry=Retry(attempts=3),
+        timeout="2m",
+        settings=[settings.model_dump(mode="json"), str(root)],
     )

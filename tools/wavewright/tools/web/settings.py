@@ -10,6 +10,7 @@ from wavewright.config.value_types import Seconds
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject
 from wavewright.tools.packs import PackError
+from wavewright.tools.web.search import SearchSettings
 
 
 class WebSettings(DocumentModel):
@@ -31,6 +32,8 @@ class WebSettings(DocumentModel):
     """For one page, redirects included, waiting for the rates not."""
     cache_for: Seconds = 3600.0
     """How long a page is taken from the cache; then the server is asked whether it has changed."""
+    search: SearchSettings | None = None
+    """Provider of `search_web`."""
 
 
 def read_settings(settings: JsonObject) -> WebSettings:
