@@ -57,6 +57,18 @@ def test_a_server_that_describes_a_tool_in_another_way_is_refused_until_it_is_ac
     assert "  ~ add: description 'Add two numbers.'" in wavewright("tools", "--lock").out
 
 
+def test_doctor_tells_the_state_of_the_lock(wavewright: CommandLine, project: Path) -> None:
+    write_server(project)
+    assert "MCP server 'sums' is not in tools.lock.json" in wavewright("doctor", "--offline").out
+
+    wavewright("tools", "--lock")
+    assert "sums: 1 tool of sums" in wavewright("doctor", "--offline").out
+
+    settings = project / "wavewright.yaml"
+    settings.write_text(settings.read_text().replace('"command"', '"tools": ["added"], "command"'))
+    assert "sums: added is not in tools.lock.json" in wavewright("doctor", "--offline").out
+
+
 def test_a_server_that_cannot_be_started_keeps_the_lock_from_being_written(
     wavewright: CommandLine, project: Path
 ) -> None:

@@ -80,6 +80,7 @@ def _findings(*, is_offline: bool) -> Iterator[DoctorFinding]:
         return
     yield _journal(settings)
     yield _tools(settings)
+    yield from _mcp_servers(settings)
     yield DoctorFinding("packs", "ok", ", ".join(pack_names()) or "none")
     yield from _templates(settings)
     yield from _extras()
@@ -125,6 +126,33 @@ def _tools(settings: Settings) -> DoctorFinding:
     except (ToolDefinitionError, PackError) as error:
         return DoctorFinding("tools", "fault", str(error), error.hint or "")
     return DoctorFinding("tools", "ok", ", ".join(sorted(registry)) or "none")
+
+
+def _mcp_servers(settings: Settings) -> Iterator[DoctorFinding]:
+    """Compare the servers of the settings with the lock; starts no server."""
+    if not settings.mcp.servers:
+        return
+    from wavewright.tools.mcp.lock import LOCK_NAME, read_lock, unlocked_server_error
+
+    try:
+        locked = read_lock(settings.root).servers
+    except ToolDefinitionError as error:
+        yield DoctorFinding.of_error("mcp", error)
+        return
+    for name, section in settings.mcp.servers.items():
+        if name not in locked:
+            yield DoctorFinding.of_error("mcp", unlocked_server_error(name))
+            continue
+        server = locked[name]
+        missing = sorted(set(section.tools or ()) - server.hashes.keys())
+        if missing:
+            detail = f"{name}: {', '.join(missing)} is not in {LOCK_NAME}"
+            hint = f"fix mcp.servers.{name}.tools, or run `wavewright tools --lock`"
+            yield DoctorFinding("mcp", "fault", detail, hint)
+        for tool, left_out in server.left_out.items():
+            yield DoctorFinding("mcp", "note", f"{name}.{tool} is left out: {left_out.reason}")
+        about = f"{name}: {counted(len(server.tools), 'tool')} of {server.name} {server.version}"
+        yield DoctorFinding("mcp", "ok", about.rstrip())
 
 
 def _templates(settings: Settings) -> Iterator[DoctorFinding]:
