@@ -44,7 +44,7 @@ gates = st.builds(
     kind=st.just("check"),
     severity=st.sampled_from(["block", "warn"]),
     verdict=st.sampled_from(["pass", "fail", "error"]),
-    looked_at=st.just("x > 1"),
+    inspected=st.just("x > 1"),
 )
 events: st.SearchStrategy[Event] = st.one_of(
     st.builds(RunStarted, run=st.just(RunId("r")), at=times, job=st.just("j"), goal=st.just({}), now=times),
@@ -156,7 +156,7 @@ def test_a_state_survives_the_journals_json(history: list[Event]) -> None:
 
 def red(severity: GateSeverity) -> GateRecord:
     return GateRecord(
-        gate=GateId("g"), step=A, kind="check", severity=severity, verdict="error", looked_at="x > 1"
+        gate=GateId("g"), step=A, kind="check", severity=severity, verdict="error", inspected="x > 1"
     )
 
 

@@ -104,13 +104,13 @@ async def test_what_gates_look_at_is_journaled_without_secrets_and_seen_with_the
     def verify(step: StepId, output: Json, view: GateView) -> tuple[GateRecord, ...]:
         del view
         seen.append(output)
-        return (GateRecord(GateId("g"), step, "check", "warn", "fail", looked_at=f"token = '{GIVEN}'"),)
+        return (GateRecord(GateId("g"), step, "check", "warn", "fail", inspected=f"token = '{GIVEN}'"),)
 
     journal = MemoryJournal()
     await bench().run(plan_of(LOGIN_STEP), journal=journal, verify=verify)
 
     assert seen == [LOGIN]
-    assert [gate.looked_at for gate in journaled(await journal.load(RUN), "login").gates] == [
+    assert [gate.inspected for gate in journaled(await journal.load(RUN), "login").gates] == [
         f"token = '{MARK}'"
     ]
 

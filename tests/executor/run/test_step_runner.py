@@ -44,7 +44,7 @@ def red_gate(step: str, severity: str = "block") -> object:
             kind="check",
             severity="block" if severity == "block" else "warn",
             verdict="fail",
-            looked_at="as_of",
+            inspected="as_of",
         )
         return (record,)
 

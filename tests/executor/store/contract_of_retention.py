@@ -152,20 +152,20 @@ class RetentionContract(StoresTestCase):
     async def test_a_run_is_kept_that_is_repeated_after_it_was_found(self, one: Stores) -> None:
         await add(one, A)
         removal = removal_of(one.journal)
-        ((group,), looked_at) = await find_groups(removal, 10.0)
+        ((group,), read_up_to) = await find_groups(removal, 10.0)
         await add(one, B, ended=11.0, retry=A)
 
-        assert await removal.remove(group, 10.0, looked_at) is None
+        assert await removal.remove(group, 10.0, read_up_to) is None
         assert await left(one) == [A, B]
 
     @pytest.mark.anyio
     async def test_a_run_is_kept_that_goes_on_after_it_was_found(self, one: Stores) -> None:
         await add(one, A)
         removal = removal_of(one.journal)
-        ((group,), looked_at) = await find_groups(removal, 10.0)
+        ((group,), read_up_to) = await find_groups(removal, 10.0)
         await one.journal.open_run(A)
 
-        assert await removal.remove(group, 10.0, looked_at) is None
+        assert await removal.remove(group, 10.0, read_up_to) is None
         assert len(await one.journal.load(A)) == 3
 
     @pytest.mark.anyio

@@ -66,7 +66,7 @@ async def test_a_verdict_comes_with_the_rubric_the_model_and_its_quotes() -> Non
     record = await judge_one(passing(QUOTE, "0.7"))
 
     assert (record.verdict, record.severity, record.kind) == ("pass", "warn", "judge")
-    assert record.looked_at == f"rubric: {RUBRIC}, judged by {MODEL}, quoting “{QUOTE}”; “0.7”"
+    assert record.inspected == f"rubric: {RUBRIC}, judged by {MODEL}, quoting “{QUOTE}”; “0.7”"
     assert record.hint is None
 
 
@@ -132,7 +132,7 @@ async def test_an_answer_that_is_no_verdict_is_an_error_which_is_red(answer: Scr
     record = await judge_one(answer, answer)
 
     assert record.verdict == "error"
-    assert MODEL in record.looked_at
+    assert MODEL in record.inspected
 
 
 async def test_a_judge_that_cannot_be_reached_leaves_an_error_and_raises_nothing() -> None:
@@ -227,8 +227,8 @@ async def test_the_record_says_why_a_judge_that_was_measured_only_warns() -> Non
     record = await judge_one(failing(), calibration=measured(cases=29))
     undecided = await judge_one("no", "no", calibration=measured(model="scripted:two"))
 
-    assert record.looked_at.endswith("; it only warns: it was measured on 29 cases, and 30 are asked for")
-    assert undecided.looked_at.endswith("; it only warns: the calibration is of scripted:two")
+    assert record.inspected.endswith("; it only warns: it was measured on 29 cases, and 30 are asked for")
+    assert undecided.inspected.endswith("; it only warns: the calibration is of scripted:two")
 
 
 async def test_a_verdict_of_another_model_than_the_measured_one_only_warns() -> None:
@@ -241,7 +241,7 @@ async def test_a_verdict_of_another_model_than_the_measured_one_only_warns() -> 
     records, _ = await judge(answered_by_the_fallback, calibration=measured())
 
     assert records[0].severity == "warn"
-    assert f"judged by scripted:fallback in place of {MODEL}" in records[0].looked_at
+    assert f"judged by scripted:fallback in place of {MODEL}" in records[0].inspected
 
 
 async def test_the_measured_model_is_the_one_that_is_asked() -> None:

@@ -42,7 +42,7 @@ def test_a_step_without_gates_leaves_no_record() -> None:
 
 
 @pytest.mark.parametrize(
-    ("check", "output", "verdict", "looked_at"),
+    ("check", "output", "verdict", "inspected"),
     [
         pytest.param(
             "output.rows >= 20", {"rows": 41}, "pass", "output.rows >= 20 with output.rows = 41", id="holds"
@@ -70,14 +70,14 @@ def test_a_step_without_gates_leaves_no_record() -> None:
     ],
 )
 def test_a_check_says_what_it_looked_at_with_the_values_found(
-    check: str, output: Json, verdict: str, looked_at: str | None
+    check: str, output: Json, verdict: str, inspected: str | None
 ) -> None:
     (record,) = ask({"check": check}, output)
 
     assert record.verdict == verdict
     assert record.has_failed == (verdict != "pass")
-    if looked_at is not None:
-        assert record.looked_at == looked_at
+    if inspected is not None:
+        assert record.inspected == inspected
 
 
 def test_a_check_that_cannot_be_compiled_is_red_and_says_so() -> None:
@@ -149,7 +149,7 @@ def test_a_gate_on_a_step_without_items_is_not_evaluated(
     (record,) = ask({"required": ["code"], **on_empty}, [], step={"for_each": []}, view=items())
 
     assert (record.verdict, record.severity, record.has_failed) == expected
-    assert record.looked_at == "no calls: the list of items is empty"
+    assert record.inspected == "no calls: the list of items is empty"
 
 
 def test_of_very_many_calls_that_pass_the_last_are_counted_and_every_red_one_is_kept() -> None:
@@ -160,7 +160,7 @@ def test_of_very_many_calls_that_pass_the_last_are_counted_and_every_red_one_is_
     )
 
     assert [record.index for record in records if record.has_failed] == [250]
-    assert records[-1].looked_at == "199 more calls, all of which pass"
+    assert records[-1].inspected == "199 more calls, all of which pass"
 
 
 def test_a_schema_names_the_first_faults_with_their_places() -> None:
@@ -233,7 +233,7 @@ def test_stale_data_is_told_with_its_age_and_the_age_allowed() -> None:
     (record,) = ask({"fresh_within": "24h"}, {"as_of": "2010-03-01"}, now=at("2026-11-21"), as_of=None)
 
     assert record.message == "as_of is 16.7 years old, and at most 24 h is allowed"
-    assert record.looked_at == 'as_of = "2010-03-01", now = 2026-11-21T00:00:00Z'
+    assert record.inspected == 'as_of = "2010-03-01", now = 2026-11-21T00:00:00Z'
 
 
 @pytest.mark.parametrize(

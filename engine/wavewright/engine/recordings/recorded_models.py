@@ -209,7 +209,7 @@ def _verdict(record: GateRecord, uses: tuple[ModelUse, ...]) -> RecordedModelAns
             uses, error_kind="unreachable" if is_unasked else "bad_answer", reason=reason
         )
     # A quote that was shortened for the record still begins literally.
-    quotes: list[Json] = [quote.removesuffix("…") for quote in _QUOTED.findall(record.looked_at)]
+    quotes: list[Json] = [quote.removesuffix("…") for quote in _QUOTED.findall(record.inspected)]
     answer: JsonObject = {"reason": record.message, "quotes": quotes, "verdict": record.verdict}
     return RecordedModelAnswer(uses, json.dumps(answer))
 

@@ -143,8 +143,8 @@ def _line(record: GateRecord) -> str:
         "not_evaluated": "was not evaluated",
     }[record.verdict]
     item = "" if record.index is None else f"[{record.index}]"
-    looked_at = "" if record.looked_at in record.message else record.looked_at
-    said = ": ".join(part for part in (record.message, looked_at) if part)
+    inspected = "" if record.inspected in record.message else record.inspected
+    said = ": ".join(part for part in (record.message, inspected) if part)
     return f"{verdict} on {record.step}{item} ({record.severity}s)" + (f": {said}" if said else "")
 
 

@@ -67,7 +67,7 @@ class GateRecord:
     severity: GateSeverity
     verdict: Literal["pass", "fail", "error", "not_evaluated"]
     """`error`: the gate could not be evaluated; `not_evaluated`: there were no items. Both count as failed."""
-    looked_at: str
+    inspected: str
     """The expression or fields, with the values found, short enough for one line of a report."""
     message: str = ""
     hint: str | None = None

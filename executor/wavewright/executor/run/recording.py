@@ -122,7 +122,7 @@ class OutputRedactor:
 
     def _redact_gate(self, gate: GateRecord) -> GateRecord:
         return replace(
-            gate, looked_at=self.redact_text(gate.looked_at), message=self.redact_text(gate.message)
+            gate, inspected=self.redact_text(gate.inspected), message=self.redact_text(gate.message)
         )
 
 

@@ -202,7 +202,7 @@ class StepRunner:
                 kind=gate.kind,
                 severity=gate.severity,
                 verdict="error",
-                looked_at=gate.check or gate.kind,
+                inspected=gate.check or gate.kind,
                 message=f"the gate could not be evaluated: {text}",
                 hint=gate.hint,
             )

@@ -138,19 +138,19 @@ class RunRemoval:
 
         return await self._journal.read(ask)
 
-    async def remove(self, runs: RunGroup, before: float, looked_at: int) -> int | None:
+    async def remove(self, runs: RunGroup, before: float, read_up_to: int) -> int | None:
         """Remove all of the runs in one transaction and return the bytes of their events.
 
         Args:
             runs: A group.
             before: As for `removable`.
-            looked_at: The last event whose links are known; later ones are read again.
+            read_up_to: The last event whose links are known; later ones are read again.
 
         Returns:
             None where nothing was removed: one of the runs may not be, or not any more.
         """
         # Rows that others have locked are skipped, so that this never waits.
-        work = partial(_remove, runs=runs, before=before, looked_at=looked_at)
+        work = partial(_remove, runs=runs, before=before, read_up_to=read_up_to)
         return await self._journal.transact(work, order=LAST_ORDER)
 
 
@@ -162,7 +162,7 @@ def _removable(transaction: StoreTransaction) -> str:
             SELECT 1 FROM job WHERE job.run = run.run AND state NOT IN ('completed', 'failed', 'dead'))"""  # noqa: S608
 
 
-async def _remove(transaction: StoreTransaction, runs: RunGroup, before: float, looked_at: int) -> int | None:
+async def _remove(transaction: StoreTransaction, runs: RunGroup, before: float, read_up_to: int) -> int | None:
     in_list, skip_locked = transaction.in_list("$2", "text"), transaction.skip_locked("run")
     query = f"{_removable(transaction)} AND run.run {in_list}{skip_locked}"
     locked = await transaction.fetch(query, before, list(runs))
@@ -171,7 +171,7 @@ async def _remove(transaction: StoreTransaction, runs: RunGroup, before: float, 
         return None
     wanted = set(runs)
     if any(
-        (run in wanted) != (other in wanted) for run, other in await _links(transaction, looked_at, _LAST)
+        (run in wanted) != (other in wanted) for run, other in await _links(transaction, read_up_to, _LAST)
     ):
         return None
     where = transaction.in_list("$1", "bigint")
@@ -225,15 +225,15 @@ async def find_groups(
         JournalError: the journal cannot be read.
     """
     removable = [run for run in await removal.removable(before) if run not in spared]
-    links, looked_at = list[RunLink](), 0
+    links, read_up_to = list[RunLink](), 0
     while removable:
-        found, last = await removal.links(looked_at)
+        found, last = await removal.links(read_up_to)
         if last is None:
             break
         links += found
-        looked_at = last
+        read_up_to = last
         await anyio.sleep(_PAUSE_SECONDS)
-    return _groups(removable, links), looked_at
+    return _groups(removable, links), read_up_to
 
 
 async def remove_groups(
@@ -246,9 +246,9 @@ async def remove_groups(
     Raises:
         JournalError: the journal cannot be read or written; the groups that were returned are removed.
     """
-    groups, looked_at = await find_groups(removal, before, spared)
+    groups, read_up_to = await find_groups(removal, before, spared)
     for group in groups:
-        size = await removal.remove(group, before, looked_at)
+        size = await removal.remove(group, before, read_up_to)
         if size is not None:
             yield RemovedGroup(group, size)
         await anyio.sleep(_PAUSE_SECONDS)

@@ -252,7 +252,7 @@ class ModelJudge:
             kind="judge",
             severity=self._severity(gate, answer.model),
             verdict=said.verdict,
-            looked_at=f"{_rubric(gate)}, judged by {answer.model}{stood_in}{evidence}"
+            inspected=f"{_rubric(gate)}, judged by {answer.model}{stood_in}{evidence}"
             + self._warning_reason(gate, answer.model),
             message=shorten(said.reason, 400) if said.verdict == "fail" else "",
             index=index,
@@ -268,7 +268,7 @@ class ModelJudge:
             kind="judge",
             severity=self._severity(gate, name),
             verdict="error",
-            looked_at=f"{_rubric(gate)}, put to {name}{self._warning_reason(gate, name)}",
+            inspected=f"{_rubric(gate)}, put to {name}{self._warning_reason(gate, name)}",
             message=shorten(message, 400),
             hint=hint,
             index=index,

@@ -52,7 +52,7 @@ class GateFinding:
     """The result of a gate on one subject."""
 
     verdict: Literal["pass", "fail", "error"]
-    looked_at: str
+    inspected: str
     message: str = ""
 
 
@@ -75,17 +75,17 @@ def make_condition_check(expression: str, now: dt.datetime) -> GateCheck:
     def ask(call: GateSubject) -> GateFinding:
         variables = _variables(call, roots, names)
         values = _found_values(paths, variables)
-        looked_at = f"{shown} with {values}" if values else shown
+        inspected = f"{shown} with {values}" if values else shown
         try:
             answer = evaluate(variables, now)
         except ExpressionError as fault:
-            return GateFinding("error", looked_at, f"could not be evaluated: {shorten(fault.message, 200)}")
+            return GateFinding("error", inspected, f"could not be evaluated: {shorten(fault.message, 200)}")
         if not isinstance(answer, bool):
-            return GateFinding("error", looked_at, f"gave {brief(answer)} instead of true or false")
+            return GateFinding("error", inspected, f"gave {brief(answer)} instead of true or false")
         return (
-            GateFinding("pass", looked_at)
+            GateFinding("pass", inspected)
             if answer
-            else GateFinding("fail", looked_at, f"{shown} is false{f' ({values})' if values else ''}")
+            else GateFinding("fail", inspected, f"{shown} is false{f' ({values})' if values else ''}")
         )
 
     return ask
@@ -99,11 +99,11 @@ def make_schema_check(schema: JsonSchema) -> GateCheck:
         return make_unevaluable_check("the gate's schema", f"not a JSON Schema: {shorten(str(error), 200)}")
 
     def ask(call: GateSubject) -> GateFinding:
-        looked_at = f"the output, {brief(call.output)}"
+        inspected = f"the output, {brief(call.output)}"
         misfits = validator.violations(call.output)
         if not misfits:
-            return GateFinding("pass", looked_at)
-        return GateFinding("fail", looked_at, "; ".join(misfit_texts(misfits)))
+            return GateFinding("pass", inspected)
+        return GateFinding("fail", inspected, "; ".join(misfit_texts(misfits)))
 
     return ask
 
@@ -126,16 +126,16 @@ def make_freshness_check(
         worst: GateFinding | None = None
         oldest = -1.0
         for place, value, found in look_up(call.output, path):
-            looked_at = f"{place} = {brief(value) if found else ABSENT}, now = {iso(now)}"
+            inspected = f"{place} = {brief(value) if found else ABSENT}, now = {iso(now)}"
             span = read_time(value) if found else None
             if span is None:
-                return GateFinding("fail", looked_at, _no_time_message(place, value, found=found))
+                return GateFinding("fail", inspected, _no_time_message(place, value, found=found))
             if span.is_after(now, leeway):
                 ahead = duration_text((span.begin - now).total_seconds())
-                return GateFinding("fail", looked_at, f"{place} is from the future, {ahead} after now")
+                return GateFinding("fail", inspected, f"{place} is from the future, {ahead} after now")
             age = span.age(now)
             if age > oldest:
-                oldest, worst = age, _age_finding(place, age, seconds, looked_at)
+                oldest, worst = age, _age_finding(place, age, seconds, inspected)
         return worst or GateFinding(
             "fail", f"{field} = {ABSENT}", f"{field} is missing, so the age is unknown"
         )
@@ -155,10 +155,10 @@ def make_required_check(fields: tuple[str, ...]) -> GateCheck:
                     shown.append(f"{place} = {brief(value, 30)}")
                 else:
                     missing.append(f"{place} ({brief(value) if found else ABSENT})")
-        looked_at = _joined([*missing, *shown], _MAX_VALUES + 2)
+        inspected = _joined([*missing, *shown], _MAX_VALUES + 2)
         if missing:
-            return GateFinding("fail", looked_at, f"missing: {_joined(missing, 6)}")
-        return GateFinding("pass", looked_at)
+            return GateFinding("fail", inspected, f"missing: {_joined(missing, 6)}")
+        return GateFinding("pass", inspected)
 
     return ask
 
@@ -170,9 +170,9 @@ def make_judge_check(rubric: str) -> GateCheck:
     )
 
 
-def make_unevaluable_check(looked_at: str, message: str) -> GateCheck:
+def make_unevaluable_check(inspected: str, message: str) -> GateCheck:
     """Return a check that cannot be evaluated and counts as failed."""
-    finding = GateFinding("error", shorten(looked_at, 160), message)
+    finding = GateFinding("error", shorten(inspected, 160), message)
     return lambda _call: finding
 
 
@@ -225,12 +225,12 @@ def _no_time_message(place: str, value: Json, *, found: bool) -> str:
     return f"{place} is {brief(value)}, which is no ISO 8601 date or date-time"
 
 
-def _age_finding(place: str, age: float, allowed: Seconds, looked_at: str) -> GateFinding:
+def _age_finding(place: str, age: float, allowed: Seconds, inspected: str) -> GateFinding:
     if age <= allowed:
-        return GateFinding("pass", f"{looked_at}, age {duration_text(age)}")
+        return GateFinding("pass", f"{inspected}, age {duration_text(age)}")
     return GateFinding(
         "fail",
-        looked_at,
+        inspected,
         f"{place} is {duration_text(age)} old, and at most {duration_text(allowed)} is allowed",
     )
 

@@ -230,7 +230,7 @@ def _thinned(records: Iterable[GateRecord]) -> Iterator[GateRecord]:
             yield record
     if last_green is not None and greens > _MAX_PASSED_RECORDS:
         yield replace(
-            last_green, index=None, looked_at=f"{greens - _MAX_PASSED_RECORDS} more calls, all of which pass"
+            last_green, index=None, inspected=f"{greens - _MAX_PASSED_RECORDS} more calls, all of which pass"
         )
 
 
@@ -244,7 +244,7 @@ def _record(prepared: _PreparedGate, call: GateSubject) -> GateRecord:
         kind=gate.kind,
         severity=prepared.severity,
         verdict=finding.verdict,
-        looked_at=finding.looked_at,
+        inspected=finding.inspected,
         message=finding.message,
         hint=gate.hint if is_red else None,
         index=call.index,
@@ -262,7 +262,7 @@ def _no_items_record(prepared: _PreparedGate, step: StepId) -> GateRecord:
         kind=gate.kind,
         severity=prepared.severity if gate.on_empty == "pass" else gate.on_empty,
         verdict="pass" if passes else "not_evaluated",
-        looked_at="no calls: the list of items is empty",
+        inspected="no calls: the list of items is empty",
         message="" if passes else f"not evaluated: step {step!r} had no items",
         hint=None
         if passes

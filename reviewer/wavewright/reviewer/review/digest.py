@@ -207,12 +207,12 @@ def _gate(records: Sequence[GateRecord], labels: Sequence[str]) -> JsonObject:
         if len(red) > _MAX_RECORDS:
             told["left_out"] = f"{len(red) - _MAX_RECORDS} more red records"
     else:
-        told["looked_at"] = shorten(first.looked_at, _MAX_TEXT)
+        told["inspected"] = shorten(first.inspected, _MAX_TEXT)
     return told
 
 
 def _record_summary(record: GateRecord, labels: Sequence[str]) -> JsonObject:
-    told: JsonObject = {"message": shorten(record.message or record.looked_at, _MAX_TEXT)}
+    told: JsonObject = {"message": shorten(record.message or record.inspected, _MAX_TEXT)}
     if record.index is not None:
         known = record.index < len(labels)
         told["item"] = labels[record.index] if known else f"item {record.index}"

@@ -95,7 +95,7 @@ def test_no_command_prints_a_character_of_a_tool_that_steers_a_terminal(
 
 
 def test_the_lines_of_gates_below_the_live_view_are_printable() -> None:
-    looked_at = "output = a\u202eb\x1b[2J"
-    record = GateRecord(GateId("g"), StepId("s"), "check", "warn", "fail", looked_at, hint="mend\u200b")
+    inspected = "output = a\u202eb\x1b[2J"
+    record = GateRecord(GateId("g"), StepId("s"), "check", "warn", "fail", inspected, hint="mend\u200b")
 
     assert gate_lines([record]) == [r"gate g warns: output = a\u202eb\x1b[2J", r"  = help: mend\u200b"]

@@ -227,7 +227,7 @@ def gate_lines(records: Sequence[GateRecord]) -> list[str]:
     for gate, stopped in red.items():
         first = stopped[0]
         items = f" ({len(stopped)} items)" if len(stopped) > 1 else ""
-        lines.append(f"gate {gate} {first.severity}s{items}: {first.message or first.looked_at}")
+        lines.append(f"gate {gate} {first.severity}s{items}: {first.message or first.inspected}")
         lines += [f"  = help: {first.hint}"] if first.hint else []
     return [printable(line) for line in lines]
 
