@@ -1,8 +1,8 @@
-"""JSON made shorter without breaking it.
+"""Truncation of JSON values to valid JSON.
 
-A value that is too large for where it should stand is *abridged*: whole entries and whole fields are kept as far as
-there is room, long texts end at a word, and wherever something is left out it says how much. What comes of it is
-JSON again, and nothing in it was written by anybody but its author, the notes on what is left out aside.
+A value that is too large for its place keeps whole entries and whole fields as far as there is room, long texts end at
+a word, and a note says what is left out wherever something is. Apart from these notes, the result holds only parts of
+the value.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from wavewright.prompts import prompt_json
 from wavewright.reviewer.values import shape
 
 OMITTED_KEY: Final = "…left out"
-"""Key under which an abridged list or object says what is missing."""
+"""Key of the note in a truncated list or object on what is left out."""
 
 _MIN_CHARS = 24
-"""Characters below which a value is told by its shape alone."""
+"""Characters below which a value is replaced by its shape."""
 _NOTE_CHARS = 48
-"""Characters that a note on what is left out takes at most."""
+"""Maximum characters of a note on what is left out."""
 _MAX_MISSES = 100
-"""Entries in a row that there is no room for, before none of the others is looked at."""
+"""Consecutive entries without room after which the others are skipped unmeasured."""
 
 
 def truncate(value: Json, room: int, first: Collection[int] = ()) -> Json:
     """Return a value whose JSON takes about `room` characters at most.
 
     Args:
-        value: What is to be shortened.
-        room: Characters of JSON, escaped for a prompt, that it may take.
+        value: The value to truncate.
+        room: Maximum characters of its JSON, escaped for a prompt.
         first: Positions of a list's entries, or of an object's fields, that are kept before all others.
     """
     return _truncate_value(value, prompt_size(value), room, first)
 
 
 def prompt_size(value: Json) -> int:
-    """Return how many characters a value takes in a prompt, as JSON."""
+    """Return the number of characters of a value as JSON in a prompt."""
     return len(prompt_json(value))
 
 
 def allot_chars(needs: Sequence[int], room: int) -> list[int]:
-    """Return how much of the room each gets: what it needs, and where that is too much an equal share of the rest."""
+    """Return the share of each: what it needs, or an equal part of the remaining room where that is less."""
     shares = [0] * len(needs)
     left, waiting = room, sorted(range(len(needs)), key=needs.__getitem__)
     for position, which in enumerate(waiting):
@@ -54,7 +54,7 @@ def allot_chars(needs: Sequence[int], room: int) -> list[int]:
 
 
 def _truncate_value(value: Json, size: int, room: int, first: Collection[int] = ()) -> Json:
-    # Sizes are handed down: each level of a value is measured once, however deep it stands.
+    # Sizes are passed down, so that each level of a value is measured once.
     if size <= room:
         return value
     match value:
@@ -69,7 +69,7 @@ def _truncate_value(value: Json, size: int, room: int, first: Collection[int] = 
 
 
 def _truncate_text(text: str, room: int) -> str:
-    # An escape takes up to twelve characters: halving finds a length that fits whatever the text is made of.
+    # An escape takes up to twelve characters, so the length that fits is found by shrinking.
     kept = min(len(text), max(0, room - _NOTE_CHARS))
     while kept and prompt_size(text[:kept]) > room - _NOTE_CHARS:
         kept = kept * 3 // 4
@@ -129,11 +129,11 @@ def _fitting(
     *,
     gap: int = 0,
 ) -> dict[int, int]:
-    """Return the positions that are kept with their sizes: those wanted first, then in the order given.
+    """Return the positions to keep with their sizes: those of `first`, then those of `order`.
 
-    Each kept entry gets room to say something: its own size, or a few lines where it is larger. What comes after
-    many entries without room is not even measured, so a value of any length takes time by what is kept of it.
-    `gap` is what the note before a wanted entry takes up.
+    Each kept entry is allotted its own size, or a few lines if it is larger. After many consecutive entries without
+    room the rest is not measured, so the time depends on what is kept, not on the length of the value. `gap` is the
+    size of the note before an entry of `first`.
     """
     enough = max(_MIN_CHARS * 3, room // 8)
     wanted = frozenset(first)
@@ -156,7 +156,7 @@ def _fitting(
 def _positions_inwards(count: int) -> Iterator[int]:
     """Yield positions two from the front, one from the back, until they meet.
 
-    Of a series the newest entries count as much as the oldest, so both ends of a list are kept.
+    In a time series the newest entries matter as much as the oldest, so both ends of a list are kept.
     """
     front, back = 0, count - 1
     while front <= back:

@@ -1,14 +1,7 @@
-"""Values put into few words.
+"""Short texts for values, schema violations, times and durations.
 
-Records and reports say what was looked at; a value there is *brief*: short, on one line, and recognisable. Nothing
-here changes a value, and no text from outside keeps a character that could steer a terminal.
-
-What does not fit a schema, told in a few words.
-
-Times as tools write them, and durations as people read them.
-
-A time in an output is an ISO 8601 date or date-time; one without an offset is UTC. A *date alone* stands for its whole
-day: data of that day is not younger than the day's begin and not older than its end.
+A *brief* value is short, on one line and recognisable, without characters that could control a terminal. A time in an
+output is an ISO 8601 date or date-time, in UTC if it has no offset; a date stands for its whole day.
 """
 
 from __future__ import annotations
@@ -25,7 +18,7 @@ from wavewright.planner.schemas.validation import SchemaViolation
 from wavewright.planner.types import Json
 
 ABSENT: Final = "absent"
-"""What stands for a value that is not there, which is something else than null."""
+"""The text for a value that is not there, as distinct from null."""
 
 _MAX_CHARS = 60
 
@@ -44,7 +37,7 @@ def brief(value: Json, most: int = _MAX_CHARS) -> str:
 
 
 def shape(value: Json, most: int = _MAX_CHARS) -> str:
-    """Return what kind of value it is and how large, without any of its text but field names."""
+    """Return the type and size of a value, without any of its text but field names."""
     match value:
         case None:
             return "null"
@@ -75,7 +68,7 @@ def path_text(path: Sequence[str | int]) -> str:
 def visible(text: str) -> str:
     """Return the text with every control, format and surrogate character shown as its code point.
 
-    Escape sequences, bidirectional overrides and zero-width characters let a text look like another one; line
+    Escape sequences, bidirectional overrides and zero-width characters make a text look like another one; line
     breaks and tabs stay.
     """
     if text.isascii() and text.isprintable():
@@ -84,12 +77,12 @@ def visible(text: str) -> str:
 
 
 def is_empty(value: Json) -> bool:
-    """Whether a value says nothing: null, `""`, `[]` or `{}`."""
+    """Whether a value is empty: null, `""`, `[]` or `{}`."""
     return value is None or (isinstance(value, (str, list, dict)) and not value)
 
 
 def look_up(value: Json, path: Sequence[str]) -> Iterator[tuple[str, Json | None, bool]]:
-    """Yield place, value and presence for each node that a dotted path reaches.
+    """Yield path, value and presence of each node that a dotted path reaches.
 
     A list on the way is read entry by entry, unless the path gives a position.
     """
@@ -122,7 +115,7 @@ def _look_up(value: Json, path: tuple[str, ...], place: str) -> Iterator[tuple[s
 
 
 def _is_small(value: Json, depth: int = 3) -> bool:
-    """Whether a value may be short enough to be written out; looks at a handful of nodes only."""
+    """Whether a value may be short enough to be shown whole; inspects a handful of nodes only."""
     if isinstance(value, str):
         return len(value) <= _MAX_CHARS
     if isinstance(value, list):
@@ -146,7 +139,7 @@ _MAX_MISFITS = 3
 
 
 def misfit_texts(misfits: Sequence[SchemaViolation]) -> Iterator[str]:
-    """Yield the first misfits with their places, then how many more there are."""
+    """Yield the first violations with their paths, then the number of the others."""
     for misfit in misfits[:_MAX_MISFITS]:
         yield f"{_pointer_text(misfit.pointer)} {shorten(misfit.message, 120)}"
     if len(misfits) > _MAX_MISFITS:
@@ -163,22 +156,22 @@ _DAY = dt.timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class TimeSpan:
-    """From when to when a datum may be of: one instant for a date-time, a day for a date."""
+    """The time of a datum: one instant for a date-time, a day for a date."""
 
     begin: dt.datetime
     end: dt.datetime
 
     def age(self, now: dt.datetime) -> float:
-        """Return the seconds since its end, which is the least that can be said; never below zero."""
+        """Return the minimum age in seconds, counted from the end of the span; never below zero."""
         return max(0.0, (now - self.end).total_seconds())
 
     def is_after(self, now: dt.datetime, leeway: float = 0.0) -> bool:
-        """Whether it begins later than now, by more than the leeway in seconds."""
+        """Whether it begins after `now` by more than the leeway in seconds."""
         return (self.begin - now).total_seconds() > leeway
 
 
 def read_time(value: Json) -> TimeSpan | None:
-    """Return what an ISO 8601 date or date-time stands for, or None for anything else."""
+    """Return the span of an ISO 8601 date or date-time; None for anything else."""
     if not isinstance(value, str) or len(value) > 64:
         return None
     text = value.strip()
@@ -192,7 +185,7 @@ def read_time(value: Json) -> TimeSpan | None:
 
 
 def in_utc(instant: dt.datetime) -> dt.datetime:
-    """Return the instant in UTC; one without an offset is taken to be in it already."""
+    """Return the instant in UTC; one without an offset counts as UTC."""
     return instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant.astimezone(dt.UTC)
 
 
@@ -208,7 +201,7 @@ def iso_of_epoch(seconds: float) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """Return a duration in the unit that suits it: `0.4 s`, `45 min`, `24 h`, `16.7 years`."""
+    """Return a duration in the largest fitting unit: `0.4 s`, `45 min`, `24 h`, `16.7 years`."""
     for unit, size, least in (
         ("years", 31_557_600.0, 2),
         ("days", 86_400.0, 2),

@@ -71,8 +71,8 @@ def test_the_log_follows_the_run_from_its_cycle_to_its_tokens(events: list[Event
 def test_a_red_gate_and_the_recovery_are_told(events: list[Event]) -> None:
     lines = logged(events)
 
-    red = [line for line in lines if line["event"] == "gate_red"]
-    assert [(line["level"], line["step_name"], line["gate"]) for line in red] == [
+    failed = [line for line in lines if line["event"] == "gate_failed"]
+    assert [(line["level"], line["step_name"], line["gate"]) for line in failed] == [
         ("warning", "quotes", "fresh__quotes")
     ] * 2
     assert [line["reason"] for line in lines if line["event"] == "recovery_planned"] == [

@@ -287,9 +287,9 @@ def test_a_new_step_with_an_effect_needs_approval_and_is_not_refused() -> None:
     assert checked.needs_approval == ("tell",)
 
 
-def test_the_same_patch_against_the_same_red_gates_is_refused_even_under_another_id() -> None:
-    red, red_again = [GateId("fresh__prices")], [GateId("fresh__prices_2")]
-    first = check_patch(PLAN, patch(AGAIN), finished=FINISHED, goal=GOAL, tools=TOOLS, red_gates=red)
+def test_the_same_patch_against_the_same_failed_gates_is_refused_even_under_another_id() -> None:
+    failed, failed_again = [GateId("fresh__prices")], [GateId("fresh__prices_2")]
+    first = check_patch(PLAN, patch(AGAIN), finished=FINISHED, goal=GOAL, tools=TOOLS, failed_gates=failed)
     assert first.plan is not None
     again = AddStep(
         step=step("prices_3", params={"code": "GNP", "force": True}, supersedes=StepId("prices_2"))
@@ -301,7 +301,7 @@ def test_the_same_patch_against_the_same_red_gates_is_refused_even_under_another
         finished=FINISHED | {StepId("prices_2")},
         goal=GOAL,
         tools=TOOLS,
-        red_gates=red_again,
+        failed_gates=failed_again,
         tried={first.fingerprint},
     )
 

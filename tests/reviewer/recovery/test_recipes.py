@@ -119,7 +119,7 @@ def test_the_same_patch_against_the_same_gates_is_not_proposed_twice() -> None:
     patch = propose(run)
     assert patch is not None
     mark = patch_fingerprint(
-        run.plan, patch, [gate.gate for gate in view_for_recovery(run.plan, run.goal, run.state).red]
+        run.plan, patch, [gate.gate for gate in view_for_recovery(run.plan, run.goal, run.state).failed_gates]
     )
 
     assert propose(run, seen=frozenset({mark})) is None
@@ -254,7 +254,7 @@ def test_texts_in_the_view_are_names_of_the_plan_and_of_the_goal() -> None:
         run.plan, run.goal, run.state, review.model_copy(update={"recovery_actions": tuple(wanted)})
     )
 
-    assert view.red[0].missing == ("rows",)
+    assert view.failed_gates[0].missing == ("rows",)
     assert view.wanted == (RequestedActionView("refetch", StepId("prices"), "fetch"),)
     assert HOSTILE not in repr(view)
 

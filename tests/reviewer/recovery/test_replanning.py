@@ -109,7 +109,7 @@ async def test_without_models_only_recipes_are_tried() -> None:
         on_rung=records.append,
     )
 
-    assert (found.patch, found.reasons) == (None, ("no recipe mends what is missing",))
+    assert (found.patch, found.reasons) == (None, ("no recipe fixes what the review found",))
     assert reached(records) == [("recipe", "fallen")]
 
 
@@ -240,7 +240,7 @@ async def test_a_review_that_could_not_be_read_gives_nothing_to_mend() -> None:
     by_code = review_by_code(run.plan, run.goal, run.state, run.tools)
     found, models = await mend(run, review=by_code.model_copy(update={"goal_achieved": False}))
 
-    assert "nothing to mend" in found.reasons[0]
+    assert "nothing to fix" in found.reasons[0]
     assert models.asked == []
 
 

@@ -22,7 +22,7 @@ def test_a_run_with_green_gates_and_all_outputs_is_achieved() -> None:
     assert found.goal_achieved
     assert found.missing_data == ()
     assert found.summary == (
-        "Goal achieved: every mandatory gate is green and everything that the result needs is there. "
+        "Goal achieved: every mandatory gate passed and everything that the result needs is there. "
         "Confidence 0.80, lowered by caps from 1.00. "
         "Reviewed by code from the gates and the steps' ends; no model read the result."
     )
@@ -59,7 +59,7 @@ def test_a_red_block_gate_is_told_with_the_items_by_their_key_and_what_would_men
     )
     assert [action.hint for action in found.recovery_actions] == ["fetch again with force=true"]
     assert "Gate 'fresh__prices' stopped prices[GNP, XRO]" in found.summary
-    assert "summary did not run" in found.summary
+    assert "Steps that depend on it did not run: summary." in found.summary
     assert "What would fix it: fetch again with force=true." in found.summary
 
 
@@ -96,7 +96,7 @@ def test_a_mandatory_gate_that_was_never_asked_is_not_green() -> None:
     found = review_by_code(gated, run.goal, run.state, run.tools)
 
     assert not found.goal_achieved
-    assert found.missing_data == ("a: was not asked (gate 'g')",)
+    assert found.missing_data == ("a: was not evaluated (gate 'g')",)
 
 
 def test_a_failed_step_fails_the_run_though_other_branches_are_whole() -> None:
@@ -118,7 +118,7 @@ def test_an_optional_step_that_fails_is_absent_and_does_not_fail_the_run() -> No
     found = review(run_plan(plan, {"index": Fails("HTTP 503", "transient"), "b": 1}))
 
     assert found.goal_achieved
-    assert "Absent, and the plan provides for that: index." in found.summary
+    assert "Absent, but optional: index." in found.summary
     assert found.missing_data == ("index: failed (transient): HTTP 503",)
 
 

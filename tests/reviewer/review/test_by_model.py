@@ -71,7 +71,7 @@ async def test_a_model_that_agrees_lifts_the_ceiling_of_a_review_by_code() -> No
     assert found.opinion is not None
     assert found.opinion.model == MODEL
     assert found.summary == (
-        "Goal achieved: the gates are green, and the model that read the result agrees. "
+        "Goal achieved: the gates passed, and the model that read the result agrees. "
         f"{MODEL} says: Everything is there. Confidence 0.90."
     )
     assert reached(records) == [("model", "reached")]
@@ -149,7 +149,7 @@ async def test_a_figure_of_a_wrong_type_or_range_is_told_asked_again_and_then_no
     assert len(models.asked) == 3
     assert reached(records) == [("model", "fallen"), ("code", "reached")]
     assert given_up.reviewer == "code"
-    assert "gave no review" in given_up.summary
+    assert "gave no valid review" in given_up.summary
     assert given_up.unread_because
 
 

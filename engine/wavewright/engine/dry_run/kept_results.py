@@ -134,8 +134,10 @@ _RERUN_REASONS = {
 def _kept_status(ended: StepFinished) -> RerunStatus:
     if ended.status == "failed":
         return RerunStatus("failed", "its failure stands until a patch replaces it")
-    red = next((gate for gate in ended.gates if gate.has_failed and gate.severity == "block"), None)
-    return RerunStatus("kept", "it is done" if red is None else f"it is done; gate {red.gate!r} on it is red")
+    failed = next((gate for gate in ended.gates if gate.has_failed and gate.severity == "block"), None)
+    return RerunStatus(
+        "kept", "it is done" if failed is None else f"it is done; gate {failed.gate!r} on it failed"
+    )
 
 
 def _blocking_reason(
@@ -149,7 +151,7 @@ def _blocking_reason(
         if standing.kind in _STOPPING:
             return f"{name} {'failed' if standing.kind == 'failed' else 'is blocked'}"
         if standing.kind == "kept" and not state.is_present(name):
-            return f"a gate on {name} is red"
+            return f"a gate on {name} failed"
     return None
 
 

@@ -220,7 +220,7 @@ class RunLog:
         for gate in event.gates:
             if gate.has_failed:
                 self._write_line(
-                    "gate_red",
+                    "gate_failed",
                     "warning",
                     step_name=event.step,
                     gate=gate.gate,

@@ -129,7 +129,7 @@ _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
             "inputs": UnknownValue(),
             "plan": UnknownValue(),
             "steps": [_record(StepEndView)],
-            "red": [_record(FailedGateView)],
+            "failed_gates": [_record(FailedGateView)],
             "wanted": [_record(RequestedActionView)],
             "round": 1,
             "rounds": 2,

@@ -188,7 +188,7 @@ def reusable_output(run: RunId, event: Event) -> StoredOutput | None:
 def reusable_key(event: StepFinished | ItemFinished) -> StepKey | None:
     """Return the key under which other runs may take the event's output, if they may.
 
-    They may not where items are missing, a block gate is red or a secret was withheld: the next run should call the
+    They may not where items are missing, a block gate failed or a secret was withheld: the next run should call the
     tool again.
     """
     if event.status not in ("ok", "empty") or event.withheld:

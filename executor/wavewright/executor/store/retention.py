@@ -162,7 +162,9 @@ def _removable(transaction: StoreTransaction) -> str:
             SELECT 1 FROM job WHERE job.run = run.run AND state NOT IN ('completed', 'failed', 'dead'))"""  # noqa: S608
 
 
-async def _remove(transaction: StoreTransaction, runs: RunGroup, before: float, read_up_to: int) -> int | None:
+async def _remove(
+    transaction: StoreTransaction, runs: RunGroup, before: float, read_up_to: int
+) -> int | None:
     in_list, skip_locked = transaction.in_list("$2", "text"), transaction.skip_locked("run")
     query = f"{_removable(transaction)} AND run.run {in_list}{skip_locked}"
     locked = await transaction.fetch(query, before, list(runs))

@@ -65,7 +65,7 @@ def check_patch(
     goal: Goal | None = None,
     tools: Mapping[str, ToolSignature] | None = None,
     round_number: int = 1,
-    red_gates: Iterable[GateId] = (),
+    failed_gates: Iterable[GateId] = (),
     tried: Collection[str] = frozenset(),
 ) -> PatchCheck:
     """Return whether a patch can be applied to a bound plan, and to what it leads.
@@ -77,11 +77,11 @@ def check_patch(
         goal: The goal, with its allow-list, its rounds, and what binding adds.
         tools: Signatures, for the effects of new steps.
         round_number: Which recovery this is, from 1.
-        red_gates: The gates that made the patch necessary.
+        failed_gates: The gates that made the patch necessary.
         tried: Fingerprints of patches that were applied before.
     """
     signatures = tools or {}
-    mark = patch_fingerprint(plan, patch, red_gates)
+    mark = patch_fingerprint(plan, patch, failed_gates)
     change = PatchApplication(plan, patch, frozenset(finished), goal)
     faults = [
         *_patch_faults(plan, patch, goal, round_number, tried=mark in tried),
@@ -110,7 +110,7 @@ def apply_patch(
     goal: Goal | None = None,
     tools: Mapping[str, ToolSignature] | None = None,
     round_number: int = 1,
-    red_gates: Iterable[GateId] = (),
+    failed_gates: Iterable[GateId] = (),
     tried: Collection[str] = frozenset(),
 ) -> Plan:
     """Return the plan that a patch makes of a bound plan, bound again; see `check_patch` for the arguments.
@@ -125,7 +125,7 @@ def apply_patch(
         goal=goal,
         tools=tools,
         round_number=round_number,
-        red_gates=red_gates,
+        failed_gates=failed_gates,
         tried=tried,
     )
     if checked.plan is None:
@@ -133,7 +133,7 @@ def apply_patch(
     return checked.plan
 
 
-def patch_fingerprint(plan: Plan, patch: PlanPatch, red_gates: Iterable[GateId]) -> str:
+def patch_fingerprint(plan: Plan, patch: PlanPatch, failed_gates: Iterable[GateId]) -> str:
     """Return what a patch tries, so that trying the same twice is seen.
 
     Steps that stand for others count as the first of their line: calling `prices` again as `prices_3`, because the
@@ -144,7 +144,7 @@ def patch_fingerprint(plan: Plan, patch: PlanPatch, red_gates: Iterable[GateId])
         if step.supersedes is not None:
             first[step.id] = first.get(step.supersedes, step.supersedes)
     content: list[Json] = [
-        list[Json](sorted({_original_gate(gate, first) for gate in red_gates})),
+        list[Json](sorted({_original_gate(gate, first) for gate in failed_gates})),
         [_original_op(op, first) for op in patch.ops],
     ]
     return hashlib.sha256(canonical_json(content)).hexdigest()

@@ -166,7 +166,7 @@ def make_required_check(fields: tuple[str, ...]) -> GateCheck:
 def make_judge_check(rubric: str) -> GateCheck:
     """Return the check of a judge gate without a configured model, which cannot be evaluated."""
     return make_unevaluable_check(
-        f"rubric: {shorten(rubric, 120)}", "needs a model and none is configured, so nobody judged it"
+        f"rubric: {shorten(rubric, 120)}", "needs a model and none is configured, so it was not judged"
     )
 
 

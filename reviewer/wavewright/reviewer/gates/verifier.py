@@ -237,7 +237,7 @@ def _thinned(records: Iterable[GateRecord]) -> Iterator[GateRecord]:
 def _record(prepared: _PreparedGate, call: GateSubject) -> GateRecord:
     finding = prepared.check(call)
     gate = prepared.gate
-    is_red = finding.verdict != "pass"
+    has_failed = finding.verdict != "pass"
     return GateRecord(
         gate=gate.id,
         step=call.step,
@@ -246,7 +246,7 @@ def _record(prepared: _PreparedGate, call: GateSubject) -> GateRecord:
         verdict=finding.verdict,
         inspected=finding.inspected,
         message=finding.message,
-        hint=gate.hint if is_red else None,
+        hint=gate.hint if has_failed else None,
         index=call.index,
         template_gate=prepared.template_gate,
     )

@@ -44,13 +44,13 @@ class RedactedRun:
     @cached_property
     def state(self) -> RunState:
         """The state without secrets."""
-        told, state = self._redactor.redact_event, self._state
-        steps = {name: told(record) for name, record in state.steps.items()}
+        redact, state = self._redactor.redact_event, self._state
+        steps = {name: redact(record) for name, record in state.steps.items()}
         items = {
-            name: Map({index: told(item) for index, item in records.items()})
+            name: Map({index: redact(item) for index, item in records.items()})
             for name, records in state.items.items()
         }
-        faults = {call: told(fault) for call, fault in state.faults.items()}
+        faults = {call: redact(fault) for call, fault in state.faults.items()}
         return replace(state, steps=Map(steps), items=Map(items), faults=Map(faults))
 
     def value(self, value: Json) -> Json:
@@ -97,14 +97,14 @@ def collect_artifacts(outputs: Iterable[tuple[StepId, Json]], terminal: Collecti
         *_disagreeing_sources(collected.mentions),
         *_disagreeing_documents(collected.documents),
     ]
-    told = [f"{', '.join(steps)}: {warning}" for warning, steps in collected.tool_warnings.items()]
+    tool_warnings = [f"{', '.join(steps)}: {warning}" for warning, steps in collected.tool_warnings.items()]
     results_first = sorted(collected.documents, key=lambda found: not found.is_result)
     return Artifacts(
         documents=_unique(results_first, lambda found: found.model_dump_json(exclude={"step", "is_result"})),
         sources=_unique(collected.sources, lambda found: found.model_dump_json(exclude={"step"})),
         charts=_unique(collected.charts, lambda found: found.model_dump_json(exclude={"step"})),
         conflicts=_unique(conflicts, lambda found: found.model_dump_json()),
-        warnings=tuple(dict.fromkeys((*told, *collected.warnings))),
+        warnings=tuple(dict.fromkeys((*tool_warnings, *collected.warnings))),
     )
 
 
@@ -287,14 +287,14 @@ def _chart_point(found: Json) -> Iterator[tuple[str, float]]:
 def _disagreeing_sources(mentions: dict[str, list[_SourceMention]]) -> Iterator[Conflict]:
     for source_id, found in mentions.items():
         for fact in _SOURCE_FACTS:
-            told = [mention for mention in found if fact in mention.source]
-            values = _distinct([mention.source[fact] for mention in told])
+            stating = [mention for mention in found if fact in mention.source]
+            values = _distinct([mention.source[fact] for mention in stating])
             if len(values) > 1:
                 yield Conflict(
                     subject=source_id,
                     message=f"outputs give {len(values)} different values of {fact!r} for source {source_id!r}",
                     values=tuple(values),
-                    steps=tuple(dict.fromkeys(mention.step for mention in told)),
+                    steps=tuple(dict.fromkeys(mention.step for mention in stating)),
                     origin="code",
                 )
 

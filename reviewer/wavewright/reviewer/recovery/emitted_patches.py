@@ -1,8 +1,8 @@
-"""A patch as a model writes it.
+"""A patch as a model writes it, and its conversion to a bound patch.
 
-An *emitted* patch holds what a model may decide: steps with tool, parameters and order, and the reason. Policy
-(retries, timeouts, budgets) is refused as an unknown field, and the hash of the plan that the patch is bound to is
-filled in by code, whatever a model says it is. Slips of form are read as what they can only mean.
+An *emitted* patch holds only what a model may decide: steps with tool, parameters and order, and the reason. Policy
+fields (retries, timeouts, budgets) are refused as unknown, and code fills in the hash of the plan that the patch is
+bound to. Unambiguous mistakes of form are corrected while reading.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ class EmittedPatch(DocumentModel):
 def bind_patch(document: Document, plan: Plan) -> PlanPatch:
     """Return the patch that an answer holds, bound to the plan.
 
-    A step that is put in the place of another keeps that one's policy; a new one has its tool's.
+    A step that replaces another keeps its policy; a new one has its tool's.
 
     Raises:
-        PlanError: it has another shape; with every fault.
+        PlanError: the answer has another shape; it lists every fault.
     """
     normalized = Document(_normalized(document.value), document.source, keeps_places=False)
     emitted = read_model(normalized, EmittedPatch)
@@ -105,12 +105,12 @@ def patch_schema(tools: Sequence[str], steps: Collection[StepId]) -> JsonSchema:
     """Return the JSON Schema of a recovery planner's answer: tools of the goal only, and no field for policy."""
     step = _object_schema(
         {
-            "why": _text_schema("One line: what this step is needed for."),
-            "id": _text_schema("A new word; for replace the id of the step that goes."),
+            "why": _text_schema("One line: why this step is needed."),
+            "id": _text_schema("A new id; for replace the id of the replaced step."),
             "tool": {"type": "string", "enum": [*tools]},
             "params": {"type": "object", "description": "Arguments; strings may hold ${…} references."},
             "for_each": {
-                "description": "A ${…} reference to a list, or a list: the step runs once an item.",
+                "description": "A ${…} reference to a list, or a list: the step runs once per item.",
                 "anyOf": [{"type": "string"}, {"type": "array", "items": {}}],
             },
             "when": _text_schema("A condition (CEL)."),
@@ -119,7 +119,7 @@ def patch_schema(tools: Sequence[str], steps: Collection[StepId]) -> JsonSchema:
             "supersedes": {
                 "type": "string",
                 "enum": [*steps],
-                "description": "For add: the finished step whose readers are pointed at this one.",
+                "description": "For add: the finished step whose readers read this one instead.",
             },
         },
         "id",
@@ -130,21 +130,21 @@ def patch_schema(tools: Sequence[str], steps: Collection[StepId]) -> JsonSchema:
         {
             "op": {"type": "string", "enum": ["add", "replace", "remove", "rewire"]},
             "step": step,
-            "id": _text_schema("For remove and rewire: the step that is meant."),
+            "id": _text_schema("For remove and rewire: the id of the step."),
             "depends_on": {"type": "array", "items": {"type": "string"}, "description": "For rewire."},
         },
         "op",
     )
     return _object_schema(
         {
-            "reason": _text_schema("Why the plan should change, for whoever approves it."),
+            "reason": _text_schema("Why the plan should change, shown when the patch is approved."),
             "ops": {"type": "array", "items": op},
             "expect": {
                 "type": "array",
                 "items": {"type": "string"},
-                "description": "Gates that should turn green.",
+                "description": "Gates that should pass then.",
             },
-            "cannot_plan": _text_schema("Instead of ops: why no change of the plan mends it."),
+            "cannot_plan": _text_schema("Instead of ops: why no change of the plan would fix it."),
         }
     )
 
@@ -162,7 +162,7 @@ def _patch_op(op: _AddOp | _ReplaceOp | _RemoveOp | _RewireOp, plan: Plan) -> Pa
 
 
 def _replacement_step(step: PatchedStep, plan: Plan) -> Step:
-    """Return a step with the policy of the one that it replaces: a patch that a model wrote sets none."""
+    """Return a step with the policy of the one that it replaces; a model sets none."""
     new = Step(**step.model_dump())
     old = next((known for known in plan.steps if known.id == step.id), None)
     if old is None:
@@ -172,7 +172,7 @@ def _replacement_step(step: PatchedStep, plan: Plan) -> Step:
 
 
 def _normalized(value: Json) -> Json:
-    """Read slips of form: a step written beside its `op`, other names of fields, empty fields."""
+    """Return the patch with mistakes of form corrected: a step beside its `op`, aliases of fields, empty fields."""
     if not isinstance(value, dict):
         return value
     ops = value.get("ops")
@@ -202,7 +202,7 @@ def _without_empty_fields(fields: JsonObject) -> JsonObject:
 
 
 def _canonical_names(step: JsonObject) -> JsonObject:
-    """Return a step's fields by their own names; two names for one field are left for the reader to refuse."""
+    """Return a step with aliases of fields replaced; if two name one field, unchanged, and the reader refuses it."""
     names = {name: ALIASES.get(name, name) for name in step}
     if len(set(names.values())) < len(names):
         return step

@@ -1,14 +1,11 @@
-"""Recovery without a model: from red gates, through the template's recipes, to a patch.
+"""Patches without a model: from the goal template's recipes, or for feedback on a rejected package.
 
-A *recipe* says what to try when a gate is red. It decides on a *recovery view* and nothing else, so no text from
-outside can reach a patch. A patch only adds: a finished step is superseded, never changed.
+A *recipe* says what to try when a gate fails. It depends on the *recovery view* alone, so no text from outside can
+reach a patch. A patch only adds steps: a finished step is superseded, never changed.
 
-Feedback without a model: from a rejected package to a patch.
-
-*Feedback* is what somebody says of a package that he rejects: texts, written outside. They are an input of the plan
-(`feedback_1` for the first package), which steps read like any other value; that there is feedback decides that a
-patch is made, and what it says decides nothing. The patch calls each step again whose tool takes a parameter
-`feedback`, with the texts, and every step that reads one of those, directly or not.
+*Feedback* is the list of texts with which a validator rejects a package. It becomes an input of the plan (`feedback_1`
+for the first package), which steps read like any other value; the texts decide nothing. The patch calls again each step
+whose tool takes a parameter `feedback`, and every step that reads one of those, directly or not.
 """
 
 from __future__ import annotations
@@ -50,17 +47,17 @@ _MAX_ID_CHARS = 63
 def propose_patch(
     plan: Plan, goal: Goal, state: RunState, review: ReviewResult, seen: Collection[str] = ()
 ) -> PlanPatch | None:
-    """Return the patch that the template's recipes give for the red gates, or None where nothing is left to try.
+    """Return the patch that the template's recipes give for the failed gates, or None if nothing is left to try.
 
     Nothing is proposed for a goal that is achieved, beyond the goal's rounds, where a recipe would call a step again
-    with the very same parameters, or where the same gates gave the same patch before.
+    with the same parameters, or where the same failed gates gave the same patch before.
 
     Args:
         plan: The bound plan in force, which the patch is bound to by its hash.
         goal: Carries recipes and the number of rounds.
-        state: What happened.
+        state: The state of the run.
         review: The last verdict.
-        seen: Fingerprints of what was tried; see `wavewright.planner.plans.patches.patch_fingerprint`.
+        seen: Fingerprints of earlier patches; see `wavewright.planner.plans.patches.patch_fingerprint`.
     """
     if review.goal_achieved:
         return None
@@ -68,13 +65,13 @@ def propose_patch(
     if view.round >= goal.limits.rounds:
         return None
     patch = patch_from_recipes(plan, goal, view)
-    if patch is None or patch_fingerprint(plan, patch, [gate.gate for gate in view.red]) in seen:
+    if patch is None or patch_fingerprint(plan, patch, [gate.gate for gate in view.failed_gates]) in seen:
         return None
     return patch
 
 
 def patch_from_recipes(plan: Plan, goal: Goal, view: RecoveryView) -> PlanPatch | None:
-    """Return the patch for what the view shows. Pure: the plan, the goal and the view decide it alone."""
+    """Return the patch that the recipes give, as a pure function of plan, goal and view."""
     taken = {step.id.lower() for step in plan.steps}
     refetched: dict[StepId, Step] = {}
     added: dict[StepId, Step] = {}
@@ -82,9 +79,9 @@ def patch_from_recipes(plan: Plan, goal: Goal, view: RecoveryView) -> PlanPatch 
     expect: list[GateId] = []
     finished = frozenset(step.step for step in view.steps if step.status in {*SUCCESSES, "failed"})
     graph = PlanGraph.of(plan)
-    for gate in view.red:
+    for gate in view.failed_gates:
         if any(reader in finished for reader in graph.dependants[gate.step]):
-            # Its step is optional and its readers went on without it: what they made stays as it is.
+            # The step is optional and its readers have finished without it: their outputs stay as they are.
             continue
         for recipe in _gate_recipes(goal, gate):
             steps = list(_recipe_steps(recipe, plan, gate, taken, refetched, added))
@@ -115,7 +112,7 @@ def _recipe_steps(
     refetched: dict[StepId, Step],
     added: dict[StepId, Step],
 ) -> Iterator[Step]:
-    """Yield the steps that one recipe asks for and that the plan lacks, and note them in what the patch holds."""
+    """Yield the steps that one recipe adds to the plan, and record them in `taken`, `refetched` and `added`."""
     for step in recipe.add:
         if step.id in added or step.id.lower() not in taken:
             taken.add(step.id.lower())
@@ -127,7 +124,7 @@ def _recipe_steps(
     params = {**old.params, **recipe.set_params}
     if params == old.params:
         return
-    # Two gates may be red on one step: it is called again once, with what both recipes set.
+    # Two gates may have failed on one step: it is called again once, with what both recipes set.
     new_id = old.id if gate.step in refetched else next_id(plan.step(gate.step), plan, taken)
     taken.add(new_id.lower())
     new = old.model_copy(
@@ -138,7 +135,7 @@ def _recipe_steps(
 
 
 def next_id(step: Step, plan: Plan, taken: set[str]) -> StepId:
-    """Return `<id>_2`, or the next number that is free of those taken, counted from the step that was there first."""
+    """Return the first step's id with `_2`, or with the next number whose id is not taken."""
     first = step
     while first.supersedes is not None:
         first = plan.step(first.supersedes)
@@ -152,7 +149,7 @@ def next_id(step: Step, plan: Plan, taken: set[str]) -> StepId:
 
 
 def _expected_gate(gate: FailedGateView, plan: Plan, refetched: dict[StepId, Step]) -> GateId:
-    """Return the id that the gate has on the step which takes over: a gate made of a tool's gate is made anew."""
+    """Return the gate's id on the superseding step: a gate that was derived from a tool's gate is derived anew."""
     new = refetched.get(gate.step)
     made = f"{gate.template_gate}{GATE_ID_SEPARATOR}{gate.step}"
     if (
@@ -170,20 +167,20 @@ def _has_gate(gates: tuple[Gate, ...], gate_id: GateId) -> bool:
 
 
 FEEDBACK_PARAM: Final = "feedback"
-"""Name of the parameter that takes the texts, and how the inputs' names begin that hold them."""
+"""Name of the parameter that takes the texts, and prefix of the inputs that hold them."""
 _FEEDBACK_SCHEMA: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
 
 
 def feedback_input(package: int) -> str:
-    """Return the name of the input that holds what was said of a package.
+    """Return the name of the input that holds the feedback on a package.
 
-    Each has its own: a step that has read one has read that one for good.
+    Each package has its own input: what a finished step has read never changes.
     """
     return f"{FEEDBACK_PARAM}_{package}"
 
 
 def is_feedback_input(name: str) -> bool:
-    """Whether an input has such a name."""
+    """Whether an input holds feedback."""
     head, _, number = name.rpartition("_")
     return head == FEEDBACK_PARAM and number.isdecimal()
 
@@ -191,7 +188,7 @@ def is_feedback_input(name: str) -> bool:
 def with_feedback_input(goal: Goal, package: int, texts: Sequence[str]) -> Goal:
     """Return the goal of a run whose package was rejected, with the texts as an input.
 
-    Each rejection may bring one patch beside the recoveries.
+    Each rejection allows one more patch beside the recovery rounds.
     """
     name = feedback_input(package)
     schema: JsonObject = dict(goal.inputs_schema)
@@ -211,30 +208,30 @@ def with_feedback_input(goal: Goal, package: int, texts: Sequence[str]) -> Goal:
 def patch_from_feedback(
     plan: Plan, state: RunState, tools: Mapping[str, ToolSignature], feedback: FeedbackView, reason: str
 ) -> PlanPatch | None:
-    """Return the patch that calls steps again with the feedback; none where no tool of the plan takes any.
+    """Return the patch that calls steps again with the feedback; None if no tool of the plan takes any.
 
     Args:
         plan: The bound plan in force.
-        state: What happened.
+        state: The state of the run.
         tools: Signatures by name.
         feedback: Which package was rejected.
-        reason: For the report.
+        reason: The reason of the patch, for the report.
     """
     replaced = {step.supersedes for step in plan.steps}
     live = [step for step in plan.steps if step.id not in replaced]
-    told = {step.id for step in live if _takes_feedback(step, tools) and _has_ended(step.id, state)}
-    if not told:
+    takers = {step.id for step in live if _takes_feedback(step, tools) and _has_ended(step.id, state)}
+    if not takers:
         return None
-    again = _with_readers(told, plan, {step.id for step in live})
+    again = _with_readers(takers, plan, {step.id for step in live})
     taken = {step.id.lower() for step in plan.steps}
-    told_as = f"${{inputs.{feedback_input(feedback.package)}}}"
+    reference = f"${{inputs.{feedback_input(feedback.package)}}}"
     ops: list[AddStep] = []
     for step in live:
         if step.id not in again:
             continue
         new_id = next_id(step, plan, taken)
         taken.add(new_id.lower())
-        params = {**step.params, FEEDBACK_PARAM: told_as} if step.id in told else step.params
+        params = {**step.params, FEEDBACK_PARAM: reference} if step.id in takers else step.params
         changes = {"id": new_id, "params": params, "supersedes": step.id, "why": reason}
         ops.append(AddStep(step=step.model_copy(update=changes)))
     return PlanPatch(base=plan_hash(plan), reason=reason, ops=tuple(ops), expect=())
@@ -251,7 +248,7 @@ def _has_ended(step: StepId, state: RunState) -> bool:
 
 
 def _with_readers(steps: set[StepId], plan: Plan, live: set[StepId]) -> set[StepId]:
-    """Return the steps with all that wait for them, directly or not: what they made of the old output is old, too."""
+    """Return the steps with all live steps that depend on them, directly or not."""
     graph = PlanGraph.of(plan)
     found, waiting = set[StepId](), [*steps]
     while waiting:

@@ -1,9 +1,8 @@
-"""Recovery as a replan: the goal's recipes first, then a model that sees typed status and nothing else.
+"""Replanning: the goal's recipes first, then a model that sees typed status only.
 
-A *replan* ends with a patch that has passed every check, or with the reasons why there is none. What the model is
-told is made from the goal, the approved plan and the recovery view alone; the functions that make it take nothing
-else. It can add no tool to the goal's, its patch is checked like anybody's, and the same patch against the same red
-gates is refused.
+A replan ends with a patch that has passed every check, or with the reasons why there is none. The model's prompt is
+made from the goal, the approved plan and the recovery view alone. A patch can add no tool to the goal's, is checked
+like any other patch, and is refused if it was tried against the same failed gates before.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ from wavewright.reviewer.values import shorten
 _MAX_INPUT_CHARS = 8_000
 _MAX_PLAN_CHARS = 60_000
 _MAX_DIAGNOSTICS = 30
-_FEEDBACK_REASON: Final = "the package was rejected: what takes feedback is done again with it"
+_FEEDBACK_REASON: Final = "the package was rejected: steps that take feedback run again with it"
 _KEYS: Final = ("ops", "cannot_plan")
 
 
@@ -74,24 +73,24 @@ class CheckedPatch:
 
 @dataclass(frozen=True, slots=True)
 class ReplanResult:
-    """Where a replan ended."""
+    """The outcome of a replan."""
 
     patch: PlanPatch | None
     checked: PatchCheck | None
-    """What the check says of the patch: the plan that it makes, and which steps need an approval."""
+    """The check of the patch: the plan that it makes, and the steps that need an approval."""
     reasons: tuple[str, ...]
-    """Why each rung gave nothing; empty where the first gave the patch."""
+    """Why each failed rung gave no patch."""
     diagnostics: tuple[Diagnostic, ...]
-    """What is wrong with the last patch that was refused, where there is none that is not."""
+    """The faults of the last refused patch; empty if a patch was accepted."""
     rungs: tuple[RungRecord, ...]
 
     @property
     def rung(self) -> str | None:
-        """The rung that gave the patch: `recipe` or `model`."""
+        """The rung that made the patch: `recipe` or `model`."""
         return self.rungs[-1].rung if self.patch is not None else None
 
 
-async def replan(  # noqa: PLR0913 - what it works with, each by its name
+async def replan(  # noqa: PLR0913 - what a replan depends on, each by its name
     plan: Plan,
     goal: Goal,
     state: RunState,
@@ -112,23 +111,23 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
     Args:
         plan: The bound plan in force.
         goal: Carries recipes, tools and the number of rounds.
-        state: What happened.
-        review: The last verdict; of what a model said, only actions of the vocabulary are looked at.
+        state: The state of the run.
+        review: The last verdict; of a model's opinion, only actions of the vocabulary are used.
         tools: Signatures by name.
-        models: Who is asked; only recipes are tried where absent.
+        models: The client that asks models; if absent, only recipes are tried.
         prompts: The templates `recovery/…`.
         ladder: The ladder `recovery`.
-        history: How long such calls took before.
-        seen: Fingerprints of what was tried.
-        feedback: That a package was rejected; none where it is the review that says no.
-        on_use: Told of every call's cost.
-        on_rung: Told of every rung that was tried.
+        history: Durations of earlier calls.
+        seen: Fingerprints of earlier patches.
+        feedback: The rejection of a package; None for a recovery after a review.
+        on_use: Called with the cost of every call.
+        on_rung: Called with every rung that was tried.
     """
     view = replace(view_for_recovery(plan, goal, state, review), feedback=feedback)
     why_not = _no_patch_reason(goal, view, review)
     if why_not is not None:
         return ReplanResult(None, None, (why_not,), (), ())
-    job_runner = _PatchChecker(
+    checker = _PatchChecker(
         plan, goal, view, tools, state.finished_steps(), frozenset(seen) if feedback is None else frozenset()
     )
     refused: list[Diagnostic] = []
@@ -139,9 +138,11 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
         else:
             patch = propose_patch(plan, goal, state, review, seen)
         if patch is None:
-            takes_none = "no step of the plan takes feedback: no tool of it has a parameter 'feedback'"
-            return FallbackFailure(takes_none if feedback is not None else "no recipe mends what is missing")
-        checked, faults = job_runner.check(patch)
+            takes_none = "no step of the plan takes feedback: none of its tools has a parameter 'feedback'"
+            return FallbackFailure(
+                takes_none if feedback is not None else "no recipe fixes what the review found"
+            )
+        checked, faults = checker.check(patch)
         if faults:
             refused[:] = faults
             return FallbackFailure(shorten(f"the recipe's patch is refused: {faults[0].message}", 300))
@@ -149,7 +150,7 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
 
     async def by_model(rung: Rung) -> CheckedPatch | FallbackFailure:
         assert models is not None
-        reader = _PatchReader(job_runner, refused)
+        reader = _PatchReader(checker, refused)
         try:
             call = recovery_call(plan, goal, view, tools, prompts, rung=rung.name)
             call = replace(call, run=state.run, timeout=await rung_seconds(rung, call, models, history))
@@ -192,9 +193,9 @@ def recovery_call(
     rung: str = "model",
     is_brief: bool = False,
 ) -> ModelCall:
-    """Return what a recovery planner is asked: goal, approved plan, typed status, tools, and nothing a tool wrote.
+    """Return the question to a recovery planner: goal, approved plan, typed status and tools, no text from tools.
 
-    A brief question shows half of the inputs, the plan and the statuses, and says less of the tools.
+    A brief question shows half of the inputs, the plan and the statuses, and shorter descriptions of tools.
 
     Raises:
         PromptError: a template is faulty.
@@ -207,14 +208,14 @@ def recovery_call(
 
     values = {
         "goal": goal.text,
-        # What was said of a package is read by steps, never by whoever plans.
+        # Feedback is read by steps, never by the planner.
         "inputs": shown(
             {name: value for name, value in goal.inputs.items() if not is_feedback_input(name)},
             _MAX_INPUT_CHARS,
         ),
         "plan": shown(_plan_as_json(plan), _MAX_PLAN_CHARS),
         "steps": shown(steps, prompt_size(steps)),
-        "red": [_as_json(asdict(gate)) for gate in view.red],
+        "failed_gates": [_as_json(asdict(gate)) for gate in view.failed_gates],
         "wanted": [_as_json(asdict(wanted)) for wanted in view.wanted],
         "round": view.round + 1,
         "rounds": goal.limits.rounds,
@@ -242,14 +243,14 @@ def _no_patch_reason(goal: Goal, view: RecoveryView, review: ReviewResult) -> st
     if view.round >= goal.limits.rounds:
         return f"the {goal.limits.rounds} recovery rounds of the goal are used up"
     if not view.has_anything_to_recover:
-        return "no gate is red, no step has failed and nothing is asked for: a patch has nothing to mend"
+        return "no gate and no step failed and no action is requested: a patch has nothing to fix"
     return None
 
 
 def _as_json(value: Mapping[str, object]) -> JsonObject:
-    """Return a part of the view without what says nothing."""
-    told: JsonObject = json.loads(json.dumps(value))
-    return {name: entry for name, entry in told.items() if entry is not None and entry != []}
+    """Return a part of the view without null and empty fields."""
+    fields: JsonObject = json.loads(json.dumps(value))
+    return {name: entry for name, entry in fields.items() if entry is not None and entry != []}
 
 
 def _feedback_as_json(view: RecoveryView) -> JsonObject | None:
@@ -259,15 +260,15 @@ def _feedback_as_json(view: RecoveryView) -> JsonObject | None:
 
 
 def _plan_as_json(plan: Plan) -> JsonObject:
-    told: JsonObject = plan.model_dump(
+    fields: JsonObject = plan.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, exclude={"inputs", "goal", "reasoning", "caps"}
     )
-    return told
+    return fields
 
 
 @dataclass(frozen=True, slots=True)
 class _PatchChecker:
-    """What a patch is held against."""
+    """Checks patches against the plan, the goal and the earlier patches."""
 
     plan: Plan
     goal: Goal
@@ -277,7 +278,7 @@ class _PatchChecker:
     seen: frozenset[str]
 
     def check(self, patch: PlanPatch) -> tuple[PatchCheck, tuple[Diagnostic, ...]]:
-        """Return the check of a patch, with every error of it and of the plan that it makes."""
+        """Return the check of a patch, with every error in it and in the plan that it makes."""
         checked = check_patch(
             self.plan,
             patch,
@@ -285,7 +286,7 @@ class _PatchChecker:
             goal=self.goal,
             tools=self.tools,
             round_number=self.view.round + 1,
-            red_gates=[gate.gate for gate in self.view.red],
+            failed_gates=[gate.gate for gate in self.view.failed_gates],
             tried=self.seen,
         )
         if checked.plan is None:
@@ -295,17 +296,17 @@ class _PatchChecker:
 
 
 class _PatchReader:
-    """Reads patches out of answers, and keeps what was wrong with the last one."""
+    """Reads patches from answers, and keeps the faults of the last one."""
 
-    def __init__(self, job_runner: _PatchChecker, refused: list[Diagnostic]) -> None:
-        self._checker = job_runner
+    def __init__(self, checker: _PatchChecker, refused: list[Diagnostic]) -> None:
+        self._checker = checker
         self._refused = refused
 
     def read(self, text: str) -> CheckedPatch:
         """Return the patch of an answer.
 
         Raises:
-            Misfit: there is none that can be applied, with everything that is wrong.
+            AnswerMisfit: there is none that can be applied; it lists every fault.
         """
         self._refused.clear()
         document = find_object(text, _KEYS)

@@ -1,8 +1,8 @@
-"""The recovery view: all of a run that whoever fixes it may see.
+"""The recovery view: the part of a run's state that recipes and recovery planners may see.
 
-Ids of steps and gates, statuses, kinds of errors, positions, names of fields: each from a list that the plan, the
-goal or this program fixes. No field here can hold a word that a tool, a document or another model wrote, so none of
-those can have a say in what is done next.
+It holds ids of steps and gates, statuses, kinds of errors, positions and names of fields: values that the plan, the
+goal or this program defines. No field can hold text from a tool, a document or another model, so none of those can
+influence a patch.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ _MAX_ITEMS = 50
 
 @dataclass(frozen=True, slots=True)
 class StepEndView:
-    """How a step ended, without a word of what it brought."""
+    """How a step ended, without its output."""
 
     step: StepId
     status: StepStatus | None
     error: ErrorKind | None
     items: tuple[int, int] | None = None
-    """Succeeded and all, for a `for_each` step."""
+    """Succeeded and total items, for a `for_each` step."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedGateView:
-    """A red block gate: which, where and of what kind."""
+    """A failed block gate: which, where and of what kind."""
 
     gate: GateId
     template_gate: GateId | None
     step: StepId
     kind: GateKind
     items: tuple[int, ...] = ()
-    """Positions of the items it is red on, the first of them; empty where it was asked once."""
+    """Positions of the items that it failed on, at most 50; empty where it was evaluated once."""
     missing: tuple[str, ...] = ()
-    """Fields that are not there, of those that the gate requires by name."""
+    """Fields that the gate requires and that are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedActionView:
-    """What a review asks for: an action of the vocabulary, on a step of the plan, by a tool of the goal."""
+    """An action that a review requests: from the vocabulary, on a step of the plan, by a tool of the goal."""
 
     action: Action
     step: StepId | None
@@ -59,43 +59,43 @@ class RequestedActionView:
 
 @dataclass(frozen=True, slots=True)
 class FeedbackView:
-    """That somebody has rejected a package; what was said of it is for steps to read."""
+    """The rejection of a package, without its texts, which only steps read."""
 
     package: int
-    """Which package of the job it was, from 1."""
+    """Number of the package within the job, from 1."""
     remarks: int
-    """How many things were said."""
+    """Number of texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryView:
-    """All that a recovery planner may see of a run, besides the approved plan and the goal."""
+    """What a recovery planner may see of a run, besides the approved plan and the goal."""
 
     round: int
     steps: tuple[StepEndView, ...]
-    red: tuple[FailedGateView, ...]
+    failed_gates: tuple[FailedGateView, ...]
     wanted: tuple[RequestedActionView, ...] = ()
     feedback: FeedbackView | None = None
-    """That a package was rejected, where it was."""
+    """The rejection of a package, if this recovery follows one."""
 
     @property
     def has_anything_to_recover(self) -> bool:
-        """Whether anything is red, has failed, is asked for or was rejected."""
+        """Whether a gate or a step failed, an action is requested, or a package was rejected."""
         failed = any(step.status not in {*SUCCESSES, "skipped"} for step in self.steps)
-        return bool(self.red or self.wanted) or self.feedback is not None or failed
+        return bool(self.failed_gates or self.wanted) or self.feedback is not None or failed
 
 
 def view_for_recovery(
     plan: Plan, goal: Goal, state: RunState, review: ReviewResult | None = None
 ) -> RecoveryView:
-    """Return the view: statuses in the plan's order, the red block gates that count, and what a model asks for."""
+    """Return the view: step statuses in the plan's order, failed block gates that count, and requested actions."""
     steps: list[StepEndView] = []
     for step in plan.steps:
         end = state.steps.get(step.id)
         error = end.error.kind if end and end.error else None
         steps.append(StepEndView(step.id, end.status if end else None, error, end.items if end else None))
     gates = {gate.id: gate for gate in plan.gates}
-    red = tuple(
+    gate_views = tuple(
         FailedGateView(
             found.gate,
             found.template_gate,
@@ -107,7 +107,7 @@ def view_for_recovery(
         for found in failed_gates(plan, goal, state, run_instant(state))
         if found.severity == "block" and found.gate in gates
     )
-    return RecoveryView(state.round, tuple(steps), red, tuple(_requested_actions(plan, goal, review)))
+    return RecoveryView(state.round, tuple(steps), gate_views, tuple(_requested_actions(plan, goal, review)))
 
 
 def _failed_items(state: RunState, step: StepId, gate: GateId) -> tuple[int, ...]:

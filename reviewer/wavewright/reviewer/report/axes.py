@@ -1,8 +1,6 @@
-"""Axes: from figures and times to places, with ticks at round values.
+"""Axes with ticks at round values, and the Gantt chart of the steps' times.
 
-When each step was at work, as bars over one axis.
-
-Places along the axis are shares of its length, so that bars stretch with the page and words do not.
+Positions in the Gantt chart are percentages of its width, so that bars scale with the page and text does not.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from wavewright.reviewer.records import StepReport
 _DAY = 86_400.0
 
 Scale: TypeAlias = Callable[[float], float]
-"""From a value to its place."""
+"""Maps a value to its position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ class Tick:
 
 
 def linear_ticks(low: float, high: float, most: int) -> list[Tick]:
-    """Return at most `most` marks at round values that cover the range from within."""
+    """Return at most `most` marks at round values within the range."""
     span = high - low
     if span <= 0 or not math.isfinite(span):
         return [Tick(low, figure_text(low))]
@@ -57,7 +55,7 @@ def log_ticks(low: float, high: float, most: int) -> list[Tick]:
 
 
 def time_ticks(low: float, high: float, most: int) -> list[Tick]:
-    """Return marks at the begin of years, months or days, whichever gives at most `most`."""
+    """Return marks at the start of years, months or days, the finest unit with at most `most` marks."""
     first, last = _date(low), _date(high)
     for years in (1, 2, 5, 10, 20, 50, 100):
         numbers = [year for year in range(first.year, last.year + 1) if year % years == 0]
@@ -84,7 +82,7 @@ def time_ticks(low: float, high: float, most: int) -> list[Tick]:
 
 
 def duration_ticks(seconds: float, most: int) -> list[Tick]:
-    """Return marks from 0 on at round durations."""
+    """Return marks at round durations from 0."""
     if seconds <= 0:
         return [Tick(0.0, "0")]
     unit, name = next(
@@ -108,7 +106,7 @@ def figure_text(value: float) -> str:
 
 
 def scale(low: float, high: float, start: float, end: float, *, log: bool = False) -> Scale:
-    """Return the function from values to places, linear or logarithmic; a range of no width lies in the middle."""
+    """Return the mapping of values to positions, linear or logarithmic; an empty range maps to the middle."""
     forward = math.log10 if log else float
     bottom, top = forward(low), forward(high)
     if top - bottom <= 0:
@@ -132,7 +130,7 @@ def _date(seconds: float) -> dt.datetime:
 
 
 _MIN_BAR_PERCENT = 0.35
-"""Percent that the shortest bar takes, so that it can be seen."""
+"""Minimum width of a bar in percent, so that it can be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +159,7 @@ class Gantt:
 
 
 def draw_gantt(log: Sequence[StepReport]) -> Gantt:
-    """Return the bars of the steps that were at work; the axis begins with the first of them."""
+    """Return the bars of the steps that ran; the axis begins with the first of them."""
     at_work = [(entry.started, entry) for entry in log if entry.started is not None]
     if not at_work:
         return Gantt((), ())

@@ -1,8 +1,8 @@
 """Line charts of dated figures.
 
-A chart comes as figures and is drawn here, twice: for a wide page and for a narrow one, so that its words are never
-scaled. With `normalise` every line stands at 100 on the first day that all of them have, and a logarithmic axis is
-taken where the figures differ by more than a factor of twelve: equal growth then has an equal slope.
+Each chart is drawn twice, for a wide page and for a narrow one, so that its text is never scaled. With `normalise`
+every line is 100 on the first day that all of them have; where the figures differ by more than a factor of twelve the
+axis is logarithmic, on which equal growth has an equal slope.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wavewright.reviewer.report.axes import (
 from wavewright.reviewer.values import read_time
 
 COLOURS = 8
-"""Colours there are; the next round of lines is dashed."""
+"""Number of colours; further lines repeat them, dashed."""
 
 _MAX_SERIES = 24
 _MAX_POINTS = 400
@@ -35,7 +35,7 @@ _WIDE_RANGE = 12.0
 
 @dataclass(frozen=True, slots=True)
 class ChartPoint:
-    """A point that says its figure when it is pointed at."""
+    """A point with a tooltip."""
 
     x: float
     y: float
@@ -44,7 +44,7 @@ class ChartPoint:
 
 @dataclass(frozen=True, slots=True)
 class DrawnLine:
-    """One series, drawn."""
+    """The line of one series."""
 
     name: str
     colour: int
@@ -60,7 +60,7 @@ class DrawnLine:
 
 @dataclass(frozen=True, slots=True)
 class PlacedTick:
-    """A tick where it is drawn."""
+    """A tick with its position."""
 
     at: float
     label: str
@@ -80,19 +80,19 @@ class ChartDrawing:
     across: tuple[PlacedTick, ...]
     up: tuple[PlacedTick, ...]
     base: float | None
-    """Where every line stands at 100."""
+    """Position of the value 100, for normalised lines."""
     is_labelled: bool
-    """Whether the lines' names stand at their ends; they are in the legend as well."""
+    """Whether the lines' names are drawn at their ends, in addition to the legend."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnChart:
-    """A chart, ready for the page."""
+    """A chart with its drawings."""
 
     title: str
     step: str
     note: str
-    """What the axis shows."""
+    """Notes on the axis and on series that are not drawn."""
     wide: ChartDrawing
     narrow: ChartDrawing
 
@@ -139,7 +139,7 @@ def _dated(line: ChartSeries) -> _Points:
 
 
 def _thinned(points: _Points) -> _Points:
-    """Keep, of each stretch, the lowest and the highest figure, so that no peak is lost."""
+    """Keep the lowest and the highest figure of each interval, so that no peak is lost."""
     if len(points) <= _MAX_POINTS:
         return points
     stretch = -(-2 * len(points) // _MAX_POINTS)
@@ -209,7 +209,7 @@ def _range(low: float, high: float, *, is_log: bool) -> tuple[float, float]:
         return low / 1.08, high * 1.08
     if low == high:
         return low - 1, high + 1
-    # A line that nearly reaches zero is read against zero.
+    # An axis that nearly reaches zero starts at zero.
     bottom = 0.0 if 0 <= low < 0.4 * high else low - 0.04 * (high - low)
     return bottom, high + 0.04 * (high - low)
 
@@ -238,7 +238,7 @@ def _draw_line(number: int, name: str, points: _Points, x: Scale, y: Scale, *, w
 
 
 def _with_labels(lines: Sequence[DrawnLine], top: float, bottom: float) -> list[DrawnLine]:
-    """Move the names at the lines' ends apart, from the top down and then back up from the bottom."""
+    """Move overlapping names at the lines' ends apart, from the top down and then from the bottom up."""
     order = sorted(range(len(lines)), key=lambda number: lines[number].end_y)
     places = {number: lines[number].end_y for number in order}
     edge = top - _LABEL_GAP

@@ -1,9 +1,8 @@
-"""The report: a run's package as one page that opens from disk.
+"""The report: a run's package as one HTML page that opens from disk.
 
-A *report* is made from a package alone. It holds no script, fetches nothing, and says so to the browser by a content
-security policy that allows nothing but its own style sheet. Every text goes through Jinja's escaping, and characters
-that could make a text look like another one are shown as their code points; so whatever a tool or a planner wrote is
-words on the page and nothing else.
+A report is made from a package alone. It holds no script and fetches nothing; its content security policy allows only
+its own style sheet. All text is escaped, and characters that could make a text look like another one are shown as their
+code points, so text from tools or models never becomes markup.
 """
 
 from __future__ import annotations
@@ -61,17 +60,17 @@ _MAX_ROWS = 400
 _MAX_JSON = 60_000
 _MAX_DOCUMENTS = 60
 _MAX_DRAWN = 600
-"""Steps of a plan that is drawn; a larger one is a table only."""
+"""Maximum steps of a plan that is drawn; a larger one is shown as a table only."""
 _MAX_STEPS = 1000
 _WIDEST_LIST = 90
 _SHORT_LIST = re.compile(r"\[\n\s+([^\[\]{}]*?)\n\s*\]")
-"""A list of plain values, spread over lines; no text in JSON holds a line break, so it is never inside one."""
+"""A list of plain values over several lines of JSON; strings in JSON hold no line breaks, so none matches."""
 _SUCCESS_STATUSES = frozenset({"ok", "reused", "empty", "skipped"})
 
 
 @dataclass(frozen=True, slots=True)
 class RenderedDocument:
-    """A document, rendered."""
+    """A document with its rendered text."""
 
     title: str
     tags: tuple[str, ...]
@@ -81,7 +80,7 @@ class RenderedDocument:
 
 
 def render_report(package: Package) -> str:
-    """Return the report of a package: one HTML document, complete in itself."""
+    """Return the report of a package as one self-contained HTML document."""
     css = _style_sheet()
     log = package.execution_log
     replaced = {entry.supersedes: entry.id for entry in log if entry.supersedes is not None}
@@ -117,13 +116,13 @@ def render_report(package: Package) -> str:
             rows=rows,
             numbers={entry.id: number for number, entry in enumerate(log)},
             replaced=replaced,
-            red_steps=defaultdict(str, failed_gate_steps(gates)),
+            failed_gate_steps=defaultdict(str, failed_gate_steps(gates)),
             labels=_labelled(package),
             failures=_failures(package),
             models=model_cost_section(package),
             several_rounds=any(entry.round for entry in log),
             gates=gates,
-            green=sum(1 for group in gates if not group.red and not group.is_replaced),
+            passed=sum(1 for group in gates if not group.failed and not group.is_replaced),
             counted=sum(1 for group in gates if not group.is_replaced),
             most=_MAX_LINES,
             most_rows=_MAX_ROWS,
@@ -185,7 +184,7 @@ def _made_visible(value: object) -> object:
 
 def _summary(package: Package) -> str:
     if package.review is not None:
-        # The verdict stands above it already.
+        # The page shows the verdict above.
         text = package.review.summary
         for prefix in ("Goal achieved: ", "Goal not achieved. "):
             text = text.removeprefix(prefix)
@@ -249,7 +248,7 @@ def _render_document(document: OutputDocument) -> RenderedDocument:
 
 
 def _failures(package: Package) -> list[tuple[StepReport, list[AttemptReport]]]:
-    """Return the failed steps of whose failure more is known than its message, each with its attempts."""
+    """Return the failed steps with a traceback or recorded attempts, each with its attempts."""
     attempts: dict[StepId, list[AttemptReport]] = defaultdict(list)
     for attempt in package.failed_attempts:
         attempts[attempt.step].append(attempt)
@@ -261,7 +260,7 @@ def _failures(package: Package) -> list[tuple[StepReport, list[AttemptReport]]]:
 
 
 def _rows(log: Sequence[StepReport]) -> Sequence[StepReport]:
-    """Return the steps that have a row: all, or in a very large plan those that went wrong and the first others."""
+    """Return the steps that have a row: all, or in a very large plan the failed ones and the first others."""
     if len(log) <= _MAX_STEPS:
         return log
     wrong = [number for number, entry in enumerate(log) if entry.status not in _SUCCESS_STATUSES]
@@ -275,7 +274,7 @@ def _result_title(package: Package) -> str:
 
 
 def _opened(documents: Sequence[OutputDocument]) -> int:
-    """Return how many documents, from the first, stand open: the results, if they are few."""
+    """Return the number of documents that are expanded: the results, if they are few."""
     results = sum(1 for document in documents if document.is_result)
     return min(3, results)
 
@@ -292,7 +291,7 @@ def _labelled(package: Package) -> Callable[[StepId, int], str]:
 
 
 def _subline(node: StepNode) -> str:
-    """Return what stands under a step's id in its box."""
+    """Return the line below a step's id in its box."""
     step = node.step
     items = f"{step.items[0]}/{step.items[1]}" if step.items else ""
     took = duration_text(step.seconds) if step.seconds else ""
@@ -329,7 +328,7 @@ def _arc_path(share: float) -> str:
 
 
 def _shape(value: Json) -> str:
-    """Return the shape with its fields in order: a package from disk and one just made give the same page."""
+    """Return the shape with its fields in order: a package read from disk gives the same page."""
     return shape(dict(sorted(value.items())) if isinstance(value, dict) else value)
 
 

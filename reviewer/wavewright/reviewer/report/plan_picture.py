@@ -1,9 +1,8 @@
-"""The plan as a picture: where each step and each edge goes.
+"""The layout of the plan's graph.
 
-A *layer* is a wave; an edge that passes over layers takes a *slot* in each, so that no line runs through a box. Within
-a layer the order is found by barycentres and the positions by isotonic regression, which keeps the order and the
-gaps and comes as near as can be to every step's neighbours. The layout reads no clock and no chance: the same log
-gives the same picture.
+A *layer* is a wave; an edge that spans several layers takes a *slot* in each, so that no line runs through a box. The
+order within a layer is found by barycentres and the positions by isotonic regression, which keeps order and gaps and
+minimises the distance to each step's neighbours. The layout is deterministic.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ Direction = Literal["across", "down"]
 
 _NODE_HEIGHT = 44.0
 _SLOT = 10.0
-"""Room, across the layer, of an edge that passes by."""
+"""Width, across the layer, of a slot for an edge."""
 _PAD = 20.0
 _TITLE = 26.0
-"""Room above a layer for its name."""
+"""Height above a layer for its name."""
 _SWEEPS = 6
 _MAX_SLOTS = 3000
 
@@ -40,13 +39,13 @@ class StepNode:
 
     @property
     def room(self) -> int:
-        """Characters of its name that it has room for."""
+        """Maximum characters of its name."""
         return int((self.width - 42) / 7.6)
 
 
 @dataclass(frozen=True, slots=True)
 class StepEdge:
-    """A line from a step to one that waits for it, as an SVG path."""
+    """An edge from a step to a dependent one, as an SVG path."""
 
     source: StepId
     target: StepId
@@ -55,7 +54,7 @@ class StepEdge:
 
 @dataclass(frozen=True, slots=True)
 class WaveBand:
-    """A wave's stretch of the picture."""
+    """The area of a wave."""
 
     name: str
     x: float
@@ -66,7 +65,7 @@ class WaveBand:
 
 @dataclass(frozen=True, slots=True)
 class PlanPicture:
-    """Everything to draw, in pixels."""
+    """The elements of the picture, in pixels."""
 
     width: float
     height: float
@@ -80,7 +79,7 @@ class PlanPicture:
 class _Slot:
     layer: int
     size: float
-    """Across the layer."""
+    """Its extent across the layer."""
     step: StepReport | None = None
     centre: float = 0.0
     before: list[_Slot] = field(default_factory=list["_Slot"])
@@ -89,7 +88,7 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """An edge as the slots that it runs through, both ends included."""
+    """The slots of an edge, both ends included."""
 
     source: StepId
     target: StepId
@@ -110,22 +109,22 @@ def draw_plan(log: Sequence[StepReport]) -> PlanPicture:
 
 @dataclass(frozen=True, slots=True)
 class _LayoutSizes:
-    """Sizes, so chosen that up to six layers fit beside each other on a page of 1,280 pixels."""
+    """Sizes with which up to six layers fit side by side on a page of 1,280 pixels."""
 
     down: bool
     width: float
-    """Of a box."""
+    """Width of a box."""
     gap: float
-    """Between layers."""
+    """Distance between layers."""
 
     @property
     def size(self) -> float:
-        """Of a box, across its layer."""
+        """Size of a box across its layer."""
         return self.width if self.down else _NODE_HEIGHT
 
     @property
     def depth(self) -> float:
-        """Of a box, along the way."""
+        """Size of a box along the edges."""
         return _NODE_HEIGHT if self.down else self.width
 
 
@@ -178,7 +177,7 @@ def _chain(first: _Slot, last: _Slot, layers: list[list[_Slot]], *, with_slots: 
 
 
 def _order(layers: list[list[_Slot]]) -> None:
-    """Order every layer by the mean place of its neighbours, down and up in turn; ties keep the plan's order."""
+    """Order every layer by the mean position of its neighbours, alternately down and up; ties keep the plan's order."""
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
         for layer in layers if down else reversed(layers):
@@ -203,7 +202,7 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 
 
 def _place(layers: list[list[_Slot]], *, gap: float) -> None:
-    """Give every slot its centre across the layer: near its neighbours, in order, never closer than the gap."""
+    """Set the centre of every slot across its layer: near its neighbours, in order, at least a gap apart."""
     for layer in layers:
         edge = 0.0
         for slot in layer:
@@ -222,7 +221,7 @@ def _place(layers: list[list[_Slot]], *, gap: float) -> None:
 
 
 def _spread_centres(layer: Sequence[_Slot], requests: Sequence[float], gap: float) -> list[float]:
-    """Return the centres nearest to the wishes, in least squares, that keep order and gaps."""
+    """Return the centres nearest to the requests, by least squares, that keep order and gaps."""
     offsets = [0.0]
     for one, next_one in pairwise(layer):
         tight = gap / 2 if one.step is None and next_one.step is None else gap

@@ -1,11 +1,7 @@
-"""Documents' Markdown as HTML that can do nothing.
+"""Sections of the report: documents from Markdown, gates in groups, and costs of models.
 
-HTML in the text stays text, pictures stay text (a page that opens from disk fetches nothing), and a link is one only
-where it leads to `http` or `https`. Headings are set two levels lower, below those of the page.
-
-Gate records, gathered as they are read: one group for a gate on a step, what is red first.
-
-What the section on models shows: sums in words, and one table of costs in groups.
+HTML and pictures in a document stay text (a page that opens from disk fetches nothing), and only `http` and `https`
+links become links. Headings are set two levels lower, below those of the page.
 """
 
 from __future__ import annotations
@@ -31,7 +27,7 @@ if TYPE_CHECKING:
 _MAX_CHARACTERS = 400_000
 
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff"))
-"""Where a line may break and such: pages are full of them, and a document reads the same without."""
+"""Soft hyphens, zero-width spaces and joiners, byte order marks: common in web pages, removed from documents."""
 
 
 def markdown_to_html(text: str) -> Markup:
@@ -46,12 +42,12 @@ def markdown_to_html(text: str) -> Markup:
             token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
         alignment = token.attrs.pop("style", None)
         if isinstance(alignment, str) and alignment.startswith("text-align:"):
-            # The page's policy allows no inline style; its own classes do the same.
+            # The content security policy allows no inline style; a class replaces it.
             token.attrSet("class", alignment.removeprefix("text-align:"))
         for child in token.children or ():
             if child.type == "link_open":
                 child.attrSet("rel", "noopener noreferrer nofollow")
-    # The parser escapes all text, and its HTML rules are off: what it renders is markup of its own making.
+    # The parser escapes all text, and its HTML rules are off, so all markup is its own.
     return Markup(parser.renderer.render(tokens, parser.options, {}))  # noqa: S704
 
 
@@ -81,27 +77,27 @@ class GateGroup:
     kind: str
     severity: GateSeverity
     records: tuple[GateRecord, ...]
-    """Red ones first."""
-    red: int
+    """Failed ones first."""
+    failed: int
     asked: int
     hidden: int
     is_replaced: bool
 
     @property
     def is_unevaluated(self) -> bool:
-        """Whether there were no items to look at."""
+        """Whether there were no items to evaluate."""
         return any(record.verdict == "not_evaluated" for record in self.records)
 
     @property
     def colour(self) -> str:
-        """The class that colours it."""
-        if not self.red:
+        """The CSS class of its colour."""
+        if not self.failed:
             return "s-ok"
         return "s-failed" if self.severity == "block" else "s-blocked"
 
 
 def group_gates(records: Sequence[GateRecord], replaced: Mapping[StepId, StepId]) -> list[GateGroup]:
-    """Return the gates with their records: red block gates, warnings, green ones, and last what counts no longer."""
+    """Return the gates in groups: failed block gates, failed warn gates, passed ones, last those of replaced steps."""
     by_gate: dict[tuple[GateId, StepId], list[GateRecord]] = {}
     for record in records:
         by_gate.setdefault((record.gate, record.step), []).append(record)
@@ -119,7 +115,7 @@ def _group(records: Sequence[GateRecord], *, is_replaced: bool) -> GateGroup:
         kind=first.kind,
         severity=first.severity,
         records=tuple(ordered[:_MAX_RECORDS]),
-        red=sum(1 for record in records if record.has_failed),
+        failed=sum(1 for record in records if record.has_failed),
         asked=len(records),
         hidden=max(0, len(records) - _MAX_RECORDS),
         is_replaced=is_replaced,
@@ -127,12 +123,12 @@ def _group(records: Sequence[GateRecord], *, is_replaced: bool) -> GateGroup:
 
 
 def failed_gate_steps(gates: Sequence[GateGroup]) -> dict[StepId, GateSeverity]:
-    """Return the steps on which a gate is red, with how severe it is."""
-    red: dict[StepId, GateSeverity] = {}
+    """Return the steps on which a gate failed, with the gravest severity."""
+    failed: dict[StepId, GateSeverity] = {}
     for group in gates:
-        if group.red and red.get(group.step) != "block":
-            red[group.step] = group.severity
-    return red
+        if group.failed and failed.get(group.step) != "block":
+            failed[group.step] = group.severity
+    return failed
 
 
 _MAX_ROWS = 100
@@ -140,15 +136,15 @@ _MAX_ROWS = 100
 
 @dataclass(frozen=True, slots=True)
 class ModelCostSection:
-    """The section, ready to be written."""
+    """The lines and tables of the section on models."""
 
     lines: tuple[str, ...]
     costs: tuple[tuple[str, tuple[NamedCost, ...]], ...]
-    """Titles of groups with their rows."""
+    """Tables: titles with their rows."""
 
 
 def model_cost_section(package: Package) -> ModelCostSection | None:
-    """Return what is shown; none where no model was asked."""
+    """Return the section; None if no model was asked."""
     uses = package.model_uses
     if not uses.total.calls:
         return None

@@ -1,18 +1,12 @@
-"""An assessment: all that code finds for and against a run, gathered once.
+"""The review by code: whether a run reached its goal, why not, and what would fix it.
 
-A review by code is an assessment put into words; a review by a model starts from the same one. The *ceiling* of a
-review is what its rung of the ladder lets any confidence be.
+A goal is *achieved* when every block gate that counts passed, nothing that the result is made of is missing, and the
+result fits the goal's output schema. Code decides that from gate records and statuses; no model is asked, the summary
+says so, and the confidence is capped for it. An optional step that failed or was stopped does not fail the run: it is
+listed as missing and lowers the confidence.
 
-The verdict on a run in words: what is missing, line by line, and the sentences of a summary.
-
-The review by code: did the run reach its goal, and if not, why, and what would fix it.
-
-A goal is *achieved* when every block gate that counts is green, everything that the result is made of is there, and
-the result fits the goal's output schema. Code decides that from gate records and statuses; no model is asked, the
-summary says so, and the confidence is capped for it.
-
-An optional step that failed or was stopped is absent and does not fail the run: whoever reads it had to provide for
-that. It is listed as missing and lowers the confidence.
+An *assessment* holds all that code finds for and against a run. The review by code puts it into words; the review by a
+model starts from the same one.
 """
 
 from __future__ import annotations
@@ -50,35 +44,35 @@ from wavewright.reviewer.review.results import RunResult, read_result, result_fa
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What there is to say of a run."""
+    """All that code finds for and against a run."""
 
     gates: tuple[FailedGate, ...]
-    """Red gates that count, and mandatory ones that nobody asked."""
+    """Failed gates that count, and mandatory ones that were not evaluated."""
     problems: tuple[StepProblem, ...]
     result: RunResult
     faults: tuple[str, ...]
-    """Where the result breaks the goal's output schema."""
+    """Violations of the goal's output schema by the result."""
     stopping_gates: tuple[FailedGate, ...]
     """The gates that keep the goal from being achieved."""
     failing_problems: tuple[StepProblem, ...]
-    """The ends that do."""
+    """The problems that do."""
     absent_steps: tuple[StepId, ...]
-    """Steps that brought nothing, and the plan provides for that."""
+    """Optional steps without an output."""
 
     @property
     def is_achieved(self) -> bool:
-        """Whether every block gate that counts is green, and all is there and of the shape that was asked for."""
+        """Whether every block gate that counts passed, nothing is missing and the result fits its schema."""
         return not (self.stopping_gates or self.failing_problems or self.result.missing or self.faults)
 
     @property
     def warnings(self) -> int:
-        """How many gates left a warning."""
+        """The number of warn gates that failed."""
         return sum(1 for gate in self.gates if gate.severity == "warn")
 
 
 @dataclass(frozen=True, slots=True)
 class SettledConfidences:
-    """The confidences of a run, and what lowered them."""
+    """The confidences of a run, and the caps that lowered them."""
 
     confidences: tuple[Confidence, ...]
     caps: tuple[CapRecord, ...]
@@ -92,7 +86,7 @@ class SettledConfidences:
 def assess(
     plan: Plan, goal: Goal, state: RunState, tools: Mapping[str, ToolSignature], now: dt.datetime
 ) -> Assessment:
-    """Return what there is to say of a run of a (bound) plan."""
+    """Return the assessment of a run of a (bound) plan."""
     gates = (*failed_gates(plan, goal, state, now), *unchecked_gates(plan, goal, state))
     ends = step_problems(plan, goal, state, now)
     result = read_result(plan, state, tools, now)
@@ -130,8 +124,8 @@ def settle_confidences(
         tools: Signatures by name.
         now: What `now()` gives.
         result: What came out.
-        ceiling: Of the review's own rung.
-        claims: Who else states a confidence in the whole, by name; the lowest counts, and none raises anything.
+        ceiling: The ceiling of the review's own rung.
+        claims: Further claims of the overall confidence, by source; the lowest counts, and none raises a figure.
     """
     caps = evaluate_caps(plan, goal, state, now, review=ceiling)
     stated = stated_confidence(confidence_claims(result.terminal, state, result.value))
@@ -141,13 +135,13 @@ def settle_confidences(
 
 
 def run_instant(state: RunState) -> dt.datetime:
-    """Return the instant that a run takes for now."""
+    """Return the time that a run uses as now."""
     assert state.started is not None, "a run is reviewed after it has started"
     return dt.datetime.fromtimestamp(state.started.now, dt.UTC)
 
 
 def _fails_the_run(end: StepProblem) -> bool:
-    """Whether a step's end is against the goal: not where it is optional, nor where `min_ok` items were enough."""
+    """Whether a step's end fails the goal: not if it is optional or `min_ok` items were enough."""
     return not end.optional and end.status not in {"ok", "empty", "reused"}
 
 
@@ -163,24 +157,24 @@ _MAX_LABELS = 8
 
 
 def missing_data(found: Assessment) -> tuple[str, ...]:
-    """Return what is not there or not good, one line each, in the plan's own names."""
+    """Return what is missing or wrong, one line each, by the plan's names."""
     lines = [
         f"{_step_label(gate.step, gate.labels)}: {gate.message} (gate {gate.gate!r})" for gate in found.gates
     ]
-    # What a blocked step lacks is told by whatever blocked it; its own line would say it twice.
-    told_ends = [end for end in found.problems if end.status != "blocked"]
-    lines += [f"{_step_label(end.step, end.labels)}: {_problem_text(end)}" for end in told_ends]
-    told = {end.step for end in told_ends} | {gate.step for gate in found.gates}
+    # The cause of a blocked step has a line of its own.
+    listed = [end for end in found.problems if end.status != "blocked"]
+    lines += [f"{_step_label(end.step, end.labels)}: {_problem_text(end)}" for end in listed]
+    named = {end.step for end in listed} | {gate.step for gate in found.gates}
     lacking = (*found.result.missing, *found.result.absent)
-    lines += [line for line in lacking if line.partition(":")[0] not in told]
+    lines += [line for line in lacking if line.partition(":")[0] not in named]
     lines += found.faults
     return tuple(dict.fromkeys(lines))
 
 
 def invalid_because(found: Assessment) -> tuple[str, ...]:
-    """Return why what came out is no valid result, one line each, without what a tool said.
+    """Return why a run has no valid result, one line each, without text from tools.
 
-    A red gate alone leaves a result valid. What is missing because a step failed is told by that step alone.
+    A failed gate alone leaves a result valid. Of what is missing because a step failed, only that step is listed.
     """
     failing = [end for end in found.failing_problems if end.status != "blocked"]
     lines = [f"step {end.step!r}: {_status_text(end)}" for end in failing]
@@ -190,7 +184,7 @@ def invalid_because(found: Assessment) -> tuple[str, ...]:
 
 
 def failure_sentences(found: Assessment) -> Iterator[str]:
-    """Yield the sentences that say why a goal is not achieved."""
+    """Yield sentences on why the goal is not achieved."""
     for gate in found.stopping_gates[:5]:
         yield with_full_stop(
             f"Gate {gate.gate!r} stopped {_step_label(gate.step, gate.labels)}: {gate.message}"
@@ -202,21 +196,21 @@ def failure_sentences(found: Assessment) -> Iterator[str]:
     if blocked:
         names = ", ".join(end.step for end in blocked[:_MAX_LABELS])
         more = f" and {len(blocked) - _MAX_LABELS} more" if len(blocked) > _MAX_LABELS else ""
-        yield f"So nothing could be built on it: {names}{more} did not run."
+        yield f"Steps that depend on it did not run: {names}{more}."
     elif lacking:
         yield with_full_stop(f"Lacking: {'; '.join(lacking[:4])}")
 
 
 def remark_sentences(found: Assessment) -> Iterator[str]:
-    """Yield the sentences on what is against a run without failing it."""
+    """Yield sentences on problems that do not fail the run."""
     if found.absent_steps:
-        yield f"Absent, and the plan provides for that: {', '.join(found.absent_steps)}."
+        yield f"Absent, but optional: {', '.join(found.absent_steps)}."
     if found.warnings:
         yield f"{_count(found.warnings, 'gate')} left a warning."
 
 
 def fix_sentences(found: Assessment, goal: Goal) -> Iterator[str]:
-    """Yield a sentence with the fixes of what keeps the goal from being achieved, if there are any."""
+    """Yield a sentence with the fixes of what keeps the goal from being achieved, if any is known."""
     actions = recovery_actions(found.stopping_gates, found.failing_problems, goal)
     hints = list(dict.fromkeys(action.hint for action in actions))
     if hints:
@@ -224,14 +218,14 @@ def fix_sentences(found: Assessment, goal: Goal) -> Iterator[str]:
 
 
 def confidence_sentence(confidence: Confidence) -> str:
-    """Return the sentence that tells the confidence in the whole."""
+    """Return the sentence on the overall confidence."""
     if confidence.capped < confidence.raw:
         return f"Confidence {confidence.capped:.2f}, lowered by caps from {confidence.raw:.2f}."
     return f"Confidence {confidence.capped:.2f}."
 
 
 def with_full_stop(text: str) -> str:
-    """Return a text with a full stop behind it, unless whoever wrote its end has put a sign there."""
+    """Return a text that ends with a full stop, unless it ends with a punctuation mark already."""
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
@@ -272,7 +266,7 @@ def review_by_code(
         goal: What was asked for.
         state: What happened.
         tools: Signatures by name.
-        now: What `now()` gives; the run's own instant where absent.
+        now: What `now()` gives; by default the time that the run uses as now.
     """
     now = now or run_instant(state)
     found = assess(plan, goal, state, tools, now)
@@ -294,7 +288,7 @@ def review_by_code(
 def _summary_sentences(found: Assessment, settled: SettledConfidences, goal: Goal) -> Iterator[str]:
     if found.is_achieved:
         evaluated = " that was evaluated" if any(gate.is_unevaluated for gate in found.gates) else ""
-        yield f"Goal achieved: every mandatory gate{evaluated} is green and everything that the result needs is there."
+        yield f"Goal achieved: every mandatory gate{evaluated} passed and everything that the result needs is there."
     else:
         yield "Goal not achieved."
         yield from failure_sentences(found)

@@ -1,9 +1,9 @@
-"""The review by a model, under the verdict of code.
+"""The review by a model, which can only lower the verdict of code.
 
-A model reads the goal, the plan with its reasons, the gates and as much of the outputs as its budget allows, and
-says whether the goal is achieved. Code makes the verdict of that: achieved is what both find achieved, a figure that
-the model states can only lower the confidence, and no gate and no cap is lifted. Where no model can be reached the
-review by code stands, on record; an answer that is no review means that the goal is not achieved.
+A model reads the goal, the plan with its reasons, the gates and as much of the outputs as its token budget allows, and
+states whether the goal is achieved. The goal counts as achieved if code and model both find so, a confidence that the
+model states can only lower the computed one, and no gate and no cap is lifted. If no model can be reached the review by
+code stands, and the record says so; if the answer holds no valid review, the goal is not achieved.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from wavewright.reviewer.truncation import truncate
 from wavewright.reviewer.values import iso, shorten
 
 MAX_REVIEWED_TOKENS: Final = 24_000
-"""Tokens of outputs that a review is shown, where nobody says otherwise."""
+"""Default maximum tokens of outputs in a review's prompt."""
 _MIN_OUTPUT_TOKENS = 1_500
 _ANSWER_TOKENS = 8_000
 _TOO_LARGE_KINDS: Final = frozenset({"over_context", "over_budget"})
@@ -65,7 +65,7 @@ _UNREVIEWED_ACTION = RecoveryAction(
 )
 
 
-async def review_by_model(  # noqa: PLR0913 - what it works with, each by its name
+async def review_by_model(  # noqa: PLR0913 - what the review depends on, each by its name
     plan: Plan,
     goal: Goal,
     state: RunState,
@@ -80,21 +80,21 @@ async def review_by_model(  # noqa: PLR0913 - what it works with, each by its na
     on_rung: Callable[[RungRecord], None] | None = None,
     tokens: int = MAX_REVIEWED_TOKENS,
 ) -> ReviewResult:
-    """Return the verdict on a run that a model read.
+    """Return the verdict of code and a model on a run.
 
     Args:
         plan: The bound plan in force, patches included.
         goal: What was asked for.
         state: What happened.
         tools: Signatures by name.
-        by_code: The review by code, which this one can only lower.
-        models: Who is asked.
+        by_code: The review by code.
+        models: The client that asks models.
         prompts: The templates `reviewer/…`.
         ladder: The ladder `reviewer`.
-        history: How long such calls took before.
-        on_use: Told of every call's cost.
-        on_rung: Told of every rung that was tried.
-        tokens: What the outputs may take up of the question; less is shown where that is too much.
+        history: Durations of earlier calls.
+        on_use: Called with the cost of every call.
+        on_rung: Called with every rung that was tried.
+        tokens: Maximum tokens of outputs in the prompt; fewer are shown if the model has no room for them.
     """
     run = _ReviewedRun(plan, goal, state, tools, assess(plan, goal, state, tools, run_instant(state)))
     question = _ReviewQuestion(run, by_code, models, prompts, history, on_use, tokens)
@@ -134,7 +134,7 @@ class _ReviewedRun:
     def merged(
         self, by_code: ReviewResult, answer: FittingAnswer[ReviewAnswer], ceiling: Ceiling | None
     ) -> ReviewResult:
-        """Return the verdict of code and model together: what both find, at the lower of their figures."""
+        """Return the common verdict of code and model: achieved if both say so, with the lower confidence."""
         opinion = to_opinion(answer.value, answer.model)
         actions, refused = accept_actions(answer.value, self.plan, self.goal)
         claims = {f"the reviewing model ({opinion.model})": opinion.confidence}
@@ -168,7 +168,7 @@ class _ReviewedRun:
     def without_model(
         self, by_code: ReviewResult, ceiling: Ceiling | None, unread: tuple[str, ...]
     ) -> ReviewResult:
-        """Return the review by code, under the ceiling of its rung; an answer that was no review fails it."""
+        """Return the review by code under the ceiling of its rung; not achieved if a model's answer was invalid."""
         review = by_code
         if ceiling is not None and ceiling.max < CODE_REVIEW_CEILING.max:
             now = run_instant(self.state)
@@ -184,12 +184,12 @@ class _ReviewedRun:
             )
         if not unread:
             return review
-        told = "The model that was to review the run gave no review, so its goal does not count as achieved."
+        reason = "The reviewing model gave no valid review, so the goal does not count as achieved."
         summary = review.summary.removeprefix("Goal achieved: ").removeprefix("Goal not achieved. ")
         return review.model_copy(
             update={
                 "goal_achieved": False,
-                "summary": f"Goal not achieved. {told} By the gates alone: {summary[:1].lower()}{summary[1:]}",
+                "summary": f"Goal not achieved. {reason} By the gates alone: {summary[:1].lower()}{summary[1:]}",
                 "missing_data": (*review.missing_data, f"review: {unread[0]}"),
                 "recovery_actions": (*review.recovery_actions, _UNREVIEWED_ACTION),
                 "unread_because": unread,
@@ -198,10 +198,10 @@ class _ReviewedRun:
 
     def _verdict(self, by_code: ReviewResult, opinion: Opinion) -> Iterator[str]:
         if by_code.goal_achieved and opinion.goal_achieved:
-            yield "Goal achieved: the gates are green, and the model that read the result agrees."
+            yield "Goal achieved: the gates passed, and the model that read the result agrees."
         elif by_code.goal_achieved:
             yield "Goal not achieved."
-            yield "The gates are green, but the model that read the result does not find the goal achieved."
+            yield "The gates passed, but the model that read the result does not find the goal achieved."
         else:
             yield "Goal not achieved."
             yield from failure_sentences(self.assessment)
@@ -215,7 +215,7 @@ class _ReviewedRun:
 
 @dataclass(frozen=True, slots=True)
 class _ReviewQuestion:
-    """What a model is asked of a run."""
+    """The question to a reviewing model."""
 
     run: _ReviewedRun
     by_code: ReviewResult
@@ -226,13 +226,13 @@ class _ReviewQuestion:
     tokens: int
 
     async def ask(self, rung: Rung) -> FittingAnswer[ReviewAnswer] | NoFittingAnswer:
-        """Return the answer; a question that is too large, or too dear, is put again with less of the outputs.
+        """Return the answer; a question that is too large or over budget is asked again with fewer outputs.
 
         Raises:
-            ModelError: nobody answers.
+            ModelError: no model answers.
         """
         tokens = self.tokens
-        # Away from the event loop: abridging outputs of megabytes takes a while.
+        # In a thread: truncating an output of megabytes takes a while.
         call = await anyio.to_thread.run_sync(self._call, rung, tokens)
         while True:
             timed = replace(call, timeout=await rung_seconds(rung, call, self.models, self.history))
@@ -249,7 +249,7 @@ class _ReviewQuestion:
                 call, tokens = smaller
 
     def _smaller_call(self, rung: Rung, asked: ModelCall, tokens: int) -> tuple[ModelCall, int] | None:
-        """Return a question with less of the outputs and what they may take up; none where less is the same."""
+        """Return a question with fewer outputs and its token limit for them; None if it would be the same."""
         while (tokens := tokens // 2) >= _MIN_OUTPUT_TOKENS:
             call = self._call(rung, tokens)
             if len(call.prompt) < len(asked.prompt):

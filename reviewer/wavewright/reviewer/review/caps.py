@@ -1,13 +1,9 @@
-"""Rungs of the fallback ladders, as ceilings of the confidence.
+"""Confidence: raw figures from evidence, and the caps that lower them.
 
-A plan, an output or a patch that came from a low rung is worth less than one from the top, and the record of the
-rung says how much: its *ceiling* bounds every confidence of the run. What a patch replaced counts no longer.
-
-Confidence: raw figures from what was found, and the caps that lower them.
-
-A *cap* is a ceiling on one field while its condition holds: the plan carries its own and the goal template's, the
-engine adds those of the rungs that made the plan, the outputs and the review. All run through here, each leaves a
-record, and a cap whose condition cannot be evaluated applies. Nothing raises a figure.
+A *cap* is a ceiling on one field while its condition holds. The plan carries its own caps and the goal template's;
+the engine adds the ceilings of the ladder rungs that made the plan, the outputs, the patches and the review. Each cap
+leaves a record, one whose condition cannot be evaluated applies, and nothing raises a figure. Outputs that a patch
+replaced no longer count.
 """
 
 from __future__ import annotations
@@ -37,7 +33,7 @@ RECOVERY = "recovery"
 _DEFAULT_CEILINGS: Mapping[str, tuple[float, str]] = {
     "template": (0.9, "the plan is the goal template's own; no planner fitted it to this job"),
 }
-"""Ceilings of plans whose rung nobody recorded: runs of a version before there were such records."""
+"""Ceilings of plans whose rung was not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +45,7 @@ class Ceiling:
 
 
 def ceiling_of(record: RungRecord) -> Ceiling | None:
-    """Return the ceiling that a rung puts on what came from it; none where it leaves all of it."""
+    """Return the ceiling that a rung puts on its result; None where it puts none."""
     if record.outcome != "reached" or record.ceiling >= 1:
         return None
     because = record.because or f"{record.ladder} came from its rung {record.rung!r}"
@@ -69,7 +65,7 @@ def planner_record(state: RunState) -> RungRecord | None:
 
 
 def patch_rungs(state: RunState) -> tuple[RungRecord | None, ...]:
-    """Return, for each patch that was applied, the record of the rung that made it; none where nobody recorded it."""
+    """Return, for each patch that was applied, the record of the rung that made it; None where there is none."""
     found: list[RungRecord | None] = []
     since = state.plans[0].at if state.plans else 0.0
     for accepted in state.plans[1:]:
@@ -80,7 +76,7 @@ def patch_rungs(state: RunState) -> tuple[RungRecord | None, ...]:
 
 
 def _plan_ceilings(state: RunState) -> Iterator[Ceiling]:
-    # A patch improves on the plan that it patches; it does not change where that one came from.
+    # A patch does not change the rung that its plan came from.
     record = planner_record(state)
     if record is not None:
         yield from _ceilings([record])
@@ -93,12 +89,12 @@ def _patch_ceilings(state: RunState) -> Iterator[Ceiling]:
 
 
 def _step_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
-    """Yield what the workers' rungs leave of each step that counts, told with the share of its items."""
+    """Yield the ceilings of the workers' rungs for each step that counts, with the share of its items."""
     replaced = superseded_steps(plan)
     latest: dict[StepId, dict[tuple[str, int | None], RungRecord]] = {}
     for taken in state.rungs:
         if taken.step is not None and taken.rung.outcome == "reached":
-            # A call that was made again, in another attempt or after a crash, is what it came to at last.
+            # Of a call that was made more than once, by a retry or after a crash, the last record counts.
             latest.setdefault(taken.step, {})[taken.rung.ladder, taken.index] = taken.rung
     for step in plan.steps:
         if step.id in replaced or not state.is_present(step.id):
@@ -133,7 +129,7 @@ def _ceilings(records: Iterable[RungRecord]) -> Iterator[Ceiling]:
 OVERALL = "overall"
 
 NOT_EVALUATED_MAX = 0.5
-"""The most that any confidence can be where a gate had no items to look at."""
+"""The ceiling of every confidence where a gate had no items to evaluate."""
 
 CODE_REVIEW_CEILING = Ceiling(0.8, "reviewed by code alone; no model read the result")
 
@@ -141,7 +137,7 @@ CODE_REVIEW_CEILING = Ceiling(0.8, "reviewed by code alone; no model read the re
 def evaluate_caps(
     plan: Plan, goal: Goal | None, state: RunState, now: dt.datetime, *, review: Ceiling | None
 ) -> tuple[CapRecord, ...]:
-    """Return one record for each cap of the bound plan and of the engine, asked over inputs and present outputs.
+    """Return one record for each cap of the bound plan and of the engine, evaluated over inputs and present outputs.
 
     `review` is the ceiling of the review's own rung, where it has one.
     """
@@ -159,12 +155,12 @@ def evaluate_caps(
 def compute_confidences(
     evidence: tuple[StepEvidence, ...], claims: Mapping[str, Mapping[str, float]], caps: tuple[CapRecord, ...]
 ) -> tuple[Confidence, ...]:
-    """Return the confidence of `overall`, of every field that an output states a figure for, and of every capped one.
+    """Return the confidence of `overall`, of every field for which an output states a figure, and of every capped one.
 
     Args:
-        evidence: What the steps brought; gives the raw `overall`.
-        claims: Field → who states it → figure. The lowest counts.
-        caps: What was asked; only those that hold lower anything.
+        evidence: What the steps produced; gives the raw `overall`.
+        claims: Field → source of the claim → figure. The lowest counts.
+        caps: The evaluated caps; those whose condition holds lower figures.
     """
     overall = _overall_confidence(evidence, claims.get(OVERALL, {}))
     named = [field for field in claims if field != OVERALL]
@@ -178,7 +174,7 @@ def stated_confidence(outputs: Iterable[tuple[str, Json]]) -> dict[str, dict[str
     """Return the figures that outputs state under `confidence`, as field → place → figure within 0 and 1.
 
     `{"confidence": {"trend": 0.8}}` speaks of `trend`, `{"confidence": 0.8}` of `overall`; a list is read entry by
-    entry. Whatever is not a number is no figure.
+    entry. What is not a number is ignored.
     """
     claims: dict[str, dict[str, float]] = {}
     for name, output in outputs:
@@ -191,11 +187,11 @@ def stated_confidence(outputs: Iterable[tuple[str, Json]]) -> dict[str, dict[str
 
 
 def cap_stated_confidence(value: Json, caps: Iterable[CapRecord], settled: Iterable[Confidence] = ()) -> Json:
-    """Return a value in which no `confidence`, however deep, states more than the caps on its field let it.
+    """Return a value in which no `confidence`, however deep, exceeds the caps on its field.
 
     `{"confidence": {"trend": 0.8}}` is bounded by the caps on `trend`. A plain number speaks of the key that holds its
-    object, through lists, and at the top of `overall`. What the value states of itself, at its top, is besides never
-    above the settled figure of its field.
+    object, through lists, and at the top of `overall`. A figure at the top of the value also never exceeds the
+    settled figure of its field.
     """
     holding = [cap for cap in caps if cap.applied]
     figures = {found.field: found.capped for found in settled}
@@ -274,7 +270,7 @@ def _engine_cap(ceiling: Ceiling) -> CapRecord:
 def _overall_confidence(evidence: tuple[StepEvidence, ...], stated: Mapping[str, float]) -> Confidence:
     found = raw_overall(evidence)
     whole = sum(1 for part in evidence if part.share == 1.0)
-    why = [f"{whole} of {len(evidence)} steps brought all that they should, which weighs {found:.2f}"]
+    why = [f"{whole} of {len(evidence)} steps complete, weighted share {found:.2f}"]
     why += [f"{part.step}: {part.why}, counts {part.share:.2f}" for part in evidence if part.why]
     lowest = min(stated.items(), key=lambda claim: claim[1], default=None)
     if lowest is not None and lowest[1] < found:
@@ -307,7 +303,7 @@ def _capped(confidence: Confidence, caps: tuple[CapRecord, ...]) -> Confidence:
 def confidence_claims(
     terminal: Iterable[StepId], state: RunState, result: Json
 ) -> Iterator[tuple[str, Json]]:
-    """Yield who may state a confidence, with what they say: the terminal steps that are present, and the result."""
+    """Yield the values that may state a confidence, with their names: present terminal outputs and the result."""
     outputs = {step_id: state.steps[step_id].output for step_id in terminal if state.is_present(step_id)}
     for step_id, output in outputs.items():
         yield f"step {step_id!r}", output

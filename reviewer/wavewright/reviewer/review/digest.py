@@ -1,9 +1,9 @@
-"""A digest: as much of what a run brought as a reviewing model's budget of tokens allows, the telling parts first.
+"""A digest: the part of a run's outputs that fits a reviewing model's token budget, the most relevant first.
 
-Outputs come in the order of their bearing on the verdict: of steps with a red gate or one that a model judges, then
-the result and the steps it is made of, then all others. Each gets what it needs, or a fair share of what is left;
-what is too large is abridged, the items that a gate is red on before the others, and says what is left out. So a
-model is never shown a value that ends in the middle.
+Outputs are ordered by their bearing on the verdict: those of steps with a failed gate or a judge gate, then the result
+and the outputs that it is made of, then all others. Each gets what it needs, or a fair share of what is left. A value
+that is too large is truncated to valid JSON, keeps the items that a gate failed on before others, and says what is
+left out.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from wavewright.reviewer.values import shape, shorten
 from wavewright.tools.models.pricing import CHARS_PER_TOKEN
 
 _RANK_SHARES = (0.6, 0.75, 1.0)
-"""The part of what is left that the steps of each rank may take up."""
+"""The share of the remaining room that the steps of each rank may take."""
 _ENTRY_OVERHEAD_CHARS = 80
 """Characters around each output."""
 _MIN_OUTPUT_CHARS = 240
-"""Characters, with what is around them, below which a part of an output says nothing."""
+"""Characters, frame included, below which a part of an output is not worth showing."""
 _MAX_RECORDS = 5
 _MAX_GATES = 60
 _MAX_TEXT = 300
@@ -43,7 +43,7 @@ class ShownOutput:
     """A step's id, or `result`."""
     value: Json
     characters: int
-    """Of the whole, as JSON."""
+    """Size of the whole output as JSON."""
     is_whole: bool
 
 
@@ -54,16 +54,16 @@ class Digest:
     steps: tuple[JsonObject, ...]
     """Every step with its reason and how it ended."""
     gates: tuple[JsonObject, ...]
-    """Every gate with what it found, red ones first."""
+    """Every gate with what it found, failed ones first."""
     outputs: tuple[ShownOutput, ...]
     left_out: tuple[tuple[str, str], ...] = field(default=())
-    """Outputs there was no room for, by name and shape."""
+    """Outputs without room, by name and shape."""
 
 
 def digest_run(
     plan: Plan, goal: Goal, state: RunState, result: RunResult, now: dt.datetime, *, tokens: int
 ) -> Digest:
-    """Return what a model is shown of a run; the outputs take about so many tokens at most."""
+    """Return what a model is shown of a run; the outputs take about `tokens` tokens at most."""
     replaced = superseded_steps(plan)
     steps = tuple(_step(step, state.steps.get(step.id), replaced.get(step.id)) for step in plan.steps)
     labels = {step.id: _item_labels(plan, goal, state, now, step) for step in plan.steps if step.for_each}
@@ -86,7 +86,7 @@ class _RankedOutput:
 def _ranked_outputs(
     plan: Plan, state: RunState, result: RunResult, labels: Mapping[StepId, Sequence[str]]
 ) -> Iterator[_RankedOutput]:
-    """Yield the outputs, by rank and then in the plan's order; a result that is one of them is not told twice."""
+    """Yield the outputs, by rank and then in the plan's order; a result that equals one of them is not repeated."""
     replaced = superseded_steps(plan)
     outputs = {
         step.id: state.steps[step.id].output
@@ -98,9 +98,9 @@ def _ranked_outputs(
         found.append(_RankedOutput("result", 1, result.value))
     judged = {gate.on for gate in plan.gates if gate.judge is not None}
     for step_id, output in outputs.items():
-        red = [gate for gate in state.steps[step_id].gates if gate.has_failed]
-        rank = 0 if red or step_id in judged else 1 if step_id in result.terminal else 2
-        found.append(_candidate(step_id, rank, output, red, state, labels.get(step_id, ())))
+        failed = [gate for gate in state.steps[step_id].gates if gate.has_failed]
+        rank = 0 if failed or step_id in judged else 1 if step_id in result.terminal else 2
+        found.append(_candidate(step_id, rank, output, failed, state, labels.get(step_id, ())))
     yield from sorted(found, key=lambda candidate: candidate.rank)
 
 
@@ -108,7 +108,7 @@ def _candidate(
     step_id: StepId,
     rank: int,
     output: Json,
-    red: Sequence[GateRecord],
+    failed: Sequence[GateRecord],
     state: RunState,
     labels: Sequence[str],
 ) -> _RankedOutput:
@@ -119,7 +119,7 @@ def _candidate(
     positions = [index for index in sorted(items) if items[index].status != "failed"]
     if len(positions) != len(output):
         return _RankedOutput(step_id, rank, output)
-    wanted = {gate.index for gate in red}
+    wanted = {gate.index for gate in failed}
     named: JsonObject = {
         f"{index} {labels[index]}" if index < len(labels) else str(index): entry
         for index, entry in zip(positions, output, strict=True)
@@ -132,7 +132,7 @@ def _candidate(
 def _allot_outputs(
     candidates: Sequence[_RankedOutput], room: int
 ) -> tuple[list[ShownOutput], list[tuple[str, str]]]:
-    """Share the room out by rank; who would get too little to say anything leaves it to those before."""
+    """Allot the room by rank; an output whose share would be too small to be useful gets none."""
     shown: list[ShownOutput] = []
     left_out: list[_RankedOutput] = []
     for rank, part in enumerate(_RANK_SHARES):
@@ -155,30 +155,30 @@ def _allot_outputs(
 
 
 def _step(step: Step, end: StepFinished | None, replaced_by: StepId | None) -> JsonObject:
-    told: JsonObject = {"id": step.id, "tool": step.tool, "status": end.status if end else "not_run"}
+    summary: JsonObject = {"id": step.id, "tool": step.tool, "status": end.status if end else "not_run"}
     if step.why:
-        told["why"] = shorten(step.why, _MAX_TEXT)
+        summary["why"] = shorten(step.why, _MAX_TEXT)
     if step.optional:
-        told["optional"] = True
+        summary["optional"] = True
     if replaced_by is not None:
-        told["replaced_by"] = replaced_by
+        summary["replaced_by"] = replaced_by
     if step.supersedes is not None:
-        told["replaces"] = step.supersedes
+        summary["replaces"] = step.supersedes
     if end is None:
-        return told
+        return summary
     if end.items is not None:
-        told["items"] = f"{end.items[0]} of {end.items[1]}"
+        summary["items"] = f"{end.items[0]} of {end.items[1]}"
     if end.error is not None:
-        told["error"] = {"kind": end.error.kind, "message": shorten(end.error.message, _MAX_TEXT)}
+        summary["error"] = {"kind": end.error.kind, "message": shorten(end.error.message, _MAX_TEXT)}
     elif end.reason:
-        told["reason"] = shorten(end.reason, _MAX_TEXT)
-    return told
+        summary["reason"] = shorten(end.reason, _MAX_TEXT)
+    return summary
 
 
 def _gates(
     state: RunState, replaced: Mapping[StepId, StepId], labels: Mapping[StepId, Sequence[str]]
 ) -> Iterator[JsonObject]:
-    """Yield one entry for each gate on a step, red ones first."""
+    """Yield one entry for each gate on a step, failed ones first."""
     by_gate: dict[tuple[str, StepId], list[GateRecord]] = {}
     for record in state.gates:
         if record.step not in replaced:
@@ -191,32 +191,32 @@ def _gates(
 
 
 def _gate(records: Sequence[GateRecord], labels: Sequence[str]) -> JsonObject:
-    first, red = records[0], [record for record in records if record.has_failed]
-    told: JsonObject = {
+    first, failed = records[0], [record for record in records if record.has_failed]
+    summary: JsonObject = {
         "gate": first.gate,
         "step": first.step,
         "kind": first.kind,
         "severity": first.severity,
         "asked": len(records),
-        "red": len(red),
+        "failed": len(failed),
     }
     if first.verdict == "not_evaluated":
-        told["not_evaluated"] = True
-    if red:
-        told["found"] = [_record_summary(record, labels) for record in red[:_MAX_RECORDS]]
-        if len(red) > _MAX_RECORDS:
-            told["left_out"] = f"{len(red) - _MAX_RECORDS} more red records"
+        summary["not_evaluated"] = True
+    if failed:
+        summary["found"] = [_record_summary(record, labels) for record in failed[:_MAX_RECORDS]]
+        if len(failed) > _MAX_RECORDS:
+            summary["left_out"] = f"{len(failed) - _MAX_RECORDS} more failed records"
     else:
-        told["inspected"] = shorten(first.inspected, _MAX_TEXT)
-    return told
+        summary["inspected"] = shorten(first.inspected, _MAX_TEXT)
+    return summary
 
 
 def _record_summary(record: GateRecord, labels: Sequence[str]) -> JsonObject:
-    told: JsonObject = {"message": shorten(record.message or record.inspected, _MAX_TEXT)}
+    summary: JsonObject = {"message": shorten(record.message or record.inspected, _MAX_TEXT)}
     if record.index is not None:
         known = record.index < len(labels)
-        told["item"] = labels[record.index] if known else f"item {record.index}"
-    return told
+        summary["item"] = labels[record.index] if known else f"item {record.index}"
+    return summary
 
 
 def _item_labels(plan: Plan, goal: Goal, state: RunState, now: dt.datetime, step: Step) -> tuple[str, ...]:

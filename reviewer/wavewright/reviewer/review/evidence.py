@@ -1,18 +1,15 @@
-"""What an expression of the plan may read after a run: the inputs and the outputs that are present.
+"""Evidence: how much of what a plan set out to produce is there.
 
-How much of what a plan set out to find is really there.
+Each step that counts has a weight (1, or ½ where it is optional) and a share between 0 and 1; the *raw* overall
+confidence is the weighted mean of the shares:
 
-*Evidence* is what the steps brought. Each step that counts has a weight (1, or ½ where it is optional) and a share
-between 0 and 1 of it that is there; the *raw* overall confidence is the weighted mean of the shares:
+- 0 for a step that failed, was blocked or cancelled, never ran, or is stopped by a failed block gate;
+- 1 for one that succeeded, in proportion to the items that succeeded for a `for_each` step;
+- ½ for an empty output, unless it can only be empty (no items to run over, a tool that writes, an output schema of
+  null);
+- times 0.8 for every failed warn gate, in proportion to the calls that it failed on.
 
-- nothing for a step that failed, was blocked or cancelled, never ran, or is stopped by a red block gate;
-- all of it for one that ended well, in proportion to the items that succeeded for a `for_each` step;
-- half for an empty output, unless empty is all it could be (no items to run over, a tool that writes, an output
-  schema of null);
-- times 0.8 for every red warn gate, in proportion to the calls that it is red on.
-
-A step that `when` skipped, and one that another supersedes, does not count: the plan itself decided that it is not
-needed.
+A step that its `when` skipped, or that another step supersedes, does not count: the plan does not need it.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from wavewright.planner.types import GateId, Json, JsonObject, StepId
 
 
 def plan_scope(plan: Plan, state: RunState) -> JsonObject:
-    """Return the variables of caps and of the plan's result."""
+    """Return the variables of caps and of the plan's result: the inputs and the outputs that are present."""
     outputs: dict[str, Json] = {str(step_id): output for step_id, output in state.outputs().items()}
     return {"inputs": plan.inputs, "steps": outputs}
 
@@ -46,7 +43,7 @@ class StepEvidence:
     weight: float
     share: float
     why: str = ""
-    """What is lacking; empty where all of it is there."""
+    """What is lacking; empty where nothing is."""
 
 
 def measure_evidence(
@@ -71,7 +68,7 @@ def raw_overall(evidence: tuple[StepEvidence, ...]) -> float:
 
 
 def superseded_steps(plan: Plan) -> dict[StepId, StepId]:
-    """Return, for each step that a patch replaced for its readers, the step that stands for it now."""
+    """Return, for each step that a patch superseded, the step that replaces it now."""
     direct = {step.supersedes: step.id for step in plan.steps if step.supersedes is not None}
     final: dict[StepId, StepId] = {}
     for old, successor in direct.items():
@@ -84,7 +81,7 @@ def superseded_steps(plan: Plan) -> dict[StepId, StepId]:
 
 
 def may_be_empty(end: StepFinished, signature: ToolSignature | None) -> bool:
-    """Whether an empty output is all that this step could bring."""
+    """Whether this step's output can only be empty."""
     if end.items is not None and end.items[1] == 0:
         return True
     return signature is not None and (signature.writes or signature.output_schema.get("type") == "null")
@@ -113,12 +110,12 @@ def _present_share(end: StepFinished | None, signature: ToolSignature | None) ->
 
 
 def _warned_shares(end: StepFinished) -> dict[GateId, float]:
-    """Return, for each warn gate with a red record, the share of its records that are red."""
-    red: dict[GateId, int] = {}
+    """Return, for each failed warn gate, the share of its records that failed."""
+    failed: dict[GateId, int] = {}
     asked: dict[GateId, int] = {}
     for record in end.gates:
         if record.severity == "warn":
             asked[record.gate] = asked.get(record.gate, 0) + 1
             if record.has_failed:
-                red[record.gate] = red.get(record.gate, 0) + 1
-    return {gate: count / asked[gate] for gate, count in red.items()}
+                failed[record.gate] = failed.get(record.gate, 0) + 1
+    return {gate: count / asked[gate] for gate, count in failed.items()}

@@ -1,15 +1,9 @@
-"""Items of a `for_each` step by the names that people know them by.
+"""Findings of a review: failed gates and steps without a complete output, and the actions that would fix them.
 
-A *label* is the field that the goal says identifies a target (a product's `code`), else a usual one, else the item
-itself where it is short, else its position.
-
-What keeps a run from being good, in the plan's own names.
-
-A *finding* gathers all that one gate, or one step's end, has against a run: the step, the items by their key (a
-product's code, say), and the reason. Findings become missing data, recovery actions and the review's summary. A red
-gate counts until the very same gate is green on the step that superseded its own.
-
-Recovery actions: the fixes of findings, in a fixed vocabulary.
+A *finding* holds all that one gate, or the end of one step, has against a run: the step, its items and the reason.
+A failed gate counts until the same gate is evaluated on the step that superseded its own. Items are named by their
+*label*: the field that the goal names as a target's identifier (a product's `code`), else a usual identifier field,
+else the item itself where it is short, else its position.
 """
 
 from __future__ import annotations
@@ -35,7 +29,7 @@ _LABEL_KEYS = ("code", "id", "name", "key", "title")
 def item_labels(
     plan: Plan, goal: Goal | None, state: RunState, now: dt.datetime, step_id: StepId
 ) -> tuple[str, ...]:
-    """Return the labels of a step's items, in their order; nothing where its list can no longer be found."""
+    """Return the labels of a step's items, in their order; empty where its list can no longer be resolved."""
     items = plan.step(step_id).for_each
     if isinstance(items, str):
         variables: JsonObject = {
@@ -67,29 +61,29 @@ def _label(item: Json, position: int, key: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FailedGate:
-    """A gate that is not green on a step that counts."""
+    """A gate that has not passed, on a step that counts."""
 
     gate: GateId
     step: StepId
     severity: GateSeverity
     kind: str
     labels: tuple[str, ...]
-    """Items it is red on, by their key; empty where it was asked once."""
+    """Labels of the items that it failed on; empty where it was evaluated once."""
     message: str
-    """Of the first record that is red."""
+    """The message of the first failed record."""
     hint: str | None
     template_gate: GateId | None
     asked: bool = True
-    """False for a block gate whose step ended without an output to look at."""
+    """False for a block gate whose step ended without an output."""
     is_undecided: bool = False
-    """Whether none of its red records is a verdict: the gate could not be asked, or nobody could judge it."""
+    """Whether no failed record holds a verdict: the gate could not be evaluated, or no judge was configured."""
     is_unevaluated: bool = False
-    """Whether there was no item to ask it about."""
+    """Whether its step had no items to evaluate."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepProblem:
-    """A step that brought nothing, or not all."""
+    """A step without an output, or with failed items."""
 
     step: StepId
     status: StepStatus | None
@@ -99,11 +93,11 @@ class StepProblem:
     message: str
     hint: str | None
     labels: tuple[str, ...] = ()
-    """Items that failed, by their key."""
+    """Labels of the items that failed."""
 
 
 def failed_gates(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) -> tuple[FailedGate, ...]:
-    """Return the red gates that count, block gates first, then warnings; each in the plan's order."""
+    """Return the failed gates that count, block gates first, then warnings; each in the plan's order."""
     replaced = superseded_steps(plan)
     found: list[FailedGate] = []
     for end in (state.steps[step.id] for step in plan.steps if step.id in state.steps):
@@ -117,10 +111,10 @@ def failed_gates(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) -> t
 
 
 def unchecked_gates(plan: Plan, goal: Goal, state: RunState) -> tuple[FailedGate, ...]:
-    """Return the block gates that should have been asked and were not: one that nobody asked is not green.
+    """Return the block gates that should have been evaluated and were not, which counts as failed.
 
-    A gate on a step that was skipped, is optional or was replaced has nothing to look at; one on a step that failed
-    or never ran is told by that step's own end.
+    A gate on a step that was skipped, is optional or was replaced has nothing to evaluate; for a step that failed or
+    never ran, the step's own end is the finding.
     """
     replaced = superseded_steps(plan)
     steps = {step.id: step for step in plan.steps}
@@ -140,7 +134,7 @@ def unchecked_gates(plan: Plan, goal: Goal, state: RunState) -> tuple[FailedGate
                 severity="block",
                 kind=gate.kind,
                 labels=(),
-                message="was not asked",
+                message="was not evaluated",
                 hint=gate.hint,
                 template_gate=template_gate_of(gate.id, goal),
                 asked=False,
@@ -150,7 +144,7 @@ def unchecked_gates(plan: Plan, goal: Goal, state: RunState) -> tuple[FailedGate
 
 
 def step_problems(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) -> tuple[StepProblem, ...]:
-    """Return the steps that failed, were blocked or cancelled, never ended, or lost items; in the plan's order."""
+    """Return the steps that failed, were blocked or cancelled, never ended or have failed items, in plan order."""
     replaced = superseded_steps(plan)
     return tuple(
         end
@@ -184,9 +178,9 @@ def _step_problem(
 
 
 def _is_asked_again(entry: GateRecord, replaced: dict[StepId, StepId], state: RunState) -> bool:
-    """Whether the step that supersedes the gate's own was asked the same gate.
+    """Whether the same gate was evaluated on the step that supersedes the gate's own.
 
-    Only then does the old verdict no longer count; whether the new one is green is told by its own records.
+    Only then the old verdict no longer counts; the new records say whether the gate passed.
     """
     successor = replaced.get(entry.step)
     end = state.steps.get(successor) if successor is not None else None
@@ -234,12 +228,12 @@ _FALLBACK_HINTS = {
     "fresh_within": "fetch newer data, or set the job's as_of to the day that the data is of",
     "required": "fetch again, or from a source that has the missing fields",
     "schema": "fetch again, or correct the source whose output breaks the schema",
-    "check": "correct the data that the condition looks at, or the condition",
+    "check": "correct the data that the condition reads, or the condition",
     "judge": "make the output anew, so that it passes the rubric",
 }
 _NO_JUDGE_HINT = "configure a model, so that the rubric can be judged"
 _LIMIT_HINT = "raise the limit that was reached, under 'limits' in the goal template or the job's overrides"
-"""A run that was stopped from outside is resumed before anybody reviews it, so what is reviewed met a limit."""
+"""Hint for a cancelled step: a run that was interrupted is resumed before its review, so a limit was reached."""
 _ACTION_BY_KIND: dict[str, Action] = {
     "fresh_within": "refetch",
     "required": "refetch",
@@ -260,7 +254,7 @@ def recipe_for(gate: FailedGate, goal: Goal | None) -> Recipe | None:
 def recovery_actions(
     gates: Iterable[FailedGate], ends: Iterable[StepProblem], goal: Goal | None
 ) -> tuple[RecoveryAction, ...]:
-    """Return one action for each red gate, and for each step that failed by itself."""
+    """Return one action for each failed gate, and for each step that failed by itself."""
     actions = [_gate_action(gate, goal) for gate in gates]
     actions += [action for end in ends for action in _problem_actions(end)]
     return tuple(dict.fromkeys(actions))

@@ -1,8 +1,7 @@
-"""What a reviewing model may say, and what of it is taken.
+"""Answers of a reviewing model, and what of them is accepted.
 
-An *opinion* is read from an answer with its types held to strictly. The recovery actions that come with it are
-taken one by one: the action must be of the vocabulary, its step one of the plan, its tool one of the goal. Whatever
-else a model asks for is refused, and the refusal is on record.
+An *opinion* is read from an answer with strict types. Its recovery actions are accepted one by one: the action must be
+in the vocabulary, its step in the plan, its tool in the goal. All others are refused, and the refusal is recorded.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _MAX_SUMMARY = 1500
 
 
 class ReviewAction(AnswerModel):
-    """An action as a model wrote it."""
+    """A recovery action as a model wrote it."""
 
     action: str
     step: str | None = None
@@ -37,7 +36,7 @@ class ReviewAction(AnswerModel):
 
 
 class ReviewAnswer(AnswerModel):
-    """An answer of a reviewing model."""
+    """The answer of a reviewing model."""
 
     goal_achieved: bool
     confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -50,13 +49,13 @@ def read_review(text: str) -> ReviewAnswer:
     """Return the review that an answer holds.
 
     Raises:
-        Misfit: it holds none, or one of other types or ranges.
+        AnswerMisfit: it holds none, or one of other types or ranges.
     """
     return read_answer(text, ReviewAnswer, _KEYS)
 
 
 def to_opinion(answer: ReviewAnswer, model: str) -> Opinion:
-    """Return what a model said, at a length that a report can show."""
+    """Return the opinion of a model, shortened for a report."""
     return Opinion(
         model=model,
         goal_achieved=answer.goal_achieved,
@@ -69,9 +68,9 @@ def to_opinion(answer: ReviewAnswer, model: str) -> Opinion:
 def accept_actions(
     answer: ReviewAnswer, plan: Plan, goal: Goal
 ) -> tuple[tuple[RecoveryAction, ...], tuple[RefusedAction, ...]]:
-    """Return the actions that are taken, and those that are refused with the reason."""
+    """Return the accepted actions, and the refused ones with the reason."""
     steps = {step.id for step in plan.steps}
-    taken: list[RecoveryAction] = []
+    accepted: list[RecoveryAction] = []
     refused: list[RefusedAction] = []
     for wanted in answer.recovery_actions[:_MAX_LINES]:
         action: Action | None = next((known for known in ACTIONS if known == wanted.action), None)
@@ -86,7 +85,7 @@ def accept_actions(
                 )
             )
             continue
-        taken.append(
+        accepted.append(
             RecoveryAction(
                 action=action,
                 step=StepId(wanted.step) if wanted.step else None,
@@ -95,7 +94,7 @@ def accept_actions(
                 origin="model",
             )
         )
-    return tuple(dict.fromkeys(taken)), tuple(dict.fromkeys(refused))
+    return tuple(dict.fromkeys(accepted)), tuple(dict.fromkeys(refused))
 
 
 def review_schema(steps: Sequence[StepId], tools: Collection[str]) -> JsonSchema:

@@ -1,7 +1,7 @@
-"""What a run was for: its result, and which parts of it are there.
+"""The result of a run, and which parts of it are missing.
 
-The *result* is what the plan's `result` names, or the outputs of its terminal steps. Something missing becomes null
-in it and is listed, so that a review can say what is lacking and a package is written even so.
+The *result* is what the plan's `result` names, or the outputs of its terminal steps. A missing part becomes null and is
+listed, so that a review can name it and the package is written all the same.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from wavewright.reviewer.values import is_empty, misfit_texts, shorten
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What came out."""
+    """The result of a run."""
 
     value: Json
     terminal: tuple[StepId, ...]
-    """The steps that stand at the end of the plan and that no patch replaced."""
+    """The steps that no other step reads and that no patch replaced."""
     missing: tuple[str, ...] = ()
-    """What should be there and is not, as `name: why`."""
+    """Parts that should be there and are not, as `name: why`."""
     absent: tuple[str, ...] = ()
-    """What is null in the result because only optional or skipped steps would have brought it."""
+    """Parts that are null because only optional or skipped steps would have produced them."""
 
 
 def terminal_steps(plan: Plan) -> tuple[StepId, ...]:
-    """Return the steps that no other reads, without those that a patch replaced."""
+    """Return the steps that no other step reads, without those that a patch replaced."""
     replaced = superseded_steps(plan)
     return tuple(step_id for step_id in PlanGraph.of(plan).terminal if step_id not in replaced)
 
@@ -44,7 +44,7 @@ def terminal_steps(plan: Plan) -> tuple[StepId, ...]:
 def read_result(
     plan: Plan, state: RunState, tools: Mapping[str, ToolSignature], now: dt.datetime
 ) -> RunResult:
-    """Return the result of a (bound) plan and what is missing from it."""
+    """Return the result of a run of a (bound) plan, with what is missing from it."""
     terminal = terminal_steps(plan)
     if plan.result is not None:
         return _declared_result(plan, state, tools, now, terminal)
@@ -56,11 +56,11 @@ def read_result(
 
 
 def result_faults(plan: Plan, goal: Goal, state: RunState, result: RunResult) -> tuple[str, ...]:
-    """Return where the result breaks the goal's output schema.
+    """Return the violations of the goal's output schema by the result.
 
-    Asked are the outputs of the terminal steps that the goal's rules give the schema to; where there are none, the
-    plan's `result`, or else every terminal output. A list is asked entry by entry where it does not fit as a whole. A
-    result that is not there is missing, and breaks nothing.
+    The schema applies to the outputs of the terminal steps whose tools the goal's rules name; where there are none, to
+    the plan's `result`, or else to every terminal output. A list that does not fit as a whole is validated entry by
+    entry. A missing result violates nothing.
     """
     if goal.output_schema is None or result.value is None:
         return ()
@@ -70,14 +70,14 @@ def result_faults(plan: Plan, goal: Goal, state: RunState, result: RunResult) ->
         return (f"the goal's output schema is not a JSON Schema: {shorten(str(error), 200)}",)
     outputs = state.outputs()
     ruled = {rule.tool for rule in goal.rules.terminal}
-    asked = [
+    checked = [
         step_id for step_id in result.terminal if step_id in outputs and plan.step(step_id).tool in ruled
     ]
-    if not asked and plan.result is not None:
+    if not checked and plan.result is not None:
         return tuple(_schema_faults(validator, "result", result.value))
     return tuple(
         fault
-        for step_id in asked or [step_id for step_id in result.terminal if step_id in outputs]
+        for step_id in checked or [step_id for step_id in result.terminal if step_id in outputs]
         for fault in _schema_faults(validator, step_id, outputs[step_id])
     )
 
@@ -107,7 +107,7 @@ def _declared_result(
         try:
             return render(text, value_of)
         except ExpressionError as fault:
-            # A value that is missing has been listed already; what else keeps a text from being made is told here.
+            # A missing value is listed already; this lists any other reason why the text cannot be rendered.
             if not missing and not absent:
                 missing.append(f"result: {shorten(text, 80)} could not be rendered ({fault.message})")
             return None
@@ -131,7 +131,7 @@ def _render_result(node: Json, text_of: Callable[[str], Json]) -> Json:
 
 
 def _may_be_absent(expression: str, plan: Plan, state: RunState) -> bool:
-    """Whether the plan provides for the absence of all that an expression reads and does not get."""
+    """Whether all outputs that an expression reads and that are absent may be absent."""
     steps = {step.id: step for step in plan.steps}
     try:
         names = {StepId(read.name) for read in reads(expression) if read.root == "steps" and read.name}
@@ -151,7 +151,7 @@ def _all_may_be_empty(
 def _missing_terminals(
     plan: Plan, state: RunState, tools: Mapping[str, ToolSignature], terminal: tuple[StepId, ...]
 ) -> Iterator[str]:
-    """Yield each terminal output that should be there.
+    """Yield each terminal output that is missing.
 
     An optional terminal step, or one that its `when` skipped, may be absent as long as another one is present.
     """

@@ -261,8 +261,10 @@ class LiveProgress:
         ) else ""
 
     def _gates(self) -> list[Text]:
-        red = [line for step in self._state.steps.values() for line in gate_lines(step.gates)]
-        return [Text(line, style="red" if " blocks" in line else "yellow") for line in red[-_MAX_GATE_LINES:]]
+        lines = [line for step in self._state.steps.values() for line in gate_lines(step.gates)]
+        return [
+            Text(line, style="red" if " blocks" in line else "yellow") for line in lines[-_MAX_GATE_LINES:]
+        ]
 
 
 def _rows_of(state: RunState) -> tuple[_StepRow, ...]:

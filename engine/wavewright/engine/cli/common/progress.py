@@ -219,12 +219,12 @@ def frame_lines(event: StepFinished) -> Iterator[str]:
 
 def gate_lines(records: Sequence[GateRecord]) -> list[str]:
     """Return a line for each gate that failed, with the number of items, and one with its hint."""
-    red: dict[str, list[GateRecord]] = {}
+    failed: dict[str, list[GateRecord]] = {}
     for record in records:
         if record.has_failed:
-            red.setdefault(record.gate, []).append(record)
+            failed.setdefault(record.gate, []).append(record)
     lines: list[str] = []
-    for gate, stopped in red.items():
+    for gate, stopped in failed.items():
         first = stopped[0]
         items = f" ({len(stopped)} items)" if len(stopped) > 1 else ""
         lines.append(f"gate {gate} {first.severity}s{items}: {first.message or first.inspected}")

@@ -131,7 +131,7 @@ def _patched(
     state: RunState,
     document: Document,
 ) -> PatchCheck:
-    red = [gate.gate for gate in state.gates if gate.has_failed]
+    failed = [gate.gate for gate in state.gates if gate.has_failed]
     checked = check_patch(
         plan,
         patch,
@@ -139,7 +139,7 @@ def _patched(
         goal=goal,
         tools=tools,
         round_number=state.round + 1,
-        red_gates=red,
+        failed_gates=failed,
     )
     if checked.plan is None:
         raise PlanError(tuple(locate_diagnostics(checked.diagnostics, document)), document.source)
