@@ -28,8 +28,7 @@ from typing import Literal, NoReturn
 import pytest
 from pydantic_ai.messages import ModelResponse
 
-from tests.crash import crash_points as points
-from tests.crash import oracle, sqlite_shim
+from tests.crash import crash_points as points, oracle, sqlite_shim
 from tests.crash.crash_project import (
     add_line,
     asking_job,

@@ -17,8 +17,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.crash import crash_points as points
-from tests.crash import oracle
+from tests.crash import crash_points as points, oracle
 from tests.crash.crash_project import JOURNAL, LEDGER, add_line, settings_of, write_workplace
 from tests.crash.file_broker import FileBroker
 from tests.crash.minimal_daemon import Agreeing, LittleDaemon, World, assemble

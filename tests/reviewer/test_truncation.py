@@ -4,8 +4,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wavewright.planner.types import Json
 from wavewright.prompts import prompt_json

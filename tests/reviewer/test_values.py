@@ -3,8 +3,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wavewright.planner.types import Json
 from wavewright.reviewer.values import brief, duration_text, read_time, shape, visible

@@ -4,8 +4,7 @@ import json
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import JsonValue
 
 from tests.config.test_documents import pointers, shown, value_or_faults, values

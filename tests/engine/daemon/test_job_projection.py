@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wavewright.config.sections import DaemonSection, ValidationSection
 from wavewright.engine.daemon.job_projection import MAX_PROGRESS_REPORTS, JobProjection, project, replay

@@ -9,8 +9,7 @@ from textwrap import dedent
 import anyio
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.executor.execution_harness import ExecutionHarness
 from wavewright.config.documents import read_document

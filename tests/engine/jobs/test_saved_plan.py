@@ -11,8 +11,7 @@ from typing import cast
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.conftest import CommandLine

@@ -6,8 +6,7 @@ import json
 from dataclasses import replace
 from typing import cast
 
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from tests.engine.messages.sample_messages import (
     ANSWER,

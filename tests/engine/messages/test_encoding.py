@@ -8,8 +8,7 @@ from random import Random
 from typing import cast
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from tests.engine.messages.sample_messages import JOB, NOW, RULES
 from wavewright.config.redaction import REDACTED, Redactor

@@ -17,8 +17,7 @@ from tests.engine.model_runs.test_equities_with_model import (
     ask_for_help,
     job_without_recipes,
 )
-from tests.tools.equities.price_service import Answer as Served
-from tests.tools.equities.price_service import serving
+from tests.tools.equities.price_service import Answer as Served, serving
 from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, Wire
 from wavewright.planner.types import Json, JsonObject
 

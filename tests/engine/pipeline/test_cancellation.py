@@ -8,8 +8,7 @@ from typing import Literal
 import anyio
 import pytest
 
-from tests.executor.execution_harness import RUN as RUN_OF_BENCH
-from tests.executor.execution_harness import ExecutionHarness, plan_of, statuses
+from tests.executor.execution_harness import RUN as RUN_OF_BENCH, ExecutionHarness, plan_of, statuses
 from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.executor.events.state import fold
 from wavewright.executor.run.ports import DrainSignal

@@ -19,8 +19,7 @@ from tests.engine.model_runs.test_equities_with_model import (
 from tests.engine.recordings.conftest import JobRecorder, ProjectMaker, events_of
 from tests.engine.recordings.normalized_journal import normalized_journal
 from tests.engine.stale_quotes_project import JOB, take_calls, write_quotes_project
-from tests.tools.equities.price_service import Answer as Served
-from tests.tools.equities.price_service import serving
+from tests.tools.equities.price_service import Answer as Served, serving
 from wavewright.config.redaction import Redactor
 from wavewright.engine.fake_model.server import API_KEY, FakeModelServer
 from wavewright.engine.recordings.recording_file import RecordingError, recording_of_run, write_recording

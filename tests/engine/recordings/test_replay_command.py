@@ -18,8 +18,7 @@ from tests.engine.model_runs.test_equities_with_model import ask_for_help, job_w
 from tests.engine.recordings.conftest import events_of
 from tests.engine.recordings.normalized_journal import normalized_journal
 from tests.engine.stale_quotes_project import take_calls, write_quotes_project
-from tests.tools.equities.price_service import Answer as Served
-from tests.tools.equities.price_service import serving
+from tests.tools.equities.price_service import Answer as Served, serving
 from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer
 from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
 from wavewright.planner.ports.budgets import BudgetScope, Spend

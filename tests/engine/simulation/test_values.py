@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wavewright.config.settings import load_settings
 from wavewright.engine.project.tools import all_tools

@@ -6,8 +6,7 @@ import json
 from typing import cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.testing.project_suite import Suite

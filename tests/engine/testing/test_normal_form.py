@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.engine.testing.project_suite import Suite
 from wavewright.engine.testing import PlanLoader, PlanRunner, Redaction

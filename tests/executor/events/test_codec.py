@@ -6,8 +6,7 @@ import json
 import math
 
 import pytest
-from hypothesis import Phase, find, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, find, given, settings, strategies as st
 
 from tests.executor.event_examples import EVENT_TYPES, any_event, json_values, step_finished
 from wavewright.executor.events.codec import KINDS, CodecError, decode, encode, from_json, kind_of, to_json

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import BaseModel
 
 from wavewright.executor.events.json_values import MAX_DEPTH, NotJsonError, clean_json, copy_json, valid_text

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wavewright.executor.events.codec import from_json, to_json
 from wavewright.executor.events.state import RunState, fold, reduce

@@ -5,8 +5,7 @@ from __future__ import annotations
 import anyio
 import anyio.lowlevel
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.executor.event_examples import any_event, run_finished, run_started, step_finished
 from tests.executor.postgres.journal_helpers import OTHER, RUN, all_at_once, seen_from_outside, steps

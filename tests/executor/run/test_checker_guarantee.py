@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.executor.execution_harness import NOW, RUN
 from tests.executor.run.typed_plans import Draft, drafts, values

@@ -5,8 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wavewright.executor.run.program import compile_params
 from wavewright.planner.plans.expressions import ExpressionError, Renderer, compile_render

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 import anyio
 import httpx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.executor.execution_harness import (
     Answer,

@@ -7,8 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.executor.execution_harness import ExecutionHarness, VirtualClock, echo, outputs, plan_of, statuses
 from wavewright.executor.events.state import RunState

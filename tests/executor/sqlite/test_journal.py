@@ -16,8 +16,7 @@ from typing import NoReturn
 import anyio
 import anyio.lowlevel
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.executor.event_examples import any_event, run_finished, run_started, step_finished
 from wavewright.executor.events.types import Event, StepFinished

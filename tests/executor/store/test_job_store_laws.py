@@ -11,8 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar, cast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from tests.executor.event_examples import step_finished

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wavewright.executor.store.errors import RunNotFound
 from wavewright.executor.store.journal import match_run, new_run_id

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from tests.support.cel_oracle import oracle_answer
 from wavewright.planner.plans.expressions import ExpressionError, TypedEnvironment, evaluate

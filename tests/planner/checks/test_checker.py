@@ -9,8 +9,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from wavewright.planner.checks.checker import check
 from wavewright.planner.language.goals import Limits

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from wavewright.planner.checks.types import incompatibility
 from wavewright.planner.types import Json, JsonSchema

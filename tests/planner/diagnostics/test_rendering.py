@@ -4,8 +4,7 @@ import json
 
 import jsonschema_rs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from wavewright.config.documents import Source, Span, read_document

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wavewright.planner.language.hashing import canonical_json, plan_hash, step_key
 from wavewright.planner.language.plan import Plan

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from wavewright.config.documents import read_document
 from wavewright.planner.diagnostics.diagnostic import PlanError

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.planner.bad_plans import Case, cases, contract_tools, goal_of
 from tests.planner.planning_case import (
@@ -16,12 +15,12 @@ from tests.planner.planning_case import (
     GOOD_TEXT,
     TOOLS,
     ScriptedModels,
+    goal_of as weather_goal,
     ladder,
     planned,
     said,
     template_plan,
 )
-from tests.planner.planning_case import goal_of as weather_goal
 from wavewright.planner.checks.checker import check
 from wavewright.planner.planning.planner import PlanningResult, make_plan
 from wavewright.planner.plans.binding import bind_plan

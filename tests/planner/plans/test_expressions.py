@@ -8,8 +8,7 @@ import sys
 
 import jsonschema_rs
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from tests.support.cel_oracle import oracle_answer

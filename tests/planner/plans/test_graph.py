@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 
 import networkx as nx
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wavewright.planner.language.plan import Gate, Plan, Step
 from wavewright.planner.plans.graph import PlanGraph

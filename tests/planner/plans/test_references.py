@@ -7,8 +7,7 @@ import json
 from typing import NoReturn
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from wavewright.planner.plans.expressions import (
     EmbeddedExpression,

@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable
 from typing import cast
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.reading.reader import read_model_answer, read_plan

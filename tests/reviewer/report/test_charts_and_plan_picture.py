@@ -4,8 +4,7 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wavewright.planner.types import StepId
 from wavewright.reviewer.records import Chart, ChartSeries, StepReport

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.reviewer.scripted_runs import Fails, goal_for, plan_of, run_plan, signature
 from wavewright.planner.types import Json, JsonObject, StepId

@@ -6,8 +6,7 @@ import datetime as dt
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.tools.calling import call_for_document
 from tests.tools.equities.market import MONTHS, equities, write_prices

@@ -7,8 +7,7 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wavewright.tools.equities.documents import Frequency, Point
 from wavewright.tools.equities.figures import (

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.tools.calling import MARCH_2010, call_for_document
 from tests.tools.equities.market import MONTHS, equities, write_prices

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 from genai_prices import Usage, calc_price
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wavewright.config.sections import PriceSettings
 from wavewright.tools.models.pricing import price_of

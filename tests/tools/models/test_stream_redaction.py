@@ -3,8 +3,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wavewright.config.redaction import Redactor
 from wavewright.tools.models.responses import StreamRedactor

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.tools.calling import request
 from tests.tools.scripted_models import Script, ScriptedModels, project, serving

@@ -27,8 +27,7 @@ from aiormq.abc import ChannelFrame
 from aiormq.channel import Channel
 from pamqp.body import ContentBody
 from pamqp.commands import Basic
-from pamqp.frame import FrameTypes
-from pamqp.frame import marshal as bytes_of_frame
+from pamqp.frame import FrameTypes, marshal as bytes_of_frame
 from pamqp.header import ContentHeader
 
 from wavewright.engine.bus.channels import (

@@ -9,11 +9,7 @@ from .plan_runner import (
 )
 from .plans import (
     DryRunLoader as DryRunLoader,
-)
-from .plans import (
     PlanLoader as PlanLoader,
-)
-from .plans import (
     PlanView as PlanView,
 )
 from .redactions import (
@@ -21,10 +17,6 @@ from .redactions import (
 )
 from .run_view import (
     PackageView as PackageView,
-)
-from .run_view import (
     ReviewView as ReviewView,
-)
-from .run_view import (
     RunView as RunView,
 )

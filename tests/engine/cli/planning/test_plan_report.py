@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wavewright.config.documents import read_document
 from wavewright.engine.cli.planning.plan_report import plan_as_json, plan_as_yaml, plan_json

@@ -266,8 +266,7 @@ def simulate(options: DryRunOptions, *, output_format: str, output: Path | None)
     for name, value in (("--out", options.out), ("--run", options.run), ("--patch", options.patch)):
         if value is not None:
             raise CommandError(f"{name} does not go with --simulate", hint=f"leave out --simulate or {name}")
-    from wavewright.engine.simulation import as_json, as_text
-    from wavewright.engine.simulation import simulate as simulate_job
+    from wavewright.engine.simulation import as_json, as_text, simulate as simulate_job
 
     if output_format not in ("text", "json"):
         msg = f"a simulation has no format {output_format!r}"
