@@ -12,6 +12,7 @@ from benchmarks.daemon import WHOLE, Extent, measure_daemons, measure_drain, mea
 from benchmarks.dry_run import measure_dry_run
 from benchmarks.huge import measure_huge
 from benchmarks.makespan import measure_makespan
+from benchmarks.mcp import measure_mcp
 from benchmarks.models import measure_models
 from benchmarks.overhead import measure_journaled, measure_memory
 from benchmarks.postgres import measure_postgres
@@ -33,6 +34,7 @@ def main() -> None:
         "dry-run": measure_dry_run,
         "start": measure_starting,
         "models": measure_models,
+        "mcp": measure_mcp,
         "daemon": lambda: measure_daemons(extent()),
         "steps": lambda: measure_steps(extent()),
         "drain": lambda: measure_drain(extent()),
