@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import anyio
 import pytest
 
-from tests.tools.calling import call_for_document
+from tests.tools.calling import call_for_document, request
 from tests.tools.equities.price_service import Answer, serving
 from wavewright.planner.types import JsonObject
-from wavewright.tools.functions.tool import Tool, ToolError
+from wavewright.tools.functions.tool import Emission, Tool, ToolError
 from wavewright.tools.packs import PackError, load_pack
+from wavewright.tools.web.pages import CrawlExecuted
 
 
 def fetch_page(**settings: object) -> Tool:
@@ -25,8 +28,15 @@ def test_a_page_of_an_allowed_host_is_fetched() -> None:
     paths = {"/robots.txt": Answer("", 404)}
     with serving(Answer(page, headers={"Content-Type": "text/html"}), paths=paths) as service:
         tool = fetch_page(allow_private=[urlsplit(service.url).netloc])
-        document = call_for_document(tool, url=f"{service.url}/gate")
+        emitted: list[Emission] = []
+        asked = replace(request({"url": f"{service.url}/gate"}), emit=emitted.append)
+        document = anyio.run(tool.call, asked)
 
+    assert isinstance(document, dict)
+    [event] = emitted
+    assert isinstance(event, CrawlExecuted)
+    assert (event.event_name, event.url) == ("crawl_executed", f"{service.url}/gate")
+    assert event.characters == len(str(document["text"]))
     fetched_at = document.pop("fetched_at")
     assert isinstance(fetched_at, str)
     assert document == {

@@ -17,7 +17,7 @@ from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool, ToolError
 from wavewright.tools.packs import Pack
 from wavewright.tools.web.addresses import MAX_URL_LENGTH, WebAddress
-from wavewright.tools.web.pages import Page
+from wavewright.tools.web.pages import CrawlExecuted, Page
 from wavewright.tools.web.search import Search, SearchExecuted, SearchResult, open_search
 from wavewright.tools.web.settings import WebSettings, read_settings
 
@@ -39,7 +39,9 @@ def pack(settings: JsonObject, root: Path) -> Pack:
 def fetch_page_tool(settings: WebSettings) -> Tool:
     """Return the tool `fetch_page`."""
 
-    async def fetch_page(url: Annotated[str, Field(min_length=1, max_length=MAX_URL_LENGTH)]) -> Page:
+    async def fetch_page(  # noqa: D417 - `emit` is no parameter of the tool
+        url: Annotated[str, Field(min_length=1, max_length=MAX_URL_LENGTH)], *, emit: Emit
+    ) -> Page:
         """Fetch a page of the public web as Markdown.
 
         Args:
@@ -50,7 +52,10 @@ def fetch_page_tool(settings: WebSettings) -> Tool:
         from wavewright.tools.web.pages import read_answer
         from wavewright.tools.web.reader import shared_reader
 
-        return await read_answer(await shared_reader(settings).get_page(url))
+        begun = time.monotonic()
+        page = await read_answer(await shared_reader(settings).get_page(url))
+        emit(CrawlExecuted(page.url, len(page.text), round(time.monotonic() - begun, 3)))
+        return page
 
     return make_tool(
         fetch_page,

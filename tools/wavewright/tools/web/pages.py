@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import datetime as dt
 import re
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urldefrag, urljoin
 
@@ -17,6 +18,7 @@ import anyio
 import anyio.to_process
 from pydantic import BaseModel, ConfigDict
 
+from wavewright.tools.functions.log_events import LogEvent
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.web.addresses import MAX_URL_LENGTH
 from wavewright.tools.web.guarded_client import WebAnswer
@@ -45,6 +47,16 @@ _PAGE_ENCODINGS: Final = re.compile(
 )
 """By Python's names; it has others (`punycode`, `unicode_escape`) that are no encodings of pages."""
 _WEB_MEANING: Final = {"ascii": "cp1252", "iso8859-1": "cp1252"}
+
+
+@dataclass(frozen=True)
+class CrawlExecuted(LogEvent):
+    """A page has been fetched, or taken from the cache, and read."""
+
+    url: str
+    characters: int
+    """Of its text."""
+    seconds: float
 
 
 class Link(BaseModel):
