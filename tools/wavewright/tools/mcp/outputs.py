@@ -31,9 +31,9 @@ MAX_ERROR_CHARS = 2000
 """Of what a server says of a failure."""
 
 
-def output_of(result: CallToolResult) -> Json:
-    """Return the output that a result holds."""
-    if result.structured_content is not None:
+def output_of(result: CallToolResult, *, is_typed: bool) -> Json:
+    """Return the output that a result holds: structured content only of a tool that declares its schema."""
+    if is_typed and result.structured_content is not None:
         return cast("Json", result.structured_content)
     others = [block for block in result.content if not isinstance(block, TextContent)]
     return {"text": _text_of(result.content), "parts": [_part(block) for block in others]}

@@ -285,7 +285,7 @@ class _Session:
             ) from error
         if result.is_error:
             raise failure_of(tool.name, result, self._redactor)
-        return output_of(result)
+        return output_of(result, is_typed=tool.output_schema is not None)
 
     def _is_lost(self, error: Exception) -> bool:
         if self.state.ended.is_set() or not isinstance(error, MCPError):
