@@ -95,7 +95,7 @@ async def test_an_approval_by_message_is_taken_once_by_the_job_that_asked(
     assert cautious.calls() == {"say it": 1}
     assert len(client.questions) == 1
     assert (decision.choice, decision.by) == ("approve", "tester")
-    assert set(decision.binding) == {"run", "plan_hash", "steps", "nonce"}
+    assert set(decision.binding) == {"run", "plan_hash", "step", "params", "nonce"}
     assert decision.expires == decision.asked + APPROVAL_SECONDS
 
 
@@ -150,8 +150,8 @@ async def test_a_waiting_job_outlives_the_daemon_and_goes_on_with_what_is_typed(
     assert f"wavewright answer {str(asked['decision_id'])[:8]} approve" in listed.out
     assert alone.code == 1
     assert f"belongs to a job of a daemon, {wanted}, which is waiting" in alone.err
-    assert f"approval of a plan, job a job {wanted}, asked" in listed.out
-    assert "  s0: say\n" in listed.out
+    assert f"approval of a step, job a job {wanted}, asked" in listed.out
+    assert "  s0 calls say with\n" in listed.out
     assert "answered 'approve'" in answered.out
     assert again.code == 1
     assert "the first answer is final" in again.err
@@ -224,7 +224,7 @@ async def test_an_answer_to_what_is_asked_no_more_keeps_no_job_from_its_rest(
     row = await row_of(cautious, wanted)
     async with open_stores(cautious.settings) as stores:
         # One that its target waits for no more, as if it had failed meanwhile.
-        stale = Decision(DecisionId(str(uuid4())), row.job, RunId("20261122-060000-abc123"), "plan", "Go?")
+        stale = Decision(DecisionId(str(uuid4())), row.job, RunId("20261122-060000-abc123"), "step", "Go?")
         await stores.journal.open_run(stale.run)
         await stores.journal.append(stale.run, [], OutboxWrites(decisions=(stale,)))
         await stores.jobs.decide(DecisionMade(stale.id, "approve", "somebody"))

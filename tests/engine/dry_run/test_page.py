@@ -136,8 +136,8 @@ def test_a_step_that_needs_approval_says_when_a_person_is_asked(
     panel = re.search(r"<aside.*?</aside>", seen.html, re.DOTALL)
 
     assert panel is not None
-    assert "a person is asked once, before anything runs" in panel[0]
-    assert "asked once, before anything runs, for 1 step" in wavewright("dry-run", "plan.yaml").out
+    assert "a person is asked when it is ready" in panel[0]
+    assert "asked when ready, for 1 step" in wavewright("dry-run", "plan.yaml").out
 
 
 @needs_chromium

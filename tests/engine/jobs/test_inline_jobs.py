@@ -111,7 +111,7 @@ async def test_a_run_whose_approval_is_yet_to_come_waits_and_goes_on_with_the_wo
         event.body for event in events if isinstance(event, Noted) and event.topic == "approval_wanted"
     ]
     assert matches_binding(wanted["binding"], person.asked[0].binding)
-    assert {"run", "plan_hash", "steps"} == set(person.asked[0].binding)
+    assert {"run", "plan_hash", "step", "params"} == set(person.asked[0].binding)
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ class Reader:
 
     async def approve(self, request: ApprovalRequest) -> bool:
         self.asked.append(request)
-        return request.subject == "plan" and "evil" not in request.text and CANARY not in request.text
+        return request.subject == "step" and "evil" not in request.text and CANARY not in request.text
 
 
 async def run_attacked(settings: Settings, services: Services, attacker: Attacker) -> RunContext | None:

@@ -211,7 +211,7 @@ def test_a_tool_with_an_effect_is_never_called_without_a_word(run_plan: PlanRunn
     assert run_plan(JOB, stubs={"ranking": {"notes": 0, "words": []}}).status("ranking") == "ok"
 
 
-@pytest.mark.parametrize(("approves", "verdict"), [(True, "achieved"), (False, "failed")])
+@pytest.mark.parametrize(("approves", "verdict"), [(True, "achieved"), (False, "not_achieved")])
 def test_what_needs_approval_is_on_record(
     run_plan: PlanRunner, suite: Suite, *, approves: bool, verdict: str
 ) -> None:
@@ -224,10 +224,12 @@ def test_what_needs_approval_is_on_record(
 
 
 def test_a_run_without_a_package_says_why(run_plan: PlanRunner, suite: Suite) -> None:
-    suite.replace("wavewright.yaml", "rank_words: {tags", "rank_words: {needs_approval: true, tags")
-    run = run_plan(JOB, approve=False)
+    (suite.folder / "plans" / "ask.yaml").write_text(
+        "steps: [{id: which, tool: ask_person, params: {question: Which notes?}}]\n"
+    )
+    run = run_plan("plans/ask.yaml")
 
-    with pytest.raises(pytest.fail.Exception, match="has no package: the plan was not approved"):
+    with pytest.raises(pytest.fail.Exception, match="has no package: a person must answer"):
         _ = run.result
 
 

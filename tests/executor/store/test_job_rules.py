@@ -180,18 +180,18 @@ def test_a_kept_message_is_judged_anew_when_its_turn_comes() -> None:
     assert receipt_for_deferred(message(ANSWER), answer).action == "accept"
 
 
-@pytest.mark.parametrize("subject", ["plan", "patch"])
+@pytest.mark.parametrize("subject", ["step", "patch"])
 def test_nothing_can_be_approved_ahead_of_being_asked(subject: str) -> None:
-    asked = replace(QUESTION, subject="plan" if subject == "plan" else "patch", options=())
+    asked = replace(QUESTION, subject="step" if subject == "step" else "patch", options=())
     view = ReceptionView(now=NOW, job=AT_WORK, decision=asked)
 
     assert receipt_for(message(ANSWER), view).action == "accept"
     assert receipt_for_deferred(message(ANSWER), view).action == "ignore_stale"
 
 
-@pytest.mark.parametrize(("subject", "action"), [("question", "accept"), ("plan", "dead_letter")])
+@pytest.mark.parametrize(("subject", "action"), [("question", "accept"), ("step", "dead_letter")])
 def test_a_name_that_nobody_vouches_for_may_answer_and_not_approve(subject: str, action: str) -> None:
-    asked = replace(QUESTION, subject="plan" if subject == "plan" else "question", options=())
+    asked = replace(QUESTION, subject="step" if subject == "step" else "question", options=())
     view = ReceptionView(now=NOW, job=AT_WORK, decision=asked)
 
     receipt = receipt_for(message(replace(ANSWER, is_vouched_for=False)), view)

@@ -1,11 +1,12 @@
 """Approvals: what they are bound to, when they expire, and the description of the calls to approve.
 
-An approval is *bound* to its run, the hash of the whole plan, the hash of each step to approve, and a *nonce* of the
+The approval of a step is *bound* to its run, the hash of the whole plan, the step and the hash of the resolved
+parameters of its calls; that of a patch to the hash of each step to approve. Both are bound to a *nonce* of the
 question. An answer to anything else, a late answer or one that was used before is ignored, and the run asks again.
 
-The description shows each call with its arguments as far as they are known: those that read inputs, `now()`, outputs of
-finished steps, or items of a `for_each` that reads nothing else. What depends on a step that has not finished is shown
-as written, with the step's name. Secrets are redacted, and an argument is shown with at most 4,000 characters.
+A step that is ready is shown with the resolved parameters of each call. A patch is shown with parameters as far as they
+are known: what depends on a step that has not finished is shown as written, with the step's name. Secrets are redacted,
+and a parameter is shown with at most 4,000 characters.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Final, Literal
 from wavewright.config.redaction import Redactor
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Noted
+from wavewright.executor.run.ports import ReadyCalls
 from wavewright.planner.language.hashing import content_hash, plan_hash
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.expressions import ExpressionError, evaluate, reads, render
@@ -38,14 +40,19 @@ APPROVAL_GIVEN: Final = "approval_given"
 APPROVAL_USED: Final = "approval"
 """Topic of the note that a run uses the answer."""
 
+QUESTION: Final = "question"
+"""Topic of the note that a run waits for the answer to a question."""
+ANSWER: Final = "answer"
+"""Topic of the note of the answer to a question, which the run uses."""
+
 _NONCE_FIELD: Final = "nonce"
 
 
-def approval_question(wanted: Noted) -> tuple[Literal["plan", "patch"], str]:
-    """Return whether a plan or a patch needs approval, and the question."""
+def approval_question(wanted: Noted) -> tuple[Literal["step", "patch"], str]:
+    """Return whether a step or a patch needs approval, and the question."""
     needs = wanted.body.get("needs")
     reasons = "; ".join(map(str, needs)) if isinstance(needs, list) else ""
-    subject: Literal["plan", "patch"] = "patch" if wanted.body.get("subject") == "patch" else "plan"
+    subject: Literal["step", "patch"] = "patch" if wanted.body.get("subject") == "patch" else "step"
     return subject, f"May this {subject} go ahead? {reasons}".rstrip()
 
 
@@ -64,7 +71,17 @@ def with_nonce(binding: JsonObject) -> JsonObject:
 
 def matches_binding(given: Json, wanted: JsonObject) -> bool:
     """Whether two bindings are equal but for the nonce."""
-    return isinstance(given, dict) and _without_nonce(given) == _without_nonce(wanted)
+    return isinstance(given, dict) and without_nonce(given) == without_nonce(wanted)
+
+
+def step_binding(state: RunState, ready: ReadyCalls) -> JsonObject:
+    """Return what a reply about a ready step is bound to."""
+    return {
+        "run": state.run,
+        "plan_hash": state.plan_hash,
+        "step": ready.step.id,
+        "params": content_hash([*ready.calls]),
+    }
 
 
 def pending_approval(state: RunState) -> Noted | None:
@@ -75,17 +92,34 @@ def pending_approval(state: RunState) -> Noted | None:
     return last if last is not None and last.topic == APPROVAL_WANTED else None
 
 
+def open_question(state: RunState) -> Noted | None:
+    """Return the last question or request for an approval, unless the run has used an answer since."""
+    topics = {QUESTION, ANSWER, APPROVAL_WANTED, APPROVAL_USED}
+    last = next((noted for noted in reversed(state.notes) if noted.topic in topics), None)
+    return last if last is not None and last.topic in {QUESTION, APPROVAL_WANTED} else None
+
+
+def answer_to_binding(state: RunState, binding: JsonObject) -> str | None:
+    """Return the journaled answer that is bound to this; None where there is none."""
+    for noted in reversed(state.notes):
+        if noted.topic in {ANSWER, APPROVAL_USED} and matches_binding(noted.body.get("binding"), binding):
+            if noted.topic == ANSWER:
+                return str(noted.body["answer"])
+            return APPROVE if noted.body.get("approved") is True else REFUSE
+    return None
+
+
 def has_expired(wanted: Noted, now: float) -> bool:
     """Whether a question for an approval has expired."""
     return now >= wanted.at + APPROVAL_SECONDS
 
 
-def recorded_answer(state: RunState, wanted: Noted) -> bool | None:
-    """Return the answer to a question from the run's journal; None where there is none."""
+def recorded_answer(state: RunState, wanted: Noted) -> str | None:
+    """Return the answer to a request for an approval from the run's journal; None where there is none."""
     nonce = nonce_of(wanted)
     for noted in reversed(state.notes):
         if noted.topic == APPROVAL_GIVEN and nonce and noted.body.get(_NONCE_FIELD) == nonce:
-            return noted.body.get("choice") == APPROVE
+            return APPROVE if noted.body.get("choice") == APPROVE else REFUSE
     return None
 
 
@@ -101,14 +135,32 @@ def nonce_of(wanted: Noted) -> str:
     return nonce if isinstance(nonce, str) else ""
 
 
-def _without_nonce(binding: JsonObject) -> JsonObject:
+def without_nonce(binding: JsonObject) -> JsonObject:
+    """Return a binding without its nonce."""
     return {name: value for name, value in binding.items() if name != _NONCE_FIELD}
 
 
 _MAX_CHARS = 4_000
-"""Characters of one argument."""
+"""Characters of one parameter."""
 _MAX_ITEMS = 20
 """Calls of one step that are shown."""
+
+
+def describe_ready_calls(ready: ReadyCalls, redactor: Redactor) -> Iterator[str]:
+    """Yield the lines that describe the calls of a ready step with their resolved parameters."""
+    step = ready.step
+    times = "with" if step.for_each is None else f"{len(ready.calls):,} times"
+    yield f"{step.id} calls {step.tool} {times}"
+    for number, params in enumerate(ready.calls, start=1):
+        if step.for_each is not None:
+            yield f"  {number}. with"
+        for name, value in params.items():
+            yield f"    {name}: {_shown_value(value, redactor)}"
+
+
+def _shown_value(value: Json, redactor: Redactor) -> str:
+    text = redactor.redact(json.dumps(value, ensure_ascii=False))
+    return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}… ({len(text):,} characters in all)"
 
 
 @dataclass(slots=True)
@@ -151,9 +203,7 @@ class CallDescriptions:
     def _shown(self, value: Json, scope: JsonObject) -> str:
         """Return a value with known expressions evaluated, followed by what must happen before the rest is known."""
         found, awaited = self._resolved(value, scope)
-        text = self.redactor.redact(json.dumps(found, ensure_ascii=False))
-        if len(text) > _MAX_CHARS:
-            text = f"{text[:_MAX_CHARS]}… ({len(text):,} characters in all)"
+        text = _shown_value(found, self.redactor)
         return f"{text}  (known when {' and '.join(awaited)})" if awaited else text
 
     def _resolved(self, value: Json, scope: JsonObject) -> tuple[Json, list[str]]:

@@ -15,13 +15,16 @@ from typing import Literal, TypeAlias
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.decisions.approvals import (
+    ANSWER,
     APPROVAL_GIVEN,
     APPROVAL_SECONDS,
+    APPROVAL_WANTED,
     APPROVE,
     REFUSE,
     approval_answer_note,
     approval_question,
     has_expired,
+    open_question,
     pending_approval,
     recorded_answer,
 )
@@ -34,9 +37,9 @@ from wavewright.executor.store.job_records import Decision, DecisionId, Decision
 from wavewright.executor.store.job_rules import FINAL_STATES
 from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.journal import Journal, RunRow, RunStatus
-from wavewright.planner.types import JsonObject, RunId
+from wavewright.planner.types import RunId
 
-QuestionSubject: TypeAlias = Literal["question", "plan", "patch"]
+QuestionSubject: TypeAlias = Literal["question", "step", "patch"]
 MAX_RUNS = 200
 """Maximum of interrupted runs, the newest first, that are searched for questions."""
 
@@ -162,8 +165,9 @@ async def _answer_run(journal: Journal, question: OpenQuestion, choice: str, by:
 
 def _answer_note(state: RunState, question: OpenQuestion, choice: str, by: str, now: float) -> Noted:
     if question.subject == "question":
-        body: JsonObject = {"question": question.question, "options": [*question.options]}
-        return Noted(now, "answer", {**body, "answer": choice, "by": by})
+        asked = open_question(state)
+        assert asked is not None
+        return Noted(now, ANSWER, {**asked.body, "answer": choice, "by": by})
     wanted = pending_approval(state)
     assert wanted is not None
     return Noted(now, APPROVAL_GIVEN, approval_answer_note(wanted, choice, by))
@@ -173,19 +177,17 @@ def pending_question(state: RunState, now: float) -> OpenQuestion | None:
     """Return the open question of a run without a daemon; None where it has none or was answered."""
     if state.started is None or not state.is_interrupted:
         return None
-    last = next(
-        (noted for noted in reversed(state.notes) if noted.topic in {"question", "answer"}),
-        None,
-    )
-    wanted = pending_approval(state)
-    if wanted is not None:
-        is_open = recorded_answer(state, wanted) is None and not has_expired(wanted, now)
-        return _approval_question(state, wanted) if is_open else None
-    if state.plan is not None or last is None or last.topic == "answer":
+    asked = open_question(state)
+    if asked is None:
         return None
-    options = last.body.get("options")
+    if asked.topic == APPROVAL_WANTED:
+        is_open = recorded_answer(state, asked) is None and not has_expired(asked, now)
+        return _approval_question(state, asked) if is_open else None
+    if state.plan is not None and "binding" not in asked.body:
+        return None
+    options = asked.body.get("options")
     return _noted_question(
-        state, last, "question", str(last.body["question"]), options if isinstance(options, list) else ()
+        state, asked, "question", str(asked.body["question"]), options if isinstance(options, list) else ()
     )
 
 

@@ -218,7 +218,7 @@ def _reuse_text(dry_run: DryRun) -> str:
 
 
 def _approvals_text(steps: int) -> str:
-    return f"asked once, before anything runs, for {_counted(steps, 'step')}" if steps else "none"
+    return f"asked when ready, for {_counted(steps, 'step')}" if steps else "none"
 
 
 def _estimate_sources_text(dry_run: DryRun) -> str:

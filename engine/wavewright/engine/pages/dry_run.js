@@ -133,7 +133,7 @@
     fact(facts, "model", step.model);
     fact(facts, "cost", step.cost);
     fact(facts, "effects", (step.effects || []).join(", "), "effect");
-    fact(facts, "approval", step.needs_approval ? "a person is asked once, before anything runs" : undefined);
+    fact(facts, "approval", step.needs_approval ? "a person is asked when it is ready" : undefined);
     fact(facts, "when", step.when && step.when + (step.skipped ? " (false for these inputs: skipped)" : ""));
     fact(facts, "optional", step.optional ? "its failure does not fail the run" : undefined);
     for (const [name, value] of Object.entries(step)) {

@@ -1,4 +1,4 @@
-"""The approval of a plan or patch by a person."""
+"""The approval of a patch by a person; steps are approved when they are ready (`decisions/step_questions.py`)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.decisions.approvals import (
     APPROVAL_USED,
     APPROVAL_WANTED,
+    APPROVE,
     CallDescriptions,
     approval_binding,
     has_expired,
@@ -21,8 +22,8 @@ from wavewright.engine.decisions.approvals import (
 )
 from wavewright.engine.pipeline.context import ApprovalRequest, CandidatePlan, Ports, RunContext
 from wavewright.engine.pipeline.pipeline import PhaseResult, branch, halt, proceed
-from wavewright.engine.pipeline.services import STOPPED_REASON, end_interrupted, record, record_note
-from wavewright.executor.events.types import Noted, RunFinished
+from wavewright.engine.pipeline.services import STOPPED_REASON, end_interrupted, record_note
+from wavewright.executor.events.types import Noted
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import asks_approval
@@ -33,14 +34,14 @@ from wavewright.reviewer.review.by_code import run_instant
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """Ask a person where a tool needs approval or a patch brings a new side effect."""
+    """Ask a person where a patch brings a new side effect, or a step that needs approval."""
 
     ports: Ports
     name: str = "approve"
 
     async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Proceed if no approval is needed or it is given; the answer is journaled."""
-        if (candidate := context.candidate) is None:
+        if (candidate := context.candidate) is None or candidate.patch is None:
             return proceed(context)
         asked = _steps_needing_approval(context, candidate)
         needs = _approval_reasons(context, candidate, asked)
@@ -48,7 +49,7 @@ class Approve:
             return proceed(context)
         text = _approval_text(context, candidate.plan, tuple(asked), self.ports.settings)
         binding = approval_binding(context.run, candidate.plan, tuple(asked))
-        request = ApprovalRequest("patch" if candidate.patch else "plan", text, needs, binding)
+        request = ApprovalRequest("patch", text, needs, binding)
         approved = self._recorded_answer(context, request)
         if approved is None:
             with self.ports.cancellation.scope() as scope:
@@ -63,17 +64,14 @@ class Approve:
         context = await record_note(self.ports, context, APPROVAL_USED, body)
         if approved:
             return proceed(context)
-        if candidate.patch is None:
-            reason = "the plan was not approved: " + "; ".join(needs)
-            ended = RunFinished(self.ports.clock().timestamp(), "failed", reason)
-            return halt(await record(self.ports, context, ended), reason)
         context = replace(context, candidate=None)
         return branch(context, "build_package", "the recovery patch was not approved")
 
     def _recorded_answer(self, context: RunContext, request: ApprovalRequest) -> bool | None:
         """Return the journaled answer to exactly this request."""
         wanted = self._pending_answer(context, request)
-        return None if wanted is None else recorded_answer(context.state, wanted)
+        answer = None if wanted is None else recorded_answer(context.state, wanted)
+        return None if answer is None else answer == APPROVE
 
     def _pending_answer(self, context: RunContext, request: ApprovalRequest) -> Noted | None:
         """Return the journaled request for exactly this approval, unless it has expired."""

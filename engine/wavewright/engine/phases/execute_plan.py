@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from wavewright.engine.decisions.step_questions import StepQuestions, take_answer
 from wavewright.engine.pipeline.context import PlannedContext, Ports
 from wavewright.engine.pipeline.pipeline import PhaseResult, halt, proceed
 from wavewright.engine.pipeline.services import (
@@ -69,7 +70,11 @@ class ExecutePlan:
 
     async def run(self, context: PlannedContext) -> PhaseResult[PlannedContext]:
         """Execute the rest of the plan; a cancelled run can be resumed."""
+        with self.ports.cancellation.scope():
+            context = await take_answer(self.ports, context)
         begun = time.monotonic()
+        redactor = known_secrets_redactor(self.ports.settings)
+        questions = StepQuestions(self.ports, context.state, redactor)
         drain_signal = DrainSignal()
         goal, plan, now = context.goal, context.plan, run_instant(context.state)
         with self.ports.cancellation.scope(drain_signal) as scope:
@@ -81,6 +86,7 @@ class ExecutePlan:
                     run=context.run,
                     now=now,
                     journal=self.ports.journal,
+                    ask=questions.ask,
                     verify=make_verifier(plan, context.signatures, goal, now, judge=judge),
                     schedule=goal.schedule,
                     limits=goal.limits.model_copy(update={"run_timeout": context.time_left}),
@@ -90,13 +96,20 @@ class ExecutePlan:
                     on_event=self.ports.on_event,
                     drain_signal=drain_signal,
                     announces=self.ports.announces_calls,
-                    redactor=known_secrets_redactor(self.ports.settings),
+                    redactor=redactor,
                 )
             executed = context.executed_seconds + time.monotonic() - begun
+            before = context.state
             context = replace(context, state=fold(uses, state), executed_seconds=executed)
         if scope.cancelled_caught or self.ports.cancellation.is_cancelled:
             context = replace(context, state=fold(await self.ports.journal.load(context.run)))
             return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
+        waiting = [
+            step for step in questions.waiting if context.state.steps.get(step) is before.steps.get(step)
+        ]
+        if waiting:
+            reason = f"a person must answer: {', '.join(f'step {step!r} waits' for step in sorted(waiting))}"
+            return halt(await end_interrupted(self.ports, context, reason), reason)
         return proceed(context)
 
     @asynccontextmanager

@@ -224,7 +224,7 @@ class CheckPlan:
         allowance = await _plan_allowance(self.ports, context, candidate)
         found = draft.origin.place(
             [
-                *check(candidate, context.goal, tools, allowance=allowance),
+                *check(candidate, context.goal, tools, allowance=allowance, can_ask=self.ports.can_ask),
                 *self._readiness_errors(candidate, tools),
             ]
         )

@@ -115,13 +115,13 @@ def goal_with_feedback(goal: Goal, state: RunState) -> Goal:
 class ApprovalRequest:
     """What a person is asked to approve."""
 
-    subject: Literal["plan", "patch"]
+    subject: Literal["step", "patch"]
     text: str
-    """The plan's or the patch's effect, as text."""
+    """The calls of the step, or the effect of the patch, as text."""
     needs: tuple[str, ...]
     """Why a person is asked: each tool that needs approval, each new side effect."""
     binding: JsonObject = field(default_factory=dict[str, JsonValue])
-    """What an approval is valid for: the hash of the plan, and of each step that needs approval."""
+    """What an approval is valid for: the hash of the plan, and the step with the hash of its parameters."""
 
 
 class Approver(Protocol):
@@ -133,7 +133,7 @@ class Approver(Protocol):
 
 
 class Asker(Protocol):
-    """Answers a planner's questions: at a terminal, or with answers given beforehand."""
+    """Answers the questions of planner and steps: at a terminal, or with answers given beforehand."""
 
     async def ask(self, question: UserQuestion) -> str | None:
         """Return the answer; None if there is nobody to give one."""
@@ -211,7 +211,9 @@ class Ports:
     """Keeps the budgets of models; None if no model is configured."""
     approver: Approver
     asker: Asker | None = None
-    """Answers the planner's questions; without one, a run with a question is interrupted."""
+    """Answers the questions of planner and steps; without one, a run with a question is interrupted."""
+    can_ask: bool = True
+    """Whether a person can be asked for the approvals that steps need; a plan that needs them is refused otherwise."""
     clock: Clock = utc_now
     on_event: Callable[[Event], None] = ignore_event
     """Called with each event once it is journaled."""

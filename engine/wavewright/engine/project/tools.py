@@ -1,4 +1,4 @@
-"""The tools of a run: the project's own functions and workers, those of packs, and the agent.
+"""The tools of a run: the project's own functions and workers, those of packs, `agent` and `ask_person`.
 
 Workers are made with the services of the run. Without services they are only described, which is enough for checks,
 lists and dry runs; no code that asks models is loaded then.
@@ -30,6 +30,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.ask_person import ASK_PERSON, ask_person_tool
 from wavewright.tools.functions.registry import Registry
 from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.packs import is_listed, load_pack, pack_names
@@ -99,6 +100,7 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
         for name in [*sources.own, *names, *sources.server_tools()]
         if (tool := sources.find(name)) is not None
     }
+    found.setdefault(ASK_PERSON, ask_person_tool())
     if AGENT not in found:
         found[AGENT] = _agent_tool(sources.services, found, is_closed=False)
     return Registry(found.values())
@@ -150,6 +152,8 @@ def _named_tools(
     sources = open_sources(packs, settings, services)
     wanted = names if AGENT in sources.own else names - {AGENT}
     found = {name: tool for name in sorted(wanted) if (tool := sources.find(name)) is not None}
+    if ASK_PERSON in names:
+        found.setdefault(ASK_PERSON, ask_person_tool())
     if all_if_missing and wanted - found.keys():
         found = {**sources.own, **sources.server_tools(), **found}
     if AGENT in names and AGENT not in found:

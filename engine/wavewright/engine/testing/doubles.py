@@ -74,7 +74,12 @@ class CallRecorder:
 
     def wrap_tools(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
         """Return the tools as the run is to call them."""
-        return {name: replace(tool, call=self._wrap_tool(tool)) for name, tool in tools.items()}
+        return {
+            name: replace(
+                tool, call=self._wrap_tool(tool), asks_person=tool.asks_person and name not in self.stubs
+            )
+            for name, tool in tools.items()
+        }
 
     def _wrap_tool(self, tool: Tool) -> ToolFunction:
         async def call(request: ToolCall) -> Json:

@@ -28,9 +28,20 @@ StepStatus: TypeAlias = Literal["ok", "empty", "failed", "skipped", "blocked", "
 """How a step ends. `reused`: its output comes from the journal of this run's earlier plan or of another run."""
 
 ErrorKind: TypeAlias = Literal[
-    "tool", "transient", "timeout", "params", "output", "expression", "items", "cancelled", "interrupted"
+    "tool",
+    "transient",
+    "timeout",
+    "params",
+    "output",
+    "expression",
+    "items",
+    "cancelled",
+    "interrupted",
+    "refused",
 ]
 """Kind of a failure, from a fixed list: the only part of an error that a recovery planner sees."""
+PersonAsk: TypeAlias = Literal["approval", "question"]
+"""What a person is asked about a step: whether its calls may be made, or the question that it passes."""
 
 
 @dataclass(frozen=True, slots=True)

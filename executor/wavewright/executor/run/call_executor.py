@@ -12,8 +12,15 @@ from typing import Literal, TypeAlias
 
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ItemFinished, StepError, StepFinished, StepStarted, StepStatus
-from wavewright.executor.run.failures import AttemptFailure, may_retry, seconds_before_retry
-from wavewright.executor.run.ports import Clock
+from wavewright.executor.run.failures import (
+    REFUSED,
+    UNCLEAR,
+    WITHHELD,
+    AttemptFailure,
+    may_retry,
+    seconds_before_retry,
+)
+from wavewright.executor.run.ports import Clock, PersonReply, ReadyCalls
 from wavewright.executor.run.program import CompiledStep
 from wavewright.executor.run.recording import WHOLE_OUTPUT, EventRecorder, WithheldCheck
 from wavewright.executor.run.reuse import FinishedCall, ReuseIndex, ReuseSource, recorded_ending
@@ -21,6 +28,7 @@ from wavewright.executor.run.scheduled_calls import (
     CallOutcome,
     FanOut,
     PendingGates,
+    PendingQuestion,
     ScheduledCall,
     item_call,
 )
@@ -37,22 +45,6 @@ from wavewright.executor.store.journal import Journal
 from wavewright.planner.types import Json, StepId, StepKey
 
 ItemStatus: TypeAlias = Literal["ok", "empty", "failed", "reused"]
-
-_WITHHELD = StepError(
-    "output",
-    "the call was made in an earlier part of the run, and the plan now reads a secret of its output that the journal"
-    " does not keep",
-    attempts=0,
-    hint="start a new run; a tool that is safe to repeat says so with idempotent=True, and is called again",
-)
-
-
-_UNCLEAR = StepError(
-    "interrupted",
-    "the call was started before the run was interrupted and may have taken effect",
-    attempts=0,
-    hint="check whether it did; a tool that is safe to repeat says so with idempotent=True",
-)
 
 
 class CallExecutor:
@@ -109,6 +101,20 @@ class CallExecutor:
         seconds = self._clock.monotonic() - pending.clock_start
         return replace(pending.ending, at=self._clock.wall(), gates=records, seconds=seconds)
 
+    def apply_reply(self, question: PendingQuestion, reply: PersonReply) -> CallOutcome:
+        """Return the outcome of a person's reply: the calls to be made, or the ending of what was refused."""
+        call, fan = question.call, question.fan_out
+        call.answer = reply.answer
+        if reply.is_refused and fan is not None:
+            self._finish_step(call, "failed", None, error=REFUSED)
+        elif reply.is_refused:
+            self._fail(call, REFUSED)
+        elif fan is not None:
+            self._push_items(fan)
+        else:
+            self._outcome.calls.append((call, 0.0))
+        return self._take_outcome()
+
     def _take_outcome(self) -> CallOutcome:
         outcome, self._outcome = self._outcome, CallOutcome()
         return outcome
@@ -141,6 +147,10 @@ class CallExecutor:
         assert key is not None
         if self._is_replayed(call, compiled, key) or self._is_reused_from_retried_run(call, compiled, key):
             return False
+        if compiled.asks is not None and call.answer is None:
+            ready = ReadyCalls(call.step, compiled.asks, (call.params,))
+            self._outcome.questions.append(PendingQuestion(call, ready))
+            return False
         if compiled.tool.only_reads:
             call.is_prepared = call.step.supersedes is not None or not (
                 self._is_deduplicated(call, key)
@@ -166,7 +176,7 @@ class CallExecutor:
         if self._is_withheld(record, call.fan_out is not None) and compiled.tool.is_repeatable:
             return False
         if self._is_withheld(record, False):
-            self._fail(call, _WITHHELD)
+            self._fail(call, WITHHELD)
         elif isinstance(record, StepFinished):
             self._outcome.replayed = record
         elif call.fan_out is not None:
@@ -196,7 +206,7 @@ class CallExecutor:
         if self._is_withheld(ending, True) and compiled.tool.is_repeatable:
             return False
         if self._is_withheld(ending, False):
-            self._fail(call, _WITHHELD)
+            self._fail(call, WITHHELD)
             return True
         assert self._reuse_source is not None
         call.withheld = ending.withheld
@@ -232,7 +242,7 @@ class CallExecutor:
         """Whether a call of a writing tool can be made; one that may have taken effect already fails."""
         tool = compiled.tool.signature
         if tool.writes and not tool.idempotent and (call.step.id, key) in self._prior.begun:
-            self._fail(call, _UNCLEAR)
+            self._fail(call, UNCLEAR)
             return False
         return True
 
@@ -313,10 +323,20 @@ class CallExecutor:
     def _begin_fan_out(self, fan: FanOut) -> None:
         if self._is_fan_out_replayed(fan):
             return
-        if fan.unfinished:
+        if fan.unfinished and fan.compiled.asks == "approval" and fan.head.answer is None:
+            self._ask_about_items(fan)
+        elif fan.unfinished:
             self._push_items(fan)
         else:
             self._finish_fan_out(fan)
+
+    def _ask_about_items(self, fan: FanOut) -> None:
+        """Ask once about the calls of all items; those without valid parameters fail later, without a call."""
+        calls = [item_call(fan, index) for index in range(len(fan.items))]
+        valid = [call for call in calls if self._runner.prepare(call, fan.compiled) is None]
+        fan.head.key = fan_out_key([call.key for call in calls])
+        ready = ReadyCalls(fan.head.step, "approval", tuple(call.params for call in valid))
+        self._outcome.questions.append(PendingQuestion(fan.head, ready, fan))
 
     def _is_fan_out_replayed(self, fan: FanOut) -> bool:
         """Whether the whole step ended before, with the same calls; then its ending is used."""

@@ -35,6 +35,11 @@ class CallQueue:
         self._change: asyncio.Future[None] | None = None
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no call runs, and none is ready or waits for its tool or its time."""
+        return not (self.running or self._ready or self._timers or any(self._waiting_for_tool.values()))
+
+    @property
     def startable(self) -> int:
         """Number of calls that could start now by the run's limit."""
         return min(len(self._ready), self._concurrency - self.running)

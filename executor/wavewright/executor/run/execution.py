@@ -19,7 +19,7 @@ from wavewright.executor.events.types import Event, GateRecord, RunFinished, Run
 from wavewright.executor.run.call_executor import CallExecutor
 from wavewright.executor.run.emissions import Emissions, capture_suspended, capturing
 from wavewright.executor.run.failures import environment_redactor
-from wavewright.executor.run.ports import Clock, DrainSignal, GateView, LoopClock, Verify
+from wavewright.executor.run.ports import AskPerson, Clock, DrainSignal, GateView, LoopClock, Verify
 from wavewright.executor.run.program import CompiledPlan
 from wavewright.executor.run.recording import EventRecorder, EventRedactor
 from wavewright.executor.run.reuse import ReuseSource
@@ -47,6 +47,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     now: dt.datetime,
     journal: Journal | None = None,
     verify: Verify = no_gates,
+    ask: AskPerson | None = None,
     schedule: Schedule = "waves",
     limits: Limits | None = None,
     goal_tools: Iterable[AvailableTool] = (),
@@ -69,6 +70,8 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         now: The value of `now()` throughout the run.
         journal: Where events are written; without one only the returned state has them.
         verify: Evaluates the gates of a step.
+        ask: Asks a person about a step that needs approval or asks a question; without it no approval is asked.
+            Steps that wait for a person have no ending in the returned state.
         schedule: `waves`, or `dataflow`.
         limits: Upper bounds; steps beyond one end `cancelled` with the reason.
         goal_tools: The goal's configuration of its tools.
@@ -88,7 +91,9 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     limits = limits or Limits()
     prior = prior or RunState()
     clock = clock or LoopClock()
-    program = CompiledPlan(plan, tools, limits=limits, goal_tools=goal_tools, graph=graph)
+    program = CompiledPlan(
+        plan, tools, limits=limits, goal_tools=goal_tools, graph=graph, asks_people=ask is not None
+    )
     journaled = EventRedactor(program.graph, plan.gates, prior)
     recorder = EventRecorder(run, journal, prior, on_event, clock, journaled.redact)
 
@@ -126,9 +131,9 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         recorder,
         schedule=schedule,
         limits=limits,
-        prior=prior,
         clock=clock,
         drain_signal=drain_signal or DrainSignal(),
+        ask=ask,
     )
     try:
         with capturing():

@@ -133,6 +133,22 @@ MAX_RETRY_AFTER_SECONDS = 3600.0
 """Maximum of a server's `Retry-After`, in seconds."""
 
 
+WITHHELD: Final = StepError(
+    "output",
+    "the call was made in an earlier part of the run, and the plan now reads a secret of its output that the journal"
+    " does not keep",
+    attempts=0,
+    hint="start a new run; a tool that is safe to repeat says so with idempotent=True, and is called again",
+)
+UNCLEAR: Final = StepError(
+    "interrupted",
+    "the call was started before the run was interrupted and may have taken effect",
+    attempts=0,
+    hint="check whether it did; a tool that is safe to repeat says so with idempotent=True",
+)
+REFUSED: Final = StepError("refused", "a person did not approve the call", attempts=0)
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptFailure:
     """Why one attempt failed."""

@@ -5,6 +5,8 @@ Nothing in the executor but the `Clock` reads the time or draws random numbers, 
 A set `DrainSignal` lets no further call start; calls in progress end and are recorded. Once none is left the run is
 drained, and cancelling it interrupts nothing.
 
+`AskPerson` is called when a step is ready that a person must decide on first. Its calls hold no slot while it waits.
+
 `Verify` evaluates the gates of a step, once, after its output has passed the tool's output schema. It does not raise: a
 gate that cannot be evaluated gives a record with the verdict `error`.
 """
@@ -18,7 +20,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from wavewright.executor.events.types import GateRecord
+from wavewright.executor.events.types import GateRecord, Noted, PersonAsk
+from wavewright.planner.language.plan import Step
 from wavewright.planner.types import Json, JsonObject, StepId
 
 
@@ -113,3 +116,29 @@ Verify: TypeAlias = Callable[[StepId, Json, GateView], GateRecords | Awaitable[G
 
 The step ends when they are there. Steps that wait for their gates do not count against the limits of concurrent calls.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyCalls:
+    """Calls of a ready step that are made once a person has replied."""
+
+    step: Step
+    asks: PersonAsk
+    calls: tuple[JsonObject, ...]
+    """The resolved parameters: of all calls for an approval, of one call for a question."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersonReply:
+    """What came of asking a person about a step."""
+
+    answer: str | None
+    """The answer to a question, any text for an approval; None where nobody has answered, and the step waits."""
+    is_refused: bool = False
+    """Whether the calls may not be made."""
+    note: Noted | None = None
+    """To be journaled before anything follows from the reply."""
+
+
+AskPerson: TypeAlias = Callable[[ReadyCalls], Awaitable[PersonReply]]
+"""Asks a person about a ready step."""

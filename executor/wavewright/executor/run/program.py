@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
+from wavewright.executor.events.types import PersonAsk
 from wavewright.planner.language.goals import AvailableTool, Limits
 from wavewright.planner.language.plan import Plan, Retry, Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignature, asks_approval
 from wavewright.planner.plans.expressions import (
     Evaluator,
     Renderer,
@@ -142,6 +143,8 @@ class CompiledTool:
     """Whether equal calls are made once."""
     limit: int | None
     """Maximum of concurrent calls."""
+    asks_person: bool
+    """Whether a person answers each call."""
 
     @property
     def is_repeatable(self) -> bool:
@@ -161,6 +164,8 @@ class CompiledStep:
     retry: Retry
     timeout: float
     max_items: int
+    asks: PersonAsk | None
+    """What a person is asked before a call is made."""
 
 
 class CompiledPlan:
@@ -174,6 +179,7 @@ class CompiledPlan:
         limits: Limits,
         goal_tools: Iterable[AvailableTool] = (),
         graph: PlanGraph | None = None,
+        asks_people: bool = False,
     ) -> None:
         self.plan = plan
         self.graph = graph or PlanGraph.of(plan)
@@ -184,6 +190,7 @@ class CompiledPlan:
             for step_id in wave:
                 self.wave_of[self.place[step_id]] = number
         self._limits = limits
+        self._asks_people = asks_people
         known = {tool.name: tool for tool in goal_tools}
         self.tools = {
             name: _compile_tool(tools[name], known.get(name), limits)
@@ -211,7 +218,13 @@ class CompiledPlan:
             step.retry or signature.retry,
             step.timeout or signature.timeout,
             min(step.max_items or signature.max_items, self._limits.max_items),
+            self._asked_before(step, tool) if self._asks_people else None,
         )
+
+    def _asked_before(self, step: Step, tool: CompiledTool) -> PersonAsk | None:
+        if tool.asks_person:
+            return "question"
+        return "approval" if asks_approval(step, tool.signature) else None
 
     def own_dependencies(self, step: Step) -> Iterable[StepId]:
         """Return the steps that this one reads or names in `depends_on`, without those that only its gates read."""
@@ -244,4 +257,5 @@ def _compile_tool(tool: Tool, available: AvailableTool | None, limits: Limits) -
         worker_type=available.worker_type if available else None,
         only_reads=signature.only_reads,
         limit=min(ceilings, default=None),
+        asks_person=tool.asks_person,
     )

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
 from wavewright.executor.events.types import ItemFinished, StepFinished
-from wavewright.executor.run.ports import GateRecords
+from wavewright.executor.run.ports import GateRecords, ReadyCalls
 from wavewright.executor.run.program import CompiledStep
 from wavewright.planner.language.plan import Step
 from wavewright.planner.types import Json, JsonObject, StepId, StepKey
@@ -42,6 +42,8 @@ class ScheduledCall:
     key: StepKey | None = None
     withheld: tuple[str, ...] = ()
     """Withheld fields of the reused output, where that comes from a journal."""
+    answer: str | None = None
+    """What a person has answered who was asked about the call."""
     attempt: int = 0
     is_prepared: bool = False
     """Whether the call has parameters and must be made."""
@@ -85,6 +87,7 @@ def item_call(fan: FanOut, index: int) -> ScheduledCall:
         fan_out=fan,
         compiled=fan.compiled,
         visible=head.visible,
+        answer=head.answer,
     )
 
 
@@ -97,6 +100,16 @@ class PendingGates:
     clock_start: float
 
 
+@dataclass(frozen=True, slots=True)
+class PendingQuestion:
+    """A call, or all calls of a fan-out, that a person is asked about."""
+
+    call: ScheduledCall
+    ready: ReadyCalls
+    fan_out: FanOut | None = None
+    """Where all its calls are asked about at once."""
+
+
 @dataclass(slots=True)
 class CallOutcome:
     """What a call has changed, for the scheduler to apply."""
@@ -104,6 +117,7 @@ class CallOutcome:
     endings: list[StepFinished | ItemFinished] = field(default_factory=list[StepFinished | ItemFinished])
     """To be recorded in this order, with those of other calls that reuse the output of this one."""
     pending_gates: list[PendingGates] = field(default_factory=list[PendingGates])
+    questions: list[PendingQuestion] = field(default_factory=list[PendingQuestion])
     calls: list[tuple[ScheduledCall, float]] = field(default_factory=list[tuple["ScheduledCall", float]])
     """Ready calls, each with the seconds after which it may start."""
     replayed: StepFinished | None = None

@@ -17,15 +17,14 @@ from collections.abc import Iterable
 import anyio
 from anyio.abc import TaskGroup
 
-from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, StepError, StepFinished, WaveFinished, WaveStarted
 from wavewright.executor.run.call_executor import CallExecutor
 from wavewright.executor.run.call_queue import CallQueue
-from wavewright.executor.run.ports import Clock, DrainSignal
+from wavewright.executor.run.ports import AskPerson, Clock, DrainSignal
 from wavewright.executor.run.program import CompiledPlan, CompiledStep
 from wavewright.executor.run.readiness import StepReadiness, UnrunnableStatus
 from wavewright.executor.run.recording import EventRecorder
-from wavewright.executor.run.scheduled_calls import CallOutcome, PendingGates, ScheduledCall
+from wavewright.executor.run.scheduled_calls import CallOutcome, PendingGates, PendingQuestion, ScheduledCall
 from wavewright.executor.run.step_runner import StepRunner
 from wavewright.planner.language.goals import Limits
 from wavewright.planner.types import Schedule, StepId
@@ -51,18 +50,19 @@ class Scheduler:
         *,
         schedule: Schedule,
         limits: Limits,
-        prior: RunState,
         clock: Clock,
         drain_signal: DrainSignal,
+        ask: AskPerson | None,
     ) -> None:
         self._program = program
         self._runner = runner
         self._calls = calls
         self._recorder = recorder
         self._in_waves = schedule == "waves"
-        self._round = prior.round
+        self._round = recorder.state.round
         self._clock = clock
         self._drain_signal = drain_signal
+        self._ask = ask
         self._readiness = StepReadiness(program, limits.max_waves)
         self._settled_early: set[StepId] = set()
         self._freed: deque[StepId] = deque()
@@ -72,6 +72,12 @@ class Scheduler:
         self._queue = CallQueue(limits.concurrency, tool_limits, clock, drain_signal)
         self._awaiting_gates = 0
         """Steps whose gates are being evaluated, which count against no limit."""
+        self._awaiting_replies = 0
+        """Questions that a person is asked now, which count against no limit."""
+        self._unsettled = 0
+        """Steps that were admitted and have not settled."""
+        self._waiting: set[StepId] = set()
+        """Steps that wait for a person who has not answered; they do not end in this execution."""
         self._waking = 0
         """Workers that were woken and have not read the queue yet."""
         self._idle: list[asyncio.Future[None]] = []
@@ -79,7 +85,7 @@ class Scheduler:
         recorder.on_commit = self.apply
 
     async def run(self) -> None:
-        """Run every step that can run; return when all have ended."""
+        """Run every step that can run; return when all have ended, or the rest waits for a person."""
         for step_id in self._readiness.unordered:
             self._finish_without_call(step_id, "cancelled", "its dependencies form a cycle")
         if self._in_waves:
@@ -122,6 +128,7 @@ class Scheduler:
                 self._apply_outcome(outcome, group)
             finally:
                 self._queue.release(call)
+            self._close_if_waiting()
             calls += 1
             if calls % _CALLS_BETWEEN_YIELDS == 0:
                 await anyio.lowlevel.checkpoint()
@@ -160,6 +167,9 @@ class Scheduler:
         for pending in outcome.pending_gates:
             self._awaiting_gates += 1
             group.start_soon(self._await_gates, pending)
+        for question in outcome.questions:
+            self._awaiting_replies += 1
+            group.start_soon(self._await_reply, question, group)
         for call, seconds in outcome.calls:
             self._queue.push(call, seconds)
         if outcome.replayed is not None:
@@ -167,6 +177,7 @@ class Scheduler:
             self._note_finished(outcome.replayed)
             self._settle(outcome.replayed)
             self._admit_freed()
+            self._close_if_waiting()
 
     async def _await_gates(self, pending: PendingGates) -> None:
         try:
@@ -177,6 +188,29 @@ class Scheduler:
         self._note_finished(ending)
         self._recorder.commit_now()
         self._drain_signal.notify_if_drained()
+
+    async def _await_reply(self, question: PendingQuestion, group: TaskGroup) -> None:
+        assert self._ask is not None
+        try:
+            reply = await self._ask(question.ready)
+            if reply.note is not None:
+                self._recorder.record(reply.note)
+                self._recorder.commit_now()
+                await self._recorder.committed()
+        finally:
+            self._awaiting_replies -= 1
+        if reply.answer is None:
+            self._waiting.add(question.call.step.id)
+        else:
+            self._apply_outcome(self._calls.apply_reply(question, reply), group)
+            self._recorder.commit_now()
+        self._close_if_waiting()
+
+    def _close_if_waiting(self) -> None:
+        """Let `run` return where everything that has not ended waits for a person."""
+        is_busy = self._awaiting_replies or self._awaiting_gates or self._unsettled != len(self._waiting)
+        if self._waiting and not is_busy and self._queue.is_empty:
+            self._queue.close()
 
     def apply(self, events: Iterable[Event]) -> None:
         """Apply committed events: outputs become visible, dependants and waves start."""
@@ -191,6 +225,7 @@ class Scheduler:
             elif isinstance(event, WaveStarted):
                 self._freed.extend(event.steps)
         self._admit_freed()
+        self._close_if_waiting()
 
     def cancel_rest(self, reason: str) -> None:
         """End every step that has not ended as cancelled; nothing starts after that.
@@ -216,6 +251,7 @@ class Scheduler:
         return tool is not None and tool.signature.writes
 
     def _settle(self, ending: StepFinished) -> None:
+        self._unsettled -= 1
         freed = self._readiness.release_dependents(ending)
         if not self._in_waves:
             self._freed.extend(freed)
@@ -239,6 +275,7 @@ class Scheduler:
             return
         step = self._program.graph.steps[step_id]
         place = self._program.place[step_id]
+        self._unsettled += 1
         self._queue.push(ScheduledCall(step, -self._program.priority[place], place))
 
     def _start_wave(self, wave: int, steps: Iterable[StepId]) -> None:
@@ -256,6 +293,7 @@ class Scheduler:
             self._start_wave(finished_wave + 1, self._readiness.wave_after(finished_wave))
 
     def _finish_without_call(self, step_id: StepId, status: UnrunnableStatus, reason: str) -> None:
+        self._unsettled += 1
         ending = StepFinished(at=self._clock.wall(), step=step_id, status=status, reason=reason)
         # There is no output to read, so dependants do not wait for the commit.
         self._settled_early.add(step_id)

@@ -145,6 +145,7 @@ class StepRunner:
             job=self._job,
             budget=call.step.budget,
             emit=partial(self._emissions.emit, call, call.attempt),
+            answer=call.answer,
         )
         call.is_under_way = True
         output: object = None

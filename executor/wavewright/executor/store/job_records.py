@@ -114,8 +114,8 @@ class Decision:
     id: DecisionId
     job: JobId
     run: RunId
-    subject: Literal["question", "plan", "patch"]
-    """A planner's question, or what is to be approved."""
+    subject: Literal["question", "step", "patch"]
+    """A question of the planner or of a step, or what is to be approved."""
     question: str
     options: tuple[str, ...] = ()
     """None: any text will do."""

@@ -365,6 +365,6 @@ def _impossible_approvals(subject: CheckContext) -> Iterator[Diagnostic]:
                 "E602",
                 f"/steps/{number}",
                 f"step {step.id!r} calls {step.tool!r}, which needs approval, and nobody can be asked here",
-                "run it where somebody can answer (`--approve ask`, or a daemon with a queue for decisions), or allow "
-                "it beforehand with `--approve always`",
+                "run it where somebody can answer (at a terminal, with `--approve wait`, or by a daemon), or approve "
+                "every step beforehand with `--approve always`",
             )

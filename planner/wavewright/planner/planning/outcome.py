@@ -21,11 +21,14 @@ __all__ = ["AnsweredQuestion", "PlanningAttempt", "PlanningResult", "UserQuestio
 
 @dataclass(frozen=True, slots=True)
 class UserQuestion:
-    """What the planner wants to know from the user before it plans."""
+    """What the planner wants to know before it plans, or a step before it ends."""
 
     question: str
     options: tuple[str, ...] = ()
-    """Answers to choose from; another answer is as good."""
+    """Answers to choose from; the planner takes others, too."""
+    default: str | None = None
+    """The answer of an empty line."""
+    asked_by: str = "the planner"
 
 
 @dataclass(frozen=True, slots=True)

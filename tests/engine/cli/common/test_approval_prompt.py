@@ -114,5 +114,6 @@ def test_where_nobody_can_be_asked_the_answer_is_no_and_the_option_is_named(
     answer = wavewright("run", "post.yaml")
 
     assert answer.code == 1
-    assert "there is no terminal to ask at; `--approve always` approves" in answer.err
+    assert "error[E602]: step 'post' calls 'post', which needs approval" in answer.err
+    assert "`--approve always`" in answer.err
     assert not (posting_project / "posted.txt").exists()

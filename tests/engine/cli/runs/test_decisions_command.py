@@ -75,7 +75,7 @@ def test_a_run_waits_for_a_word_and_goes_on_with_it(
     assert "waiting for approval" in table
     assert relisted["status"] == "interrupted"
     assert f"wavewright answer {run} approve" in first.err
-    assert (question["subject"], question["options"]) == ("plan", ["approve", "refuse"])
+    assert (question["subject"], question["options"]) == ("step", ["approve", "refuse"])
     assert 'text: "hello"' in str(question["context"])
     assert 'text: "hello"' in shown.out
     assert answered.code == 0

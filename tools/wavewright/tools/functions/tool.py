@@ -69,6 +69,8 @@ class ToolCall:
     """What the step may spend on models."""
     emit: Callable[[Emission], None] = ignore_emission
     """Lets something be known while the tool works; never waits."""
+    answer: str | None = None
+    """What a person has answered, for a tool with `asks_person`."""
 
 
 ToolFunction: TypeAlias = Callable[[ToolCall], Awaitable[Json]]
@@ -94,6 +96,8 @@ class Tool:
     call: ToolFunction
     code: str = ""
     """Hash of the function's own code, without what it calls; empty where it is no Python function."""
+    asks_person: bool = False
+    """Whether a person answers each call: it is made once there is an answer."""
 
 
 class ToolError(WavewrightError):

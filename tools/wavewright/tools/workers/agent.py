@@ -1,8 +1,8 @@
 """The tool `agent`: a step in which a model chooses its own calls among the goal's reading tools.
 
 It is for work whose order is not known beforehand. It may call only tools that read, that belong to the goal and that
-need no approval, and never itself. Its calls are recorded, and their outputs are in the step's output in full,
-whatever part of them the model was shown.
+need no approval, and never itself or a tool that asks a person. Its calls are recorded, and their outputs are in the
+step's output in full, whatever part of them the model was shown.
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ def agent_tool(
     """
     limits = _read_limits(goal)
     said = {} if goal is None else {tool.name: tool for tool in goal.tools}
-    open_ones = {name: tool for name, tool in tools.items() if is_open_to_agents(tool.signature)}
+    open_ones = {
+        name: tool
+        for name, tool in tools.items()
+        if is_open_to_agents(tool.signature) and not tool.asks_person
+    }
     signature = ToolSignature(
         name=AGENT,
         description=(

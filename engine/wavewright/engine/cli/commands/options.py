@@ -178,14 +178,14 @@ QuietOption = Annotated[
 ApproveOption = Annotated[
     ApproveChoice,
     typer.Option(
-        help="The answer if a plan or a patch needs approval; 'ask' asks on a terminal, 'wait' waits for "
+        help="The answer if a step or a patch needs approval; 'ask' asks on a terminal, 'wait' waits for "
         "`wavewright answer`."
     ),
 ]
 AnswerOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--answer", metavar="TEXT", help="Answer to a planner's question; repeat for further questions."
+        "--answer", metavar="TEXT", help="Answer to a question of the planner or a step; repeat for further questions."
     ),
 ]
 SetOption = Annotated[

@@ -1,4 +1,4 @@
-"""The user at a terminal: signals, answers to a planner's questions, and approvals.
+"""The user at a terminal: signals, answers to questions of planner and steps, and approvals.
 
 Ctrl-C and SIGTERM: while steps run, a model is asked or a question waits for its answer, the first signal stops the run
 so that it can be resumed. At any other time, and at the second signal, the command ends at once.
@@ -109,7 +109,7 @@ class CommandLineAsker:
             answer = chosen_option(question, self.given_answers[self._answered])
             self._answered += 1
             self.show_line(
-                f"the planner asks: {printable(question.question)} (--answer {printable(answer)!r})"
+                f"{question.asked_by} asks: {printable(question.question)} (--answer {printable(answer)!r})"
             )
             return answer
         if not self.is_attended:
@@ -127,9 +127,10 @@ def asker_for(given: Sequence[str], progress: QuestionDisplay) -> CommandLineAsk
 
 
 def question_lines(question: UserQuestion) -> list[str]:
-    """Return a planner's question as lines, with numbered options."""
+    """Return a question as lines, with numbered options."""
     options = [f"  {number}. {printable(option)}" for number, option in enumerate(question.options, start=1)]
-    return [f"the planner asks: {printable(question.question)}", *options]
+    default = [] if question.default is None else [f"  default: {printable(question.default)}"]
+    return [f"{question.asked_by} asks: {printable(question.question)}", *options, *default]
 
 
 def chosen_option(question: UserQuestion, answer: str) -> str:
@@ -141,11 +142,11 @@ def chosen_option(question: UserQuestion, answer: str) -> str:
 
 
 def _ask_question(question: UserQuestion) -> str | None:
-    """Show a question and return what is typed; None for an empty line or the end of the input."""
+    """Show a question and return what is typed; for an empty line the default, None where there is none."""
     sys.stderr.write("\n".join(["", *question_lines(question), "> "]))
     sys.stderr.flush()
     typed = sys.stdin.readline().strip()
-    return chosen_option(question, typed) if typed else None
+    return chosen_option(question, typed) if typed else question.default
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +188,22 @@ class DeferringApprover:
         return None
 
 
-def approver_for(choice: str, progress: Progress) -> Approver:
-    """Return the approver for `--approve CHOICE`; without a terminal, `ask` approves nothing."""
-    if choice == "wait":
+def can_approve(approver: Approver) -> bool:
+    """Whether an approver may approve anything."""
+    return not isinstance(approver, FixedApprover) or approver.answer
+
+
+def approver_for(choice: str, progress: Progress, *, is_resumed: bool = False) -> Approver:
+    """Return the approver for `--approve CHOICE`.
+
+    Without a terminal, `ask` approves nothing; a resumed run, which has waited before, waits again.
+    """
+    is_attended = sys.stdin.isatty() and sys.stderr.isatty()
+    if choice == "wait" or (choice == "ask" and is_resumed and not is_attended):
         return DeferringApprover(progress)
     if choice != "ask":
         return FixedApprover(choice == "always", f"--approve {choice}", progress)
-    if sys.stdin.isatty() and sys.stderr.isatty():
+    if is_attended:
         return TerminalApprover(progress)
     return FixedApprover(
         answer=False, because="there is no terminal to ask at; `--approve always` approves", progress=progress

@@ -24,8 +24,8 @@ from wavewright.engine.cli.common.errors import CommandError, print_error
 from wavewright.engine.cli.common.progress import Progress, progress_for
 from wavewright.engine.cli.common.run_text import model_lookup
 from wavewright.engine.cli.common.stored_runs import find_run, load_run
-from wavewright.engine.cli.common.terminal import InterruptHandler, approver_for, asker_for
-from wavewright.engine.decisions.approvals import APPROVAL_WANTED
+from wavewright.engine.cli.common.terminal import InterruptHandler, approver_for, asker_for, can_approve
+from wavewright.engine.decisions.approvals import QUESTION, open_question
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.pipeline.context import Ports, RetryRequest, RunContext, RunRequest
 from wavewright.engine.pipeline.pipeline import PipelineRun
@@ -69,7 +69,7 @@ def execute_request(
 ) -> int:
     """Execute a request, show its progress, and return the exit code.
 
-    `answers` are for the planner's questions, in their order.
+    `answers` are for the questions of planner and steps, in the order in which they are asked.
 
     Raises:
         CommandError: the folder for the package cannot be used, or the run to resume has ended.
@@ -88,7 +88,8 @@ def execute_request(
         with progress, contextlib.chdir(settings.root):  # where tools run
             for line in notes:
                 progress.print_line(line)
-            approver, asker = approver_for(approve, progress), asker_for(answers, progress)
+            approver = approver_for(approve, progress, is_resumed=request.run is not None)
+            asker = asker_for(answers, progress)
             outcome = anyio.run(_run, request, settings, progress, interruption, approver, asker)
             if outcome.context.package is not None:
                 progress.print_result(outcome.context.package, outcome.context.files)
@@ -162,6 +163,7 @@ async def run_in_project(
                 budget_store=opened.budget_store,
                 approver=approver,
                 asker=asker,
+                can_ask=can_approve(approver),
                 on_event=on_event,
                 cancellation=cancellation,
             )
@@ -220,10 +222,10 @@ def _check_output_folder(folder: Path) -> None:
 def _exit_code(outcome: PipelineRun[RunContext]) -> int:
     context = outcome.context
     if context.state.is_interrupted:
-        last = context.state.notes[-1] if context.state.notes else None
-        if last is not None and last.topic == "question":
-            return _report_unanswered(context.run)
-        if last is not None and last.topic == APPROVAL_WANTED:
+        asked = open_question(context.state)
+        if asked is not None and asked.topic == QUESTION:
+            return _report_unanswered(context.run, "a step's" if context.plan else "its planner's")
+        if asked is not None:
             return _report_unapproved(context.run)
         return _report_interrupted(context.run)
     finished = context.state.finished
@@ -260,9 +262,9 @@ def _report_interrupted(run: RunId | None) -> int:
     return exit_codes.INTERRUPTED
 
 
-def _report_unanswered(run: RunId) -> int:
+def _report_unanswered(run: RunId, whose: str) -> int:
     hint = f"continue with: wavewright resume {run} --answer TEXT"
-    print_error(f"run {run} waits for the answer to its planner's question", hint)
+    print_error(f"run {run} waits for the answer to {whose} question", hint)
     return exit_codes.INTERRUPTED
 
 
