@@ -66,7 +66,7 @@ class StepQuestions:
             if self._must_wait(binding):
                 self.waiting.add(ready.step.id)
                 return PersonReply(None)
-            body = {**_question_body(ready, self.redactor), "binding": binding}
+            body: JsonObject = {**_question_body(ready, self.redactor), "binding": binding}
             answer = await _ask_people(self.ports, body)
             if answer is None and not self.ports.can_ask and isinstance(body.get("default"), str):
                 answer = str(body["default"])

@@ -185,7 +185,9 @@ ApproveOption = Annotated[
 AnswerOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--answer", metavar="TEXT", help="Answer to a question of the planner or a step; repeat for further questions."
+        "--answer",
+        metavar="TEXT",
+        help="Answer to a question of the planner or a step; repeat for further questions.",
     ),
 ]
 SetOption = Annotated[
