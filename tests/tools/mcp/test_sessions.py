@@ -263,3 +263,17 @@ def test_a_program_gets_a_short_list_of_variables(
     assert "canary" not in str(output["text"])
     assert '"OWN": "1"' in str(output["text"])
     assert '"LANG": "C.UTF-8"' in str(output["text"])
+
+
+def test_a_call_that_is_cancelled_while_the_server_starts_leaves_the_session_to_the_next(
+    stub: Callable[..., McpServerSettings], record: Path
+) -> None:
+    async def calls() -> Json:
+        async with McpSessions([stub("")]) as sessions:
+            with anyio.CancelScope() as scope:
+                scope.deadline = anyio.current_time() + 0.01
+                await sessions.call("stub", "echo", request({}))
+            return await sessions.call("stub", "echo", request({}))
+
+    assert anyio.run(calls) == {"text": "{}", "parts": []}
+    assert record.read_text() == "call echo\n"

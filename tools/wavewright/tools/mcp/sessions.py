@@ -161,11 +161,11 @@ class _Server:
                     await anyio.sleep(min(_FIRST_BACKOFF * 2 ** min(self._failures - 1, 16), _MAX_BACKOFF))
                 self._session = _Session(self._settings, self._redactor)
                 tasks.start_soon(self._session.run)
-                try:
-                    await self._session.opened()
-                except ToolError:
-                    self._failures += 1
-                    raise
+            try:
+                await self._session.opened()
+            except ToolError:
+                self._failures += 1
+                raise
             await self._session.refresh()
             return self._session
 
