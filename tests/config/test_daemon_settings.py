@@ -104,8 +104,8 @@ def test_every_fault_of_file_and_environment_is_told_at_once(tmp_path: Path) -> 
 
     assert told == [
         (
-            "'daemon.amqp_url': the user 'guest' is refused on another machine than this, for its password is known to "
-            "all; make a user for the daemon and write amqps://USER:PASSWORD@HOST/VHOST"
+            "'daemon.amqp_url': the user 'guest' is refused on another machine, since its password is public; "
+            "make a user for the daemon and write amqps://USER:PASSWORD@HOST/VHOST"
         ),
         "'daemon.slots' should be at least 1, and is the number 0",
         "'queus' is no field of 'daemon'",

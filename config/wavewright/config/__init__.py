@@ -1,4 +1,4 @@
-"""Settings, shipped templates, and the door through which every document is read."""
+"""Settings, shipped templates, and readers of JSON, YAML and TOML documents; the public API of `wavewright.config`."""
 
 import lazy_loader
 

@@ -1,9 +1,8 @@
-"""Documents: the one door through which whatever a person or a model wrote is read.
+"""Documents: strict readers of JSON, YAML and TOML that keep the position of every node.
 
-A *document* is a JSON value that knows where its nodes stand. JSON and YAML give the same values, and so does TOML,
-which is read where a name asks for it; all are read strictly, so that no two readers can disagree on what a text
-says. JSON is read by the interpreter's decoder, and again by the scanner only where something is wrong or a place is
-asked for: a valid document never pays for places.
+A *document* is a JSON value whose nodes have positions in a text. All formats are read strictly, so that no two readers
+can disagree on what a text means. JSON is read by the interpreter's decoder, and by the position-keeping scanner only
+where there is a fault or a position is needed, so valid documents are read fast.
 """
 
 from __future__ import annotations
@@ -36,20 +35,20 @@ def read_json(source: Source, limits: ReadLimits) -> JsonValue:
     """Read strict JSON into a plain value.
 
     Raises:
-        DocumentError: with every fault of the text, in its order.
+        DocumentError: with every fault of the text, in text order.
     """
     try:
         value = decode_strict_json(source.text)
     except (StrictJsonError, json.JSONDecodeError, RecursionError):
         return _read_with_scanner(source, limits)
-    # An escaped NUL or surrogate may be half of a pair, or the text "\\ud800": the scanner knows.
+    # An escaped NUL or surrogate may be half of a pair, or the text "\\ud800": the scanner tells them apart.
     if is_deeper(value, limits.max_depth) or UNSTORABLE_ESCAPE.search(source.text):
         return _read_with_scanner(source, limits)
     return value
 
 
 def _read_with_scanner(source: Source, limits: ReadLimits) -> JsonValue:
-    """Return the value as the scanner reads it, which is loaded for that."""
+    """Return the value as the scanner reads it; the scanner is imported here."""
     from wavewright.config.readers.json_scanner import scan_json
     from wavewright.config.sources import plain_value
 
@@ -73,7 +72,7 @@ _YAML_SUFFIXES = (".yaml", ".yml")
 
 
 class Document:
-    """A value with its source and the places of its nodes."""
+    """A value with its source and the positions of its nodes."""
 
     def __init__(
         self,
@@ -84,7 +83,7 @@ class Document:
         root: Node | None = None,
         keeps_places: bool = True,
     ) -> None:
-        """Take the nodes from `root`, or else read them from the source, as JSON, when a place is asked for."""
+        """Take the nodes from `root`, or else read them from the source, as JSON, when a position is needed."""
         self.value = value
         self.source = source
         self._limits = limits
@@ -101,7 +100,7 @@ class Document:
         return self._root
 
     def span(self, pointer: str, *, key: bool = False) -> Span | None:
-        """Return where a node stands, or its key; `None` where the document has no such node, or it no key."""
+        """Return the span of a node, or of its key; None if there is no such node or key."""
         from wavewright.config.sources import find_node
 
         found = find_node(self.root, pointer) if self._keeps_places else None
@@ -111,7 +110,7 @@ class Document:
         return key_span if key else Span(node.start, node.end)
 
     def nearest_span(self, pointer: str, *, key: bool = False) -> Span | None:
-        """Return where a node, or its key, stands, or else the nearest node around it."""
+        """Return the span of a node, or of its key, or else of the nearest node around it."""
         span = self.span(pointer, key=key)
         while span is None and pointer:
             pointer = pointer.rpartition("/")[0]
@@ -126,7 +125,7 @@ def read_document(content: str | bytes, name: str, *, limits: ReadLimits = DEFAU
     in `.json` is JSON whatever it begins with, and that of a name that ends in `.toml` is TOML.
 
     Raises:
-        DocumentError: with what is wrong, where, and what would mend it.
+        DocumentError: with each fault, its place and its fix.
     """
     source = Source(name, decode(content, name, limits))
     if name.lower().endswith(".toml"):

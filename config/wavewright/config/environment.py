@@ -1,7 +1,7 @@
-"""Settings that the environment gives; they replace those of the file.
+"""Settings from environment variables, which take precedence over those of the file.
 
-The fields of `EnvironmentSettings` are the table of variables: messages, the settings and the reference page are
-made from it.
+The fields of `EnvironmentSettings` are the table of variables; messages, settings and the reference page are derived
+from it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from wavewright.config.value_types import AmqpUrl, JournalLocation, PgUrl, Secon
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentVariable:
-    """An environment variable: what is known of it besides the type of its value."""
+    """The metadata of an environment variable."""
 
     name: str
     setting: str = ""
-    """The setting that it replaces, as a dotted path in `wavewright.yaml`; empty where it replaces none."""
+    """The setting that it replaces, as a dotted path in `wavewright.yaml`; empty if it replaces none."""
     is_path: bool = False
     """Whether it may name a file or folder, relative to the working directory."""
     expected: str = ""
-    """Its valid values, for messages; empty where its value may be secret and must not be repeated."""
+    """Its valid values, for messages; empty if its value may be secret and must not be shown."""
 
 
 class EnvironmentSettings(BaseModel):
-    """Settings as the environment gives them, each with its variable."""
+    """Settings from the environment, each with its variable."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -115,7 +115,7 @@ def read_environment(environment: Mapping[str, str]) -> EnvironmentSettings:
     """Return what the environment sets; a variable without a value sets nothing.
 
     Raises:
-        DocumentError: variables are wrong; each fault names one.
+        DocumentError: variables have invalid values; each fault names one.
     """
     given = {
         field: environment[variable.name]
@@ -131,7 +131,7 @@ def read_environment(environment: Mapping[str, str]) -> EnvironmentSettings:
 
 
 def drop_invalid_variables(environment: Mapping[str, str], error: DocumentError) -> dict[str, str]:
-    """Return the environment without the variables that `read_environment` has refused."""
+    """Return the environment without the variables that `read_environment` refused."""
     faulty = {line.partition("=")[0] for line in error.source.text.splitlines()}
     return {name: value for name, value in environment.items() if name not in faulty}
 

@@ -11,10 +11,10 @@ from wavewright.config import exit_codes
 
 
 class WavewrightError(Exception):
-    """What cannot be done, where, and what fixes it."""
+    """An error with a message, a place and a fix."""
 
     exit_code: int = exit_codes.INTERNAL
-    """What a command ends with where nobody handles the error: unless a class says otherwise, it is our own defect."""
+    """Exit code of a command that the error ends; by default that of a defect of wavewright."""
 
     def __init__(
         self,
@@ -27,14 +27,14 @@ class WavewrightError(Exception):
         super().__init__(message)
         self.message = message
         self.place = place
-        """A file, perhaps with its line, an address, or a name in the journal."""
+        """A file with or without a line, an address, or a name in the journal."""
         self._hint = hint
         if exit_code is not None:
             self.exit_code = exit_code
 
     @property
     def hint(self) -> str | None:
-        """What fixes it; a hint given as a function is made when it is asked for."""
+        """The fix; a hint given as a function is computed when it is read."""
         return self._hint() if callable(self._hint) else self._hint
 
     def describe(self) -> str:

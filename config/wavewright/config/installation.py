@@ -1,6 +1,6 @@
-"""Optional features: the extra of the package that each one needs, and the command that adds it.
+"""The installation: optional extras with the command that installs each, and the user's state folder.
 
-Where state is kept between runs that belong to no project; shells ask for it too, so nothing heavy is imported.
+Shell completion uses this module too, so it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """An optional part of the installation."""
+    """An optional extra of the package."""
 
     modules: tuple[str, ...]
-    """What it adds, by import name."""
+    """The modules that it adds, by import name."""
     purpose: str
 
 
@@ -45,12 +45,12 @@ EXTRAS: Mapping[str, Extra] = {
 
 
 def is_installed(extra: str) -> bool:
-    """Return whether all that an extra adds can be imported; imports none of it."""
+    """Return whether all modules of an extra can be imported, without importing them."""
     return all(_is_found(module) for module in EXTRAS[extra].modules)
 
 
 def extra_of(module: str) -> str | None:
-    """Return the extra that adds a module, or nothing where none does."""
+    """Return the extra that adds a module, or None if none does."""
     return next(
         (
             name
@@ -62,14 +62,14 @@ def extra_of(module: str) -> str | None:
 
 
 def install_hint(extra: str) -> str:
-    """Return the command that adds an extra."""
+    """Return the command that installs an extra."""
     return f"pip install 'wavewright[{extra}]'"
 
 
 def _is_found(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package that it lies in
+    except ModuleNotFoundError:  # of the parent package
         return False
 
 

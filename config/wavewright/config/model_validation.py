@@ -1,8 +1,7 @@
-"""The shape of a document: a value read into a pydantic model, or every reason why it does not fit.
+"""Validation of documents against pydantic models, with every fault in terms of the document.
 
-What pydantic reports about types is said again here in the author's words: the nodes by their own names, the values
-as they were written, the fields that exist. One fault stands for one place, also where a field may be of several
-types, and faults come in the order of the text.
+Pydantic's findings are translated: nodes by their own names, values as they were written, fields that exist. There is
+one fault per place, also where a field may have one of several types, in text order.
 """
 
 from __future__ import annotations
@@ -73,26 +72,26 @@ _PATTERNS = {
     ),
 }
 MAX_FAULTS = 100
-"""Faults that are told of one document: whoever has more has written something else."""
+"""Maximum faults of one document."""
 _MAX_DETAILS = 4 * MAX_FAULTS
 _MAX_LABEL_LENGTH = 100
-"""Of a node that is called by its own name; what is longer is no name, and is called by its place."""
+"""Maximum characters of a name by which a node is called; with a longer one it is called by its path."""
 
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """A fault, with what decides whether another one makes it superfluous."""
+    """A fault, with what decides whether another one makes it redundant."""
 
     fault: DocumentFault
     path: tuple[str | int, ...]
     expected: str | None
-    """The type wanted, where the type is wrong."""
+    """The expected type, if the type is wrong."""
     of_union: bool
     """Whether the type is one of several that the field may have."""
     missing: tuple[str | int, ...] | None = None
-    """The path of the field that is missing, where one is."""
+    """The path of the missing field, if one is missing."""
 
 
 def read_as_model(document: Document, model: type[M]) -> M:
@@ -120,7 +119,7 @@ def sort_by_position(document: Document, faults: Iterable[DocumentFault]) -> tup
 
 
 def locate_fault(document: Document, fault: DocumentFault) -> DocumentFault:
-    """Return the fault with the place of its node; that of the nearest node around it where it has none."""
+    """Return the fault with the span of its node, or else of the nearest node around it."""
     if fault.span is not None:
         return fault
     span = document.nearest_span(fault.pointer, key=fault.kind == "unknown_field")
@@ -128,7 +127,7 @@ def locate_fault(document: Document, fault: DocumentFault) -> DocumentFault:
 
 
 def model_faults(error: ValidationError, value: JsonValue, model: type[BaseModel]) -> list[DocumentFault]:
-    """Say in the author's words what pydantic found."""
+    """Return pydantic's findings in terms of the document."""
     name = "the " + _WORDS.sub(" ", model.__name__).lower()
     details = error.errors(include_url=False)[:_MAX_DETAILS]
     findings = [_finding(detail, value, model, name) for detail in details]
@@ -137,7 +136,7 @@ def model_faults(error: ValidationError, value: JsonValue, model: type[BaseModel
 
 
 def _misspelled_fields(findings: Sequence[_Finding]) -> Iterator[tuple[str | int, ...]]:
-    """Yield the paths of missing fields that an unknown field beside them is meant for: one mistake, one fault."""
+    """Yield the paths of missing fields that a similar unknown field beside them explains."""
     missing: dict[tuple[str | int, ...], list[str]] = {}
     for finding in findings:
         if finding.missing is not None:
@@ -150,7 +149,7 @@ def _misspelled_fields(findings: Sequence[_Finding]) -> Iterator[tuple[str | int
 
 
 def _merge_findings(findings: Sequence[_Finding], value: JsonValue, name: str) -> Iterator[DocumentFault]:
-    """Leave out what follows from another finding: one place, one fault."""
+    """Yield one fault per place, without those that follow from another finding."""
     by_path: dict[tuple[str | int, ...], list[_Finding]] = {}
     for finding in findings:
         by_path.setdefault(finding.path, []).append(finding)
@@ -160,7 +159,7 @@ def _merge_findings(findings: Sequence[_Finding], value: JsonValue, name: str) -
         if others:
             yield from (finding.fault for finding in others)
         elif path not in inner:
-            # Every type that the field may have was tried; the branch that came furthest speaks for itself.
+            # Of several types that the field may have, the branch that was validated furthest is reported.
             expected = list(
                 dict.fromkeys(finding.expected for finding in group if finding.expected is not None)
             )
@@ -187,7 +186,7 @@ def _finding(detail: ErrorDetails, value: JsonValue, model: type[BaseModel], nam
 def _follow_location(
     location: tuple[str | int, ...], value: JsonValue, *, missing: bool
 ) -> tuple[tuple[str | int, ...], JsonValue, bool]:
-    """Follow pydantic's location through the value; what is no key there names a branch of a union."""
+    """Follow pydantic's location through the value; a part that is no key there names a branch of a union."""
     path: list[str | int] = []
     node: JsonValue = value
     of_union = False
@@ -287,7 +286,7 @@ def suggest_nearest(name: str, known: Sequence[str]) -> str | None:
 
 
 def node_name(path: Sequence[str | int], value: JsonValue, name: str) -> str:
-    """Name a node as its author would: `'retry.attempts' of step 'prices'`."""
+    """Return the name of a node in messages: `'retry.attempts' of step 'prices'`."""
     node: JsonValue = value
     owner, rest = name, list[str | int]()
     for position, key in enumerate(path):
@@ -331,7 +330,7 @@ def _pointer(path: Iterable[str | int]) -> str:
 
 
 def _fields_at(model: type[BaseModel], path: Sequence[str | int]) -> set[str]:
-    """Return the names of the fields of whichever models may stand at a path."""
+    """Return the names of the fields of all models that are valid at a path."""
     annotations: list[object] = [model]
     for key in path:
         annotations = [inner for annotation in annotations for inner in _inside(annotation, key)]

@@ -1,7 +1,6 @@
 """JSON Schemas for editors, generated from the models that read the documents.
 
-A published schema says what its model says, with the models' docstrings as descriptions, so that an editor shows the
-reference while one writes.
+The docstrings of a model's fields become descriptions, so that an editor shows the reference.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def published_schema(shape: object, name: str, title: str, *, version: int = 1) 
 
 
 def _add_descriptions(definition: dict[str, JsonValue], model: type[BaseModel]) -> None:
-    """Put the docstrings of a model's fields beside their schemas, and take the generated titles away."""
+    """Add the docstrings of a model's fields as descriptions, and remove the generated titles."""
     properties = definition.get("properties")
     if not isinstance(properties, dict):
         return
@@ -53,7 +52,7 @@ def _add_descriptions(definition: dict[str, JsonValue], model: type[BaseModel]) 
 
 
 def field_docs(model: type[BaseModel]) -> dict[str, str]:
-    """Return the docstring that stands under each field in the model's source, as far as there is source."""
+    """Return the docstring below each field in the model's source, if the source is available."""
     docs: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if base is not BaseModel and issubclass(base, BaseModel):
@@ -101,10 +100,10 @@ def _models_in(annotation: object, seen: set[object]) -> Iterator[type[BaseModel
 
 
 def _simplify_schema(node: JsonValue) -> None:
-    """Let a schema say no more than its model, in fewer words.
+    """Simplify a schema, and remove constraints that the model does not have.
 
-    A list that is read into a set may hold an item twice; `gt` is a word of pydantic's; alternatives of alternatives
-    are alternatives; that a field may be absent needs no default of null.
+    A list that is read into a set may repeat an item; `gt` is no keyword of JSON Schema; nested `anyOf` are flattened;
+    an optional field needs no default of null.
     """
     if isinstance(node, list):
         for inner in node:

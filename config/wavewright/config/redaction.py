@@ -1,9 +1,9 @@
-"""Take secrets out of text before it is written, shown or sent.
+"""Redaction of secrets from text before it is written, shown or sent.
 
-A *secret* is a value that only its owner may see: a key, a password, a cookie. Values that are known (the
-configured key, passwords in addresses) go first, whatever their shape and however they are escaped; then go texts
-that look like secrets. What is taken out becomes `[redacted]`. Redacting twice changes nothing, and takes time that
-grows with the text's length only; prose, ids and hashes stay as they are.
+A *secret* is a value that only its owner may see: a key, a password, a cookie. Known values (the configured key,
+passwords in addresses) are replaced first, whatever their shape and however they are escaped, then texts that look like
+secrets, each by `[redacted]`. Redaction is idempotent and takes time linear in the length of the text; prose, ids and
+hashes are kept.
 """
 
 from __future__ import annotations
@@ -24,68 +24,68 @@ __all__ = ["REDACTED", "PrivateKeyLines", "Redactor", "known_secrets", "named_se
 _Json: TypeAlias = "bool | int | float | str | list[_Json] | dict[str, _Json] | None"
 
 MIN_SUBSTRING_LENGTH = 8
-"""A known value that is shorter is replaced only where it stands alone: inside words it would be a coincidence."""
+"""A shorter known value is replaced only as a whole word: inside words it would be a coincidence."""
 MIN_SECRET_LENGTH = 4
-"""A known value that is shorter is no secret, and replacing it would make text unreadable."""
+"""A shorter known value is not redacted: that would make text unreadable."""
 
 _MIN_DIGITS = 6
-"""A number that is shorter is a count or a level, whatever its name."""
+"""A shorter number is not redacted, whatever its name: it is a count or a level."""
 
 _MAX_CACHED_LENGTH = 200
-"""Characters of a text that is remembered with what became of it."""
+"""Maximum characters of a text whose redaction is cached."""
 _CACHE_SIZE = 512
 
 PLACEHOLDERS = frozenset(
     {"changeme", "dummy", "empty", "fake", "guest", "local", "no-key", "none", "not-needed", "null", "ollama"}
     | {"placeholder", "secret", "test", "token", "unused", "vllm"}
 )
-"""What is written where a server wants a key and reads none (`ollama`, vLLM's `EMPTY`): words of any text."""
+"""Placeholder keys for servers that need none (`ollama`, vLLM's `EMPTY`), which occur in any text."""
 
 
 class Redactor:
-    """Takes known secrets and whatever looks like one out of texts."""
+    """Redacts known secrets, and text that looks like a secret."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         self._values = sorted({value.strip() for value in known}, key=lambda value: (-len(value), value))
         self._forms = tuple(
             form for value in self._values if _is_secret(value) for form in _secret_forms(value)
         )
-        # Statuses and log lines say the same names again and again.
+        # Statuses and log lines repeat the same names.
         self._redact_short = lru_cache(_CACHE_SIZE)(self._redact)
 
     def with_secrets(self, more: Iterable[str]) -> Redactor:
-        """Return one that knows these values, too; this one where there are none."""
+        """Return a redactor that also knows these values; this one if there are none."""
         values = set(more)
         return Redactor({*self._values, *values}) if values else self
 
     def redact(self, text: str) -> str:
-        """Return a text without its secrets."""
+        """Return a text with secrets redacted."""
         return self._redact_short(text) if len(text) <= _MAX_CACHED_LENGTH else self._redact(text)
 
     def _redact(self, text: str) -> str:
         return _redact_unescaped(lambda written: redact_patterns(self._redact_known(written)), text)
 
     def may_contain_secret(self, text: str) -> bool:
-        """Whether a text may hold a known secret, in whatever way it is written: a quick look, before a careful one."""
+        """Whether a text may hold a known secret, however escaped: a fast check before the exact one."""
         plain = _unescape_text(text)
         return any(form.clue in text or form.clue in plain for form in self._forms)
 
     def redact_known(self, text: str) -> str:
-        """Return a text without the known secrets; what only looks like one stays as it is."""
+        """Return a text with known secrets redacted; text that only looks like one is kept."""
         return _redact_unescaped(self._redact_known, text) if self._forms else text
 
     def _redact_known(self, text: str) -> str:
         for form in self._forms:
             if form.clue in text:
-                # What was replaced before separates the pieces: no secret is found across it.
+                # Earlier replacements separate the pieces: no secret spans them.
                 text = REDACTED.join(form.pattern.sub(REDACTED, piece) for piece in text.split(REDACTED))
         return text
 
     def redact_json(self, value: _Json, *, keep_numbers: bool = False) -> _Json:
-        """Return a JSON value without its secrets: in texts, in names, and whatever a name calls a secret.
+        """Return a JSON value with secrets redacted: in texts, in names, and values with a secret's name.
 
-        A private key may also stand line by line in the entries of a list. With `keep_numbers` a number stays
-        whatever its name is, so that a record keeps its form.
+        The lines of a private key may also be entries of a list. With `keep_numbers` every number is kept, so that a
+        record keeps its types.
         """
         return self._json(value, None, keep_numbers=keep_numbers)
 
@@ -110,7 +110,7 @@ class Redactor:
 def _is_named_secret(name: str, value: _Json, *, keep_numbers: bool) -> bool:
     match value:
         case str():
-            # A token may be a word of a language.
+            # A token may be a natural-language word.
             is_word = name.lower() == "token" and len(value) < (24 if value.isalpha() else 8)
             return value != "" and not is_word and SENSITIVE_NAME.search(name) is not None
         case bool():
@@ -122,7 +122,7 @@ def _is_named_secret(name: str, value: _Json, *, keep_numbers: bool) -> bool:
 
 
 def named_secrets(value: _Json) -> Iterator[str]:
-    """Yield the texts in a JSON value whose name says that they are secret; what refers to a value is none."""
+    """Yield the texts in a JSON value whose name says that they are secret, without references such as `${KEY}`."""
     match value:
         case dict():
             for name, item in value.items():

@@ -21,9 +21,9 @@ REDACTED = "[redacted]"
 _REDACTED_PATTERN = r"\[redacted\]"
 _KEY_NAME = r"(?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?"
 _HAS_DIGIT = r"(?=[A-Za-z._~+/=-]{0,200}[0-9])"
-"""Where the rest could be words with hyphens (`sk-learn-compatible`), a digit is asked for."""
+"""Requires a digit, where the rest could be words with hyphens (`sk-learn-compatible`)."""
 _HAS_NO_WORDS = r"(?=[A-Za-z._~+/=-]{0,200}(?:[0-9]|[a-z._~+/=-][A-Z]|[A-Z]{2}[a-z._~+/=-]))"
-"""As above, where also letters in both cases are no words."""
+"""As above; letters in both cases count as no word, too."""
 _END_OF_TEXT = r"\Z"
 
 
@@ -35,15 +35,15 @@ class _SecretPattern:
     expression: str
     """What its group `kept` matches stays; the rest is the secret."""
     accepts: Callable[[str], bool] | None = None
-    """Whether what was matched is a secret, where the pattern alone cannot tell."""
+    """Whether a match is a secret, where the pattern alone cannot tell."""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The expression, compiled when a text first has a clue: most programs never see one."""
+        """The expression, compiled when a text first contains a clue, which in most programs is never."""
         return re.compile(self.expression)
 
     def replace(self, text: str) -> str:
-        """Return the text without the secrets of this shape."""
+        """Return the text with secrets of this shape redacted."""
         return self.pattern.sub(self._mark, text)
 
     def _mark(self, match: re.Match[str]) -> str:
@@ -70,7 +70,7 @@ def _is_login(text: str) -> bool:
 
 
 _MIN_RANDOM_LENGTH = 20
-"""Characters from which a word of letters in both cases and of digits is not taken for a name."""
+"""Length from which a word of letters in both cases and digits is not considered a name."""
 
 
 _COOKIE_ATTRIBUTES = ("path", "domain", "expires", "max-age", "httponly", "secure", "samesite")
@@ -88,7 +88,7 @@ _SECRET_PATTERNS = (
         "-----end",
         rf"(?<![A-Za-z0-9+/=\\\r\n])[A-Za-z0-9+/=\\\r\n]{{4,}}+-----END {_KEY_NAME}-----(?P<kept>)",
     ),
-    # How pydantic quotes the value it refuses: some hundred characters of one line at most.
+    # How pydantic quotes an invalid value: at most some hundred characters of one line.
     _secret_pattern("input_value=", r"(?P<kept>input_value=)(?:[^\n]{1,1000}?(?=, input_type=)|[^\n]+)"),
     # The same, in the list of its errors.
     _secret_pattern(
@@ -110,7 +110,7 @@ _SECRET_PATTERNS = (
         "session= sessionid= session_id= sid= sessid=",
         r"(?i)(?P<kept>(?<![a-z0-9])(?:j?sessionid|session_id|session|sid|phpsessid)=)[^\s\"'\\,;&<>(){}\[\]]{8,}+",
     ),
-    # With one slash, too: that is left of an address which was taken for a path. `USER:PASSWORD@` is a form to fill in.
+    # With one slash, too, as in an address normalised like a path. `USER:PASSWORD@` is a placeholder.
     _secret_pattern(
         ":/ :\\/",
         r"(?P<kept>:(?:\\?/){1,2}[^\s/@:?#'\"<>\\]{0,200}:)(?!PASSWORD@)[^\s/?#'\"<>\\]{1,400}(?=@)",
@@ -193,7 +193,7 @@ SENSITIVE_NAME = re.compile(
     rf"|(?:{_OWNER_WORDS})[_-]?token|(?<![a-z0-9_-])token|authorization|x-amz-credential)"
     rf"|(?<=_)TOKEN){_END_OF_TEXT}"
 )
-"""Names whose value is a secret, and ends of such names."""
+"""Matches names whose value is a secret, or the ends of such names."""
 _MAX_NAME_LENGTH = 20
 _NAME_ENDS = (
     *("password", "passwd", "passphrase", "secret", "credential", "credentials"),
@@ -202,7 +202,7 @@ _NAME_ENDS = (
 
 _SCHEME = r"(?i:bearer|basic|token|digest|negotiate|apikey|aws4-hmac-sha256)"
 _NOT_PLACEHOLDER = r"(?!(?i:none|null|nil|true|false|undefined|str|string|required|optional)\b|\$|%s|\*{3})"
-"""What stands for a value, or says that there is none: `${KEY}`, `***`, a type."""
+"""Placeholders of values: `${KEY}`, `***`, a type."""
 _BARE_CHARACTER = r"[^\s\"'\\,;&<>(){}\[\]]"
 _BARE = rf"(?:{_BARE_CHARACTER}++|{_REDACTED_PATTERN})+"
 _BARE_UNIT = rf"(?:{_BARE_CHARACTER}|{_REDACTED_PATTERN})"
@@ -212,7 +212,7 @@ _CONTENT = (
     rf"(?=(?P<content>(?:[^\\\"'\n]++|(?!(?P=quote))(?:\\++[\"']?|[\"']))+))(?P=content)"
     rf"(?=(?P=quote)|{_END_OF_TEXT})"
 )
-"""All up to the same quotation mark with the same escapes, in a JSON text that may lie in a JSON text."""
+"""Matches up to the same quotation mark with the same escapes, in JSON that may be nested in JSON text."""
 
 _VALUES = (
     re.compile(rf"(?P<kept>{_ASSIGNED}b?{_QUOTE}){_NOT_PLACEHOLDER}{_CONTENT}"),
@@ -229,11 +229,11 @@ _VALUES = (
     # `('x-api-key', 'value')`, as headers are often kept.
     re.compile(rf"(?P<kept>(?<=[a-z])['\"],\s{{0,4}}b?{_QUOTE}){_CONTENT}(?=(?P=quote)\))"),
 )
-"""What may follow the name of a secret, the first that fits."""
+"""Patterns of what may follow the name of a secret; the first that matches is used."""
 
 
 def redact_patterns(text: str) -> str:
-    """Return a text with `[redacted]` in place of all that looks like a secret."""
+    """Return a text with everything that looks like a secret replaced by `[redacted]`."""
     lower = _lower(text)
     for shape in _SECRET_PATTERNS:
         if any(clue in lower for clue in shape.clues):
@@ -245,7 +245,7 @@ def redact_patterns(text: str) -> str:
 
 def _lower(text: str) -> str:
     lower = text.lower()
-    # One letter of Turkish becomes two; then places in both texts would differ.
+    # A Turkish letter becomes two in lower case; positions in both texts would differ.
     return lower if len(lower) == len(text) else text.replace("\u0130", "i").lower()
 
 
@@ -270,7 +270,7 @@ def _ends_of_names(lower: str) -> list[int]:
         end = lower.find(name)
         while end >= 0:
             end += len(name)
-            # A space may stand between a name and what is assigned to it; a letter may not.
+            # A space may separate a name from its value; a letter may not.
             if lower[end : end + 1] in _AFTER_NAMES:
                 ends.add(end)
             end = lower.find(name, end)
@@ -281,17 +281,17 @@ _AFTER_NAMES = frozenset("\\\"' \t:=")
 
 
 class PrivateKeyLines:
-    """Takes private keys out of texts that come one after the other, as lines of a key do that is printed.
+    """Redacts private keys that span consecutive texts, such as printed lines.
 
-    A text that ends within a key opens it; what looks like a line of it goes until its end has come, or until more
-    lines came than a key has. A key that is whole in one text is left to `replace_shapes`.
+    A text that ends within a key opens it; lines that look like its content are removed until its end marker, or until
+    more lines than a key has. A key within one text is left to `replace_shapes`.
     """
 
     def __init__(self) -> None:
         self._lines_left = 0
 
     def redact(self, text: str) -> str:
-        """Return the next text without what belongs to a key that an earlier one began."""
+        """Return the next text without the content of a key that an earlier text began."""
         if self._lines_left:
             text = self._without_rest(text)
         if "-----BEGIN" in text and _OPEN_KEY.search(text):

@@ -1,13 +1,8 @@
-"""Settings of language models: which are asked, how patiently, and what they may cost.
+"""The sections `models`, `budgets` and `daemon` of the settings file.
 
-The key of a provider is never a setting: it comes from the environment (`WAVEWRIGHT_API_KEY`, or the provider's own
-variable) and is written nowhere.
-
-Settings of the daemon: which broker it is on, by which names, how much it does at once and whom it believes.
-
-What only its owner may see, the key of signatures, is never in the file; the broker's address may be, but belongs in
-`WAVEWRIGHT_AMQP_URL` where it holds a password. Every value is judged here, when the settings are read, so a daemon
-that has begun does not find out an hour later that its settings are wrong.
+The file never holds a provider's key: that comes from the environment (`WAVEWRIGHT_API_KEY`, or the provider's own
+variable). Neither does it hold the key of signatures; the broker's address belongs in `WAVEWRIGHT_AMQP_URL` if it holds
+a password. All values are validated when the settings are read, so a running daemon never meets an invalid one.
 """
 
 from __future__ import annotations
@@ -281,8 +276,8 @@ class DaemonSection(_DaemonModel):
     @field_validator("remember")
     @classmethod
     def _long_enough(cls, seconds: float | None, about: ValidationInfo) -> float | None:
-        """Refuse to forget the id of a message that could still be taken in again."""
-        # Where one of them is at fault itself, that is what is told.
+        """Refuse a `remember` period in which an id is forgotten while its message could still be accepted."""
+        # An invalid value of one of them is reported on its own.
         least = about.data.get("max_age", 0.0) + about.data.get("skew", 0.0)
         if seconds is not None and seconds < least:
             msg = f"an id is remembered for {least:g} seconds at least, max_age and skew together"

@@ -1,9 +1,9 @@
-"""Settings: where a project keeps things, and how its runs behave unless a job says otherwise.
+"""Settings of a project: where it keeps things, and the defaults of its runs.
 
-A *project* is the folder that holds `wavewright.yaml`, found from a folder upwards; without such a file it is that
-folder. The environment takes precedence over the file, and the file over the defaults. Paths
-in the file are relative to the project, those in the environment to the working directory, as on a command line. All
-faults are reported at once, those of the file and those of the environment.
+A *project* is the folder that holds `wavewright.yaml`, searched from a folder upwards; without such a file it is that
+folder. The environment takes precedence over the file, and the file over the defaults. Paths in the file are relative
+to the project, those in the environment to the working directory. All faults of file and environment are reported at
+once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=20)
 class SettingsFile(BaseModel):
     """What `wavewright.yaml` may hold; every field may be absent."""
 
-    # Built at first use: where there is no settings file and no variable, there is nothing to validate.
+    # Built at first use: without a settings file and variables there is nothing to validate.
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     version: Literal[1] = 1
@@ -89,13 +89,13 @@ class SettingsFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A project's settings, with every path worked out."""
+    """A project's settings with resolved paths."""
 
     root: Path
     """The project's folder."""
     state_dir: Path
     journal: Path
-    """The SQLite file; nothing lies there where `journal_url` is given."""
+    """The SQLite file; not used if `journal_url` is given."""
     output_dir: Path
     file: Path | None = None
     """The file that the settings were read from, if there is one."""
@@ -107,7 +107,7 @@ class Settings:
     concurrency: int | None = None
     model: str | None = None
     model_is_forced: bool = False
-    """Whether the environment names the model: then it is asked for every role and preference."""
+    """Whether the environment names the model, which then answers for every role and preference."""
     models: ModelsSection = field(default_factory=ModelsSection.model_construct)
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
@@ -118,7 +118,7 @@ class Settings:
     daemon: DaemonSection = field(default_factory=DaemonSection.model_construct)
     mcp: McpSection = field(default_factory=McpSection.model_construct)
     hmac_key: str | None = field(default=None, repr=False)
-    """The key of messages' signatures; without one nothing is signed, and no signature asked for."""
+    """The key of messages' signatures; without one messages are neither signed nor verified."""
     prompts: tuple[Path, ...] = ()
     workers: tuple[Path, ...] = ()
     ladders: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
@@ -126,11 +126,11 @@ class Settings:
     packs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     tools: tuple[JsonValue, ...] = ()
     document: Document | None = field(default=None, repr=False, compare=False)
-    """The file as it was read: parts of it are looked at later, and their faults have their places there."""
+    """The document of the file; faults of parts that are validated later have their places in it."""
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What only the owner may see."""
+        """Keys, which are secret."""
         return tuple(key for key in (self.api_key, self.hmac_key) if key is not None)
 
     @property
@@ -157,11 +157,11 @@ def load_settings(
     Args:
         start: The folder; relative paths in the environment are relative to it.
         environment: The environment variables.
-        near: A folder whose project is taken where `start` lies in none.
-        default_state: The state folder where there is no settings file; `.wavewright` in `start` if absent.
+        near: A folder whose project is used if `start` lies in none.
+        default_state: The state folder if there is no settings file; `.wavewright` in `start` if absent.
 
     Raises:
-        DocumentError: the settings file or the environment is wrong; the fault names the line or the variable.
+        DocumentError: the settings file or the environment is invalid; the fault names the line or the variable.
     """
     settings, faulty = load_valid_settings(start, environment, near=near, default_state=default_state)
     if faulty:
@@ -233,7 +233,7 @@ def _resolve_settings(
 
 
 def _with_environment(given: SettingsFile, environment: EnvironmentSettings, folder: Path) -> SettingsFile:
-    """Return the file's settings with those replaced that the environment gives; its paths are made absolute."""
+    """Return the file's settings with those of the environment in their place; its paths are made absolute."""
     for field_name, variable in VARIABLES.items():
         value = getattr(environment, field_name)
         if value is None or not variable.setting:
@@ -271,7 +271,7 @@ def settings_schema() -> dict[str, JsonValue]:
 def _read_file_and_environment(
     file: Path | None, environment: Mapping[str, str]
 ) -> tuple[Document | None, SettingsFile, EnvironmentSettings, list[DocumentError]]:
-    """Return what the file and the environment say, and all that is wrong with either of them."""
+    """Return the settings of the file and of the environment, and the faults of both."""
     document, given, faulty = None, SettingsFile.model_construct(), list[DocumentError]()
     try:
         if file is not None:
@@ -290,10 +290,10 @@ def _read_file_and_environment(
 
 
 def read_settings(document: Document) -> SettingsFile:
-    """Return what a settings file says.
+    """Return the settings of a file.
 
     Raises:
-        DocumentError: with every reason why it cannot be used; no excerpt shows a key.
+        DocumentError: with every fault; no excerpt shows a key.
     """
     try:
         given = read_as_model(document, SettingsFile)
@@ -305,7 +305,7 @@ def read_settings(document: Document) -> SettingsFile:
 
 
 def _mask_spans(source: Source, faults: Sequence[DocumentFault]) -> Source:
-    """Return a source whose text has asterisks at the places of these faults."""
+    """Return a source whose text has asterisks at the spans of these faults."""
     text = source.text
     for span in (fault.span for fault in faults if fault.span is not None):
         text = text[: span.start] + re.sub(r"\S", "*", text[span.start : span.end]) + text[span.end :]
@@ -318,7 +318,7 @@ _KEY_IN_FILE = re.compile(
 
 
 def _mask_keys(error: DocumentError) -> DocumentError:
-    """Return an error whose excerpts show no key and no password of the file, and say where a key belongs."""
+    """Return an error whose excerpts show no key and no password, with a hint on where a key belongs."""
     masked = _KEY_IN_FILE.sub(_mask_match, error.source.text)
     if masked == error.source.text:
         return error
@@ -341,7 +341,7 @@ def _with_key_hint(fault: DocumentFault) -> DocumentFault:
 
 
 def _read_mapping(file: Path) -> Document:
-    """Read a settings file; one that says nothing, or comments only, is an empty mapping."""
+    """Read a settings file; an empty one, or one with comments only, is an empty mapping."""
     try:
         document = read_document_file(file, limits=_LIMITS)
     except DocumentError as error:

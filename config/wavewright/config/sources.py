@@ -1,15 +1,8 @@
-"""How values of JSON are spoken of in messages.
+"""Sources of documents: texts with positions, faults in them, and nodes that know their positions.
 
-Texts and the places in them.
-
-A *source* is text with a name, a *span* a stretch of it, a *pointer* (RFC 6901) names a node of the value that was
-read. A *fault* is something that keeps a text from being a document at all, or a document from being what was asked
-for; whoever reports one says where it is and what would mend it.
-
-Nodes: values that know where they stand.
-
-A *node* is a scalar, a list or an object together with the stretch of text that it was read from; an object also
-knows where each key stands. Readers that keep positions build nodes, everybody else works on the plain value.
+A *source* is text with a name, a *span* a range of it; a *pointer* (RFC 6901) names a node of the value that was read.
+A *fault* keeps a text from being a valid document; it has a message, a place and a fix. A *node* is a scalar, a list or
+an object with its span, and an object also has the spans of its keys.
 """
 
 from __future__ import annotations
@@ -32,13 +25,13 @@ _FALSE_WORDS = frozenset({"no", "off", "n", "false", "0"})
 
 
 def json_excerpt(value: JsonValue) -> str:
-    """Write a value as JSON, cut where it is long."""
+    """Return a value as JSON, truncated if it is long."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 1] + "…"
 
 
 def describe_value(value: JsonValue) -> str:
-    """Name a value with its type: `the string 'x'`."""
+    """Return a value with its type for a message: `the string 'x'`."""
     if isinstance(value, str):
         text = value if len(value) <= _MAX_SHOWN else value[: _MAX_SHOWN - 1] + "…"
         return f"the string {text!r}"
@@ -57,7 +50,7 @@ def join_alternatives(words: Sequence[str]) -> str:
 
 
 def type_hint(value: JsonValue, expected: Sequence[str]) -> str | None:
-    """Say how the value would be written in the type wanted, where that is plain."""
+    """Return a hint on how to write the value in the expected type, if that is obvious."""
     if isinstance(value, str) and "true or false" in expected and value.lower() in _TRUE_WORDS | _FALSE_WORDS:
         return f"write {'true' if value.lower() in _TRUE_WORDS else 'false'}"
     if isinstance(value, str) and {"a number", "an integer"} & set(expected) and _reads_as_number(value):
@@ -80,14 +73,14 @@ def _reads_as_number(text: str) -> bool:
 
 
 MAX_EXACT_INTEGER = 2**53 - 1
-"""The largest integer that every JSON reader keeps exact."""
+"""The largest integer that every JSON reader reads exactly."""
 EMPTY_DOCUMENT = "the document is empty"
-"""What is said of a text without a value; comments are none."""
+"""Message for a text without a value, apart from comments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Text with the name a reader knows it by: a file's path, or `<model>`."""
+    """Text with its name: a file's path, or `<model>`."""
 
     name: str
     text: str
@@ -100,7 +93,7 @@ class Source:
 
 
 class Span(NamedTuple):
-    """A half-open stretch of a source's text, in characters."""
+    """A half-open range of a source's text, in characters."""
 
     start: int
     end: int
@@ -108,7 +101,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DocumentFault:
-    """What is wrong: a kind from a fixed list, a message, a place and a way out."""
+    """A fault: a kind from a fixed list, a message, a place and a fix."""
 
     kind: str
     message: str
@@ -118,7 +111,7 @@ class DocumentFault:
 
 
 class DocumentError(WavewrightError):
-    """A text that could not be read as a document; `faults` says why, in the order of the text."""
+    """A text is no valid document; `faults` lists why, in text order."""
 
     exit_code = exit_codes.MISUSE
 
@@ -128,13 +121,13 @@ class DocumentError(WavewrightError):
         self.source = source
         self.faults = faults
         self.others = others
-        """What is wrong with other texts that were read with this one."""
+        """Errors of other texts that were read with this one."""
         texts = [f"{source.name}: {fault.message}" for fault in faults]
         super().__init__("; ".join([*texts, *map(str, others)]))
 
 
 def combine_errors(errors: Sequence[DocumentError]) -> DocumentError:
-    """Return one error that tells what is wrong with several texts, the first of them before the others."""
+    """Return one error with the faults of several texts, in their order."""
     first, *rest = (
         part for error in errors for part in (DocumentError(error.source, error.faults), *error.others)
     )
@@ -142,11 +135,11 @@ def combine_errors(errors: Sequence[DocumentError]) -> DocumentError:
 
 
 class ReadLimits(NamedTuple):
-    """What a reader is willing to take in."""
+    """Limits of what a reader accepts."""
 
     max_bytes: int = 16 * 2**20
     max_depth: int = 64
-    """How deep lists and objects may be nested."""
+    """Maximum nesting of lists and objects."""
 
 
 def pointer_token(key: str | int) -> str:
@@ -155,7 +148,7 @@ def pointer_token(key: str | int) -> str:
 
 
 def pointer_keys(pointer: str) -> list[str]:
-    """Return the keys that a pointer leads along."""
+    """Return the keys of a pointer."""
     return [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
 
 
@@ -164,7 +157,7 @@ Scalar: TypeAlias = str | int | float | bool | None
 
 @dataclass(slots=True)
 class ScalarNode:
-    """A text, number, truth value or null."""
+    """A string, number, boolean or null."""
 
     value: Scalar
     start: int
@@ -182,7 +175,7 @@ class ListNode:
 
 @dataclass(slots=True)
 class Member:
-    """A key of an object, with what it stands for."""
+    """A key of an object, with its value."""
 
     key: Span
     node: Node
@@ -190,7 +183,7 @@ class Member:
 
 @dataclass(slots=True)
 class ObjectNode:
-    """An object; its members stand in the order of the text."""
+    """An object with its members in text order."""
 
     start: int
     end: int
@@ -201,7 +194,7 @@ Node: TypeAlias = ScalarNode | ListNode | ObjectNode
 
 
 def plain_value(node: Node) -> JsonValue:
-    """Return the value without its places. Recursive: readers bound the depth."""
+    """Return the value without positions. Recursive: readers limit the depth."""
     if isinstance(node, ObjectNode):
         return {key: plain_value(member.node) for key, member in node.members.items()}
     if isinstance(node, ListNode):
@@ -210,7 +203,7 @@ def plain_value(node: Node) -> JsonValue:
 
 
 def find_node(root: Node, pointer: str) -> tuple[Node, Span | None] | None:
-    """Return the node that a pointer names and where its key stands, if there is such a node."""
+    """Return the node that a pointer names and the span of its key, if there is such a node."""
     node, key_span = root, None
     for key in pointer_keys(pointer):
         if isinstance(node, ObjectNode):

@@ -1,4 +1,4 @@
-"""Which of the names that exist the author may have meant; a suggestion is shown and never acted on."""
+"""Suggestions of existing names for an unknown one; they are shown and never applied."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from itertools import islice
 
 _MAX_NAMES_COMPARED = 300
 _MAX_LENGTH_COMPARED = 200
-"""More names, and longer ones, are left out, so that a document of many faults costs linear time."""
+"""Limits of compared names, so that a document with many faults costs linear time."""
 
 
 def similar_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
-    """Return the known names most like `name`, the nearest first; upper and lower case count as equal."""
+    """Return the known names most similar to `name`, the nearest first, ignoring case."""
     if len(name) > _MAX_LENGTH_COMPARED:
         return []
     folded = {
@@ -25,6 +25,6 @@ def similar_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str | None:
-    """Return `did you mean 'x'?` with at most `count` known names, where one is near."""
+    """Return `did you mean 'x'?` with at most `count` known names, or None if none is near."""
     near = similar_names(name, known, count)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else None

@@ -1,6 +1,6 @@
-"""The valid subset of a document: what is left of it when the nodes at fault are left out.
+"""The valid subset of a document: its value without the faulty nodes.
 
-It is for finding further faults, so that all are reported at once. Nothing is ever run with it.
+It is used to find further faults, so that all are reported at once, and is never run.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def valid_subset(document: Document, error: DocumentError, model: type[M]) -> M | None:
-    """Return a document's value without the nodes at fault, or else without the fields that hold them.
+    """Return a document's value without the faulty nodes, or else without the fields that hold them.
 
-    Nothing is returned where the rest does not fit either.
-
-    A list that has an item at fault is left out whole, so that what remains stands at its place in the text.
+    A list with a faulty item is left out whole, so that pointers to the rest stay valid. The result is None if the
+    rest is not valid either.
     """
     faulty = [pointer_keys(fault.pointer) for fault in error.faults if fault.pointer]
     for paths in (faulty, [path[:1] for path in faulty]):
@@ -36,7 +35,7 @@ def valid_subset(document: Document, error: DocumentError, model: type[M]) -> M 
 
 
 def _without(value: JsonValue, faulty: Sequence[Sequence[str]]) -> JsonValue:
-    """Return a value without the nodes that these paths lead to."""
+    """Return a value without the nodes at these paths."""
     if not isinstance(value, dict):
         return value
     kept: dict[str, JsonValue] = {}

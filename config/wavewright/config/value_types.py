@@ -1,11 +1,7 @@
-"""Durations, as plans, settings and the command line give them.
+"""Types of values in plans, settings and the command line: durations and addresses of servers.
 
-A *duration* is written as seconds or as text with units (`90`, `"1h30m"`) and is kept as seconds.
-
-Addresses of servers, as settings give them.
-
-An *address* is a URL; everything else that names a place is a file. A faulty one is told as soon as it is read, in
-words that never repeat it, for it may hold a password.
+A *duration* is written as seconds or as text with units (`90`, `"1h30m"`) and is stored as seconds. An *address* is a
+URL; every other location is a file. Messages about a faulty address never repeat it, since it may hold a password.
 """
 
 from __future__ import annotations
@@ -22,7 +18,7 @@ DURATION_PATTERN = r"^(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h|d))+$"
 
 
 def parse_duration(value: object) -> object:
-    """Return seconds for duration text such as `"1h30m"`; anything else passes through unchanged.
+    """Return seconds for duration text such as `"1h30m"`; anything else is returned unchanged.
 
     Raises:
         ValueError: the text is not a sequence of number and unit (ms, s, m, h, d).
@@ -52,7 +48,7 @@ _POSTGRESQL: Final = frozenset({"postgresql", "postgres"})
 
 
 def is_url(place: str) -> bool:
-    """Whether a place is an address, not a file."""
+    """Whether a location is an address, not a file."""
     return "://" in place
 
 
@@ -60,12 +56,12 @@ def valid_amqp_url(url: str) -> str:
     """Return the address of a broker as it is.
 
     Raises:
-        ValueError: it is none, or names the user `guest` of a broker on another machine, whose password all know.
+        ValueError: it is not one, or names the user `guest` of a remote broker, whose password is public.
     """
     host, user = _host_and_user(url, _AMQP, "amqps://USER:PASSWORD@HOST/VHOST")
     if user in {"", "guest"} and not is_loopback(host):
         msg = (
-            "the user 'guest' is refused on another machine than this, for its password is known to all; "
+            "the user 'guest' is refused on another machine, since its password is public; "
             "make a user for the daemon and write amqps://USER:PASSWORD@HOST/VHOST"
         )
         raise ValueError(msg)
@@ -76,15 +72,15 @@ def valid_pg_url(url: str) -> str:
     """Return the address of a PostgreSQL database as it is.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not one.
     """
-    # Without a host it is the socket of this machine's server.
+    # Without a host it is the local socket.
     _host_and_user(url, _POSTGRESQL, "postgresql://USER:PASSWORD@HOST/DATABASE", needs_host=False)
     return url
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host of an address is this machine and can be reached from nowhere else."""
+    """Whether a host is a loopback address of this machine."""
     if host == "localhost":
         return True
     import ipaddress
@@ -98,14 +94,14 @@ def is_loopback(host: str) -> bool:
 def _host_and_user(
     url: str, schemes: frozenset[str], form: str, *, needs_host: bool = True
 ) -> tuple[str, str]:
-    """Return host and user of an address; the message of what is wrong never repeats it, for its password's sake."""
+    """Return host and user of an address; messages never repeat it, since it may hold a password."""
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
         port, parts = 0, urlsplit("")
     if "@" in f"{parts.path}{parts.query}{parts.fragment}":
-        # The name ended at the first of these, so the password's rest is taken for a path, and could be shown.
+        # An unescaped character ended the host early: the rest of the password would be parsed as a path.
         msg = f"in {form} a '/', '?', '#' or '@' of a part is written %2F, %3F, %23 or %40"
         raise ValueError(msg)
     is_given = is_url(url) and (parts.hostname or not needs_host)

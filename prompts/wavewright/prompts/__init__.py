@@ -1,6 +1,6 @@
-"""Prompts: what models are told, as Jinja2 files, one folder a room or a pack.
+"""Prompts for models as Jinja2 files, one folder per package or pack; the public API of `wavewright.prompts`.
 
-This is the room's door. Jinja2 is loaded when a prompt is rendered, not before.
+Jinja2 is imported when the first prompt is rendered.
 """
 
 import lazy_loader

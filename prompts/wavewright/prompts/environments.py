@@ -1,13 +1,9 @@
-"""Jinja2 as prompts use it: plain text, strict about what is missing, and closed to what a template may not touch.
+"""Jinja2 environments: for prompts and for HTML pages.
 
-Nothing is escaped but by a filter, because a prompt is no HTML. A value that is not given is an error and never an
-empty place, and a null is never written as `None`.
-
-Jinja2 as pages use it: HTML, escaped, from templates that are shipped.
-
-Compiling a page's templates takes longer than a small run, so the compiled code is kept as Python keeps that of its
-modules: in the user's cache folder (`$XDG_CACHE_HOME/wavewright`, else `~/.cache/wavewright`), which must belong to
-the user and be writable by nobody else. Without such a folder templates are compiled each time.
+Prompts are plain text without automatic escaping; an undefined or null value is an error, and templates run in a
+sandbox. Pages are escaped HTML from shipped templates, whose compiled code is cached in the user's cache folder
+(`$XDG_CACHE_HOME/wavewright`, else `~/.cache/wavewright`), since compiling takes longer than a small run. The folder
+must belong to the user and be writable by no other; otherwise templates are compiled each time.
 """
 
 from __future__ import annotations
@@ -39,11 +35,10 @@ __all__ = ["PromptEnvironment"]
 
 
 class PromptEnvironment(ImmutableSandboxedEnvironment):
-    """Finds templates in folders, the first that has one wins; below `shipped/` only those of the last folder.
+    """A sandboxed environment with templates from several folders, of which the first match counts.
 
-    So a template may build on the one that it replaces: `{% include "shipped/planner/instructions.md.j2" %}`.
-
-    It is sandboxed, so that a template that came with somebody's project does not reach into the program.
+    Names below `shipped/` are searched in the last folder only, so that a template may include the one that it
+    replaces: `{% include "shipped/planner/instructions.md.j2" %}`.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:
@@ -62,7 +57,7 @@ class PromptEnvironment(ImmutableSandboxedEnvironment):
         self.filters["one_line"] = one_line
 
     def getattr(self, obj: object, attribute: str) -> object:
-        """Return a member of an object of JSON by its name, also where a dictionary has a method of that name."""
+        """Return a member of a JSON object by its name, even if `dict` has a method of that name."""
         if isinstance(obj, dict) and attribute in obj:
             return cast("dict[str, object]", obj)[attribute]
         found: object | Undefined = super().getattr(obj, attribute)
@@ -70,7 +65,7 @@ class PromptEnvironment(ImmutableSandboxedEnvironment):
 
 
 def _require_value(value: object) -> object:
-    """Refuse to write a value that is not there: models take the text `None` for a word."""
+    """Refuse null: models would read the text `None` as a word."""
     if value is None:
         msg = "a value is null here"
         raise TypeError(msg)
@@ -86,10 +81,10 @@ def page_environment(
     """Return the environment of the templates in a folder of a package.
 
     Args:
-        package: By its import name.
-        folder: In that package.
-        trims: Whether lines that hold only a block leave nothing behind.
-        finalize: What each value passes before it is written.
+        package: Import name of the package.
+        folder: Folder in the package.
+        trims: Whether lines that hold only a block are removed.
+        finalize: Function that is applied to each value before it is written.
     """
     return Environment(
         loader=PackageLoader(package, folder),
@@ -104,7 +99,7 @@ def page_environment(
 
 
 class _CompiledTemplates(FileSystemBytecodeCache):
-    """Keeps nothing where the folder cannot be written to, and goes on."""
+    """A bytecode cache that ignores write errors."""
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         with suppress(OSError):
@@ -112,7 +107,7 @@ class _CompiledTemplates(FileSystemBytecodeCache):
 
 
 def _bytecode_cache(options: str) -> _CompiledTemplates | None:
-    """Return the cache for one way to compile, which is part of its files' names."""
+    """Return the cache for one set of options, which are part of its files' names."""
     try:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wavewright"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Values in prompts that must not be taken for words of ours.
+"""Escaping of values in prompts, so that they cannot be read as instructions.
 
-A *data block* is a value as JSON between two marks. Whoever wrote the value cannot close the block: the characters
-that marks are made of never stand in it, nor do characters that would not be seen.
+A *data block* is a value as JSON between two marks. The value cannot close the block: it never contains the characters
+that marks are made of, nor invisible ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ELLIPSIS = "…"
 
 
 def prompt_json(value: object) -> str:
-    """Return a value as JSON in which no text can be taken for a mark of the prompt around it.
+    """Return a value as JSON without characters that marks of a prompt are made of.
 
     Raises:
         TypeError: the value is no JSON.
@@ -31,11 +31,11 @@ def prompt_json(value: object) -> str:
 
 
 def data_block(value: object, name: str) -> str:
-    """Return a value as JSON between marks that say it is data and nothing else.
+    """Return a value as JSON between marks that declare it as data.
 
     Raises:
         TypeError: the value is no JSON.
-        ValueError: the name could itself be taken for a mark.
+        ValueError: the name contains characters that marks are made of.
     """
     if not _BLOCK_NAME.fullmatch(name):
         msg = f"a data block cannot be called {name!r}"
@@ -56,13 +56,13 @@ def _laid_out(value: object) -> str:
 
 
 def one_line(text: str, most: int = 500) -> str:
-    """Return text on one line, without marks and hidden characters, cut where it is long."""
+    """Return text on one line, without marks and invisible characters, truncated if it is long."""
     words = _without_hidden(" ".join(text.split()).translate(_LOOK_ALIKES))
     return words if len(words) <= most else words[: most - 1].rstrip() + _ELLIPSIS
 
 
 def _without_hidden(text: str) -> str:
-    """Show characters that do not print as JSON's escapes."""
+    """Replace characters that do not print by JSON's escapes."""
     return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
@@ -70,6 +70,6 @@ def _escape(char: str) -> str:
     code = ord(char)
     if code < 0x10000:
         return f"\\u{code:04x}"
-    # JSON writes what lies beyond 16 bits as a pair.
+    # JSON writes characters beyond 16 bits as a surrogate pair.
     code -= 0x10000
     return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"

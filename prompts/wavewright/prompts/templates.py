@@ -1,8 +1,8 @@
-"""Find a prompt's template and render it.
+"""Finding and rendering of prompts' templates.
 
 A *template* is a Jinja2 file, `planner/request.md.j2` for the prompt `planner/request`. A project's own file of the
-same name takes the place of the shipped one. Values are put into templates and never read as such: what stands in a
-document, an input or an answer cannot become a part of the prompt's program.
+same name replaces the shipped one. Values are never parsed as templates, so text in a document, an input or an answer
+cannot run as part of one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PromptError(WavewrightError):
         super().__init__(message, hint, place=place)
         self.file = file
         self.line = line
-        """Counted from 1; absent where the whole file is meant."""
+        """Counted from 1; None if the error concerns the whole file."""
 
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""
@@ -52,7 +52,7 @@ class Prompts:
         self.folders = (*folders, SHIPPED)
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all prompts there are."""
+        """Return the names of all prompts."""
         found = {
             file.relative_to(folder).as_posix().removesuffix(SUFFIX)
             for folder in self.folders
@@ -66,7 +66,7 @@ class Prompts:
         return next((file for file in files if file.is_file()), None)
 
     def render(self, name: str, /, **values: object) -> str:
-        """Return a prompt with values put in.
+        """Return a rendered prompt.
 
         Raises:
             PromptError: there is no such template, it is faulty, or it asks for a value that is not given.
@@ -80,7 +80,7 @@ class Prompts:
         except (OSError, RecursionError, UnicodeDecodeError) as error:
             message = f"the prompt {name!r} cannot be read: {error!s}"
             raise PromptError(message, file=self.file_of(name), hint=_UNREADABLE_HINT) from error
-        # What an expression of a template can raise: a user's template is a program, and its author is told where.
+        # An expression in a user's template can raise anything; the error names its place.
         except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise self._explained(error, name, values) from error
 
@@ -113,7 +113,7 @@ class Prompts:
         return PromptError(f"there is no template {wanted!r}", file=file, line=line, hint=hint)
 
     def _place(self, error: BaseException) -> tuple[Path | None, int | None]:
-        """Return the innermost place in a template that an error comes from."""
+        """Return the innermost position in a template from which an error was raised."""
         place: tuple[Path | None, int | None] = (None, None)
         trace = error.__traceback__
         while trace is not None:
@@ -124,6 +124,6 @@ class Prompts:
         return place
 
 
-_UNREADABLE_HINT = "mend the template, or remove it so that the shipped one is used"
-_SYNTAX_HINT = "mend the template's syntax (Jinja2)"
-_EXPRESSION_HINT = "mend the expression, or test the value with {% if … %} first"
+_UNREADABLE_HINT = "fix the template, or remove it so that the shipped one is used"
+_SYNTAX_HINT = "fix the template's syntax (Jinja2)"
+_EXPRESSION_HINT = "fix the expression, or test the value with {% if … %} first"

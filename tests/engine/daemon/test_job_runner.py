@@ -84,7 +84,7 @@ async def test_a_job_that_fails_unforeseen_every_time_is_laid_aside_and_its_neig
         [letter] = await client.dead_letters(1)
 
     assert "the unforeseen" in str(failed["reason"])
-    assert f"begun {MAX_ATTEMPTS} times" in str(letter.headers["x-wavewright-reason"])
+    assert f"started {MAX_ATTEMPTS} times" in str(letter.headers["x-wavewright-reason"])
 
 
 @pytest.mark.anyio

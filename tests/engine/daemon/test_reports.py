@@ -24,7 +24,7 @@ DEAD = JobRow(
     received=1_780_315_200.0,
     state_since=1_780_315_260.0,
     attempts=5,
-    reason=f"begun 5 times; the last that it said: 401 for {CANARY}",
+    reason=f"started 5 times; last reason: 401 for {CANARY}",
 )
 
 
@@ -34,7 +34,7 @@ def test_a_job_that_was_given_up_is_laid_aside_with_the_reason_and_its_request()
     assert json.loads(failed.body)["payload"]["status"] == "JOB_FAILED"
     assert (letter.exchange, letter.routing_key) == ("wavewright.dlx", "wavewright.jobs")
     assert letter.headers["x-wavewright-kind"] == "max_deliveries"
-    assert str(letter.headers["x-wavewright-reason"]).startswith("max_deliveries: begun 5 times")
+    assert str(letter.headers["x-wavewright-reason"]).startswith("max_deliveries: started 5 times")
     assert letter.headers["x-wavewright-attempts"] == 5
     assert json.loads(letter.body)["payload"] == {"job_id": DEAD.job, "job": {"name": "words"}}
 

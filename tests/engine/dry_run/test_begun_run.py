@@ -194,7 +194,7 @@ def test_of_a_run_that_has_ended_nothing_runs_again_without_a_patch(
     answer = wavewright("dry-run", "--run", stale)
 
     assert answer.code == 2
-    assert "has ended (not achieved); nothing of it would run again" in answer.err
+    assert "has ended (not achieved); no step of it would run again" in answer.err
     assert "--patch FILE" in answer.err
 
 
@@ -215,7 +215,7 @@ def test_a_tool_that_has_changed_since_runs_again_and_what_reads_it_may(
     assert calls_told(told) == {"rate": 1, "write_down": 1}
     sheet = next(step for step in cast("list[JsonObject]", told["steps"]) if step["id"] == "sheet")
     assert cast("JsonObject", sheet["standing"])["reason"] == (
-        "it reads rate, which runs again and may give something else"
+        "it reads rate, which runs again and may give another output"
     )
 
 

@@ -98,7 +98,7 @@ class AttemptsContract(StoresTestCase):
 
         row = await row_of(other, 1)
         assert (row.state, row.attempts, row.owner) == ("dead", MAX_ATTEMPTS, None)
-        assert row.reason == "begun 5 times, and never came to an end"
+        assert row.reason == "started 5 times, and never finished"
         assert await published_states(other) == ["dead"]
 
     async def test_a_call_that_ends_its_process_is_not_cleared_by_its_siblings_nor_by_busy_neighbours(
@@ -186,7 +186,7 @@ class AttemptsContract(StoresTestCase):
 
         row = await row_of(one, 1)
         assert (row.state, row.reason) == (
-            "dead", "begun 5 times, and never came to an end; the last that it said: boom",
+            "dead", "started 5 times, and never finished; last reason: boom",
         )  # fmt: skip
 
     async def test_a_job_that_came_forward_begins_its_attempts_anew(self, one: Stores) -> None:

@@ -1,7 +1,7 @@
 """A position in a JSON text, with the faults and departures found so far.
 
-A *lenient* cursor reads a fixed list of departures from JSON that language models make, and leaves a *note* for each.
-Faults that do not hinder reading are gathered, so that all are reported at once.
+A *lenient* cursor accepts a fixed list of departures from JSON that language models make, and records a *note* for
+each. Faults that do not prevent further reading are collected, so that all are reported at once.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ NoteKind: TypeAlias = Literal[
     "unknown_escape",
     "unquoted_key",
 ]
-"""What a lenient scanner reads although it is no JSON."""
+"""Departures from JSON that a lenient scanner accepts."""
 
 FENCE = "```"
 MAX_FAULTS = 100
-"""Faults that are gathered before the scanner gives up."""
+"""Maximum faults before the scanner stops."""
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _DEPARTURES = frozenset("#/\ufeff\u200b\u200c\u200d\u2060\u00a0\u202f")
@@ -42,15 +42,15 @@ PYTHON_LITERALS: dict[str, Scalar] = {"True": True, "False": False, "None": None
 
 @dataclass(frozen=True, slots=True)
 class JsonDeparture:
-    """One departure from JSON that was read, and where."""
+    """One accepted departure from JSON, with its position."""
 
     kind: str
-    """A `NoteKind`, or what a reader of the nodes adds."""
+    """A `NoteKind`, or a kind that a reader of the nodes adds."""
     offset: int
 
 
 class ScanError(WavewrightError):
-    """The scanner could not read on."""
+    """The scanner cannot continue."""
 
     def __init__(self, fault: DocumentFault, offset: int) -> None:
         self.fault = fault
@@ -70,7 +70,7 @@ class TextCursor:
         self._fence_in_string = False
 
     def skip_gap(self) -> None:
-        """Go to the next character that means something."""
+        """Skip to the next significant character."""
         self._skip_space()
         while self._lenient and self.text[self.position : self.position + 1] in _DEPARTURES:
             if not self._skip_departure():
@@ -128,7 +128,7 @@ class TextCursor:
         if found in PYTHON_LITERALS:
             hint = f"write {str(PYTHON_LITERALS[found]).lower().replace('none', 'null')}"
         elif found == "'":
-            hint = "strings of JSON stand in double quotes"
+            hint = "write strings of JSON in double quotes"
         elif what.startswith("',' or") and found in ('"', "{", "["):
             hint = "put a comma before it"
         self._stop("not_json", f"expected {what}, found {escape_for_message(found)}", hint=hint)
@@ -138,7 +138,7 @@ class TextCursor:
     ) -> NoReturn:
         where = self.position if offset is None else offset
         if kind == "not_json" and self._fence_in_string:
-            # The string ran over the end of its code fence: it was cut, and what was read after it is prose.
+            # The string runs past the end of its code fence: it was cut off, and the rest is prose.
             kind = "truncated"
         if kind == "truncated" and hint is None:
             hint = "a bracket or quote is not closed, or the text was cut: what is missing cannot be guessed"

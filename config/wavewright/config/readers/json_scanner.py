@@ -1,9 +1,9 @@
-"""JSON scanned token by token, keeping the place of every node.
+"""A JSON scanner that keeps the span of every node.
 
-The scanner reads strict JSON (RFC 8259) and names what is wrong with the author's own text. A *lenient* scanner
-also reads a fixed list of departures that language models make, and leaves a *note* for each; nothing is ever read
-into the text that it does not hold. Faults that do not hinder reading (a duplicate key, a number out of range) are
-gathered, so that all are reported at once. Time is linear in the text, and nesting is bounded before it is followed.
+It reads strict JSON (RFC 8259) and reports faults in terms of the text. A *lenient* scanner also accepts a fixed list
+of departures that language models make, records a *note* for each, and never adds anything that the text does not hold.
+Faults that do not prevent further reading (a duplicate key, a number out of range) are collected, so that all are
+reported at once. Time is linear in the text, and nesting is limited.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from wavewright.config.sources import (
 )
 
 _COMMON_SCALAR = re.compile(r'"([^"\\\x00-\x1f]*+)"|(-?(?:0|[1-9][0-9]{0,14}+))(?=[ \t\n\r,\]}])')
-"""Most values: a string without escapes, or an integer that is certainly exact."""
+"""Matches most values: a string without escapes, or an integer that is certainly exact."""
 
 
 class JsonScanner(ScalarScanner):
-    """Reads one JSON value from a place in a text."""
+    """Reads one JSON value from a position in a text."""
 
     def __init__(self, text: str, *, start: int = 0, max_depth: int = 64, lenient: bool = False) -> None:
         super().__init__(text, start=start, lenient=lenient)
@@ -39,10 +39,10 @@ class JsonScanner(ScalarScanner):
         self._max_depth = max_depth
 
     def value(self) -> Node:
-        """Read the value that begins here.
+        """Read the value at the position.
 
         Raises:
-            ScanError: the text cannot be read on, or is nested too deeply.
+            ScanError: the text is not JSON from some position on, or is nested too deeply.
         """
         self.skip_gap()
         return self._value(0)
@@ -51,7 +51,7 @@ class JsonScanner(ScalarScanner):
         """Read the value that the rest of the text consists of.
 
         Raises:
-            ScanError: the text cannot be read on, or something stands behind the value.
+            ScanError: the text is not JSON from some position on, or has text after the value.
         """
         node = self.value()
         self.skip_gap()
@@ -179,7 +179,7 @@ class JsonScanner(ScalarScanner):
         return True
 
     def _close_at_end(self, node: ObjectNode) -> None:
-        """Let the end of the text close an object, unless what stands last may itself be cut."""
+        """Close an object at the end of the text, unless its last value may be cut off."""
         last = next(reversed(node.members.values())).node
         may_be_cut = (
             isinstance(last, ScalarNode) and last.end == self.position and not isinstance(last.value, str)
@@ -195,7 +195,7 @@ def scan_json(source: Source, limits: ReadLimits) -> Node:
     """Read strict JSON into nodes.
 
     Raises:
-        DocumentError: with every fault of the text, in its order.
+        DocumentError: with every fault of the text, in text order.
     """
     scanner = JsonScanner(source.text, max_depth=limits.max_depth)
     try:

@@ -1,6 +1,6 @@
-"""Strict JSON, read fast by the interpreter's own decoder, with a hook wherever that is more tolerant than JSON is.
+"""Strict JSON, read by the interpreter's own decoder, with hooks where that is more tolerant than JSON.
 
-Names of an object are unique, and every reader agrees on the numbers. Places are not kept.
+Names in an object must be unique, and integers exact for every reader. Positions are not kept.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ StrictJsonKind: TypeAlias = Literal["duplicate_key", "nonfinite_number", "number
 
 _LONG_INTEGER: Final = re.compile(r"[0-9]{16}")
 UNSTORABLE_ESCAPE: Final = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
-"""What a text must hold for NUL or half a surrogate pair to come out of it."""
+"""Matches every text that may decode to NUL or half a surrogate pair."""
 
 
 class StrictJsonError(WavewrightError):
-    """What the decoder reads and JSON, or this project, does not."""
+    """A text that the decoder accepts, and JSON or this project does not."""
 
     def __init__(self, kind: StrictJsonKind, message: str) -> None:
         super().__init__(message)
@@ -35,9 +35,9 @@ def decode_strict_json(text: str) -> JsonValue:
     """Return the value of a text.
 
     Raises:
-        StrictJsonError: an object has a name twice, or a number is one on which readers disagree.
-        json.JSONDecodeError: it is no JSON.
-        RecursionError: it is nested too deep for the interpreter.
+        StrictJsonError: an object has a name twice, or readers disagree on the value of a number.
+        json.JSONDecodeError: it is not JSON.
+        RecursionError: it is nested too deeply for the interpreter.
     """
     value: JsonValue = (_decode_long if _LONG_INTEGER.search(text) else _decode_short)(text)
     return value
@@ -93,7 +93,7 @@ def _object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
 _decode_short = json.JSONDecoder(
     object_pairs_hook=_object, parse_float=_fraction, parse_constant=_constant
 ).decode
-"""For texts without an integer that could be too large, which is nearly all: asking about each takes half the time."""
+"""For texts without an integer that could be too large, nearly all: the hook takes half of the time."""
 _decode_long = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_integer, parse_float=_fraction, parse_constant=_constant
 ).decode

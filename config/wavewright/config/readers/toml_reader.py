@@ -1,7 +1,7 @@
-"""Strict TOML: what JSON can say, in the notation of many settings files.
+"""A strict reader of TOML, limited to values of JSON.
 
-Dates and times become ISO 8601 texts, as everywhere in this project. The interpreter's reader keeps no places, so a
-fault in the syntax has its place and any other names its node only.
+Dates and times become ISO 8601 texts. The interpreter's reader keeps no positions, so a syntax fault has its position
+and any other fault names its node only.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read_toml(source: Source, limits: ReadLimits) -> JsonValue:
 
 
 class _TomlConverter:
-    """Turns what the interpreter reads into values of JSON."""
+    """Converts values of the interpreter's reader to values of JSON."""
 
     def __init__(self, limits: ReadLimits) -> None:
         self.faults: list[DocumentFault] = []

@@ -1,9 +1,8 @@
-"""Strict YAML: what JSON can say, in the notation that people prefer.
+"""A strict reader of YAML, limited to values of JSON.
 
-Only the tree of events is taken from the YAML library, so nothing is ever built but texts, numbers, truth values,
-null, lists and objects. A plain scalar is a number exactly where JSON would read one and a truth value only as
-`true` or `false`; `on`, `no`, `nan`, `1:30`, `007` and dates stay the text that the author wrote. Aliases, anchors,
-tags, duplicate keys and a second document are refused.
+The YAML library only provides events, so only texts, numbers, booleans, null, lists and objects are built. A plain
+scalar is a number exactly where JSON would read one, and a boolean only as `true` or `false`; `on`, `no`, `nan`,
+`1:30`, `007` and dates stay text. Aliases, anchors, tags, duplicate keys and a second document are refused.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def read_yaml(source: Source, limits: ReadLimits) -> Node:
 
 
 class _NodeBuilder:
-    """Builds nodes from events; recursive, with the depth bounded before it is followed."""
+    """Builds nodes from events, recursively up to a maximum depth."""
 
     def __init__(self, text: str, max_depth: int) -> None:
         self.faults: list[DocumentFault] = []
@@ -212,7 +211,7 @@ def _index(mark: _Mark | None) -> int:
 
 
 def _event_extent(event: yaml.Event, text: str) -> tuple[int, int]:
-    """Return start and end; a block scalar ends before the line breaks that follow it."""
+    """Return start and end of an event; a block scalar ends before the line breaks that follow it."""
     start, end = _index(event.start_mark), _index(event.end_mark)
     while end > start and text[end - 1] in "\r\n \t":
         end -= 1

@@ -1,11 +1,7 @@
-"""What earlier calls of tools took, gathered from the latest events of a journal, wherever that is kept.
+"""The history of tools: durations and model costs of their latest calls, read from a journal file.
 
-A tool's *history* is the seconds of its latest calls that brought something, and what models took for them.
-
-What earlier calls of a tool took, as the journal tells it.
-
-It is read without writing anything, out of no more than the latest events, so that a journal of years costs no more
-than one of yesterday. The journal is a file here; `history_in_database` reads one in PostgreSQL.
+Only the latest events are read, so the cost does not grow with the age of the journal, and nothing is written.
+`history_postgres` reads a journal in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -24,32 +20,32 @@ from wavewright.executor.sqlite.errors import explain_use
 from wavewright.planner.types import RunId, StepKey
 
 HISTORY_WINDOW: Final = 20_000
-"""Latest events that are looked through."""
+"""Maximum of latest events that are searched."""
 MAX_CALLS_PER_TOOL: Final = 50
-"""Latest calls of one tool that are looked at."""
+"""Maximum of latest calls of one tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallSpend:
-    """What models took for one call of a tool."""
+    """The model cost of one call of a tool."""
 
     models: frozenset[str]
-    """Whoever was asked for it."""
+    """The models that were asked."""
     tokens: int
     usd: float | None
-    """None where a price was not known."""
+    """None if a price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastCalls:
-    """The latest calls of one tool that brought something, the latest first."""
+    """The latest calls of one tool with an output, the latest first."""
 
     seconds: tuple[float, ...] = ()
     spends: tuple[CallSpend, ...] = ()
-    """Of those calls for which a model was asked."""
+    """Of the calls that asked a model."""
 
     def of_model(self, model: str) -> tuple[CallSpend, ...]:
-        """Return what was spent where this model alone was asked: another has other words and another price."""
+        """Return the costs of calls that asked only this model; token counts and prices of others differ."""
         return tuple(spend for spend in self.spends if spend.models == frozenset({model}))
 
 
@@ -60,21 +56,21 @@ NO_HISTORY: Final[History] = MappingProxyType({})
 
 @dataclass(slots=True)
 class RunSteps:
-    """What the steps of one run call."""
+    """The tools that the steps of one run call."""
 
     tools: dict[str, str] = field(default_factory=dict[str, str])
     fan_outs: set[str] = field(default_factory=set[str])
-    """Steps that run once an item: their items are the calls."""
+    """Steps with `for_each`, whose calls are their items."""
 
     def add(self, step: str, tool: str, *, is_fan: bool) -> None:
-        """Take in a step of a plan that the run accepted, the earlier plan first."""
+        """Add a step of an accepted plan; earlier plans are added first."""
         self.tools[step] = tool
         if is_fan:
             self.fan_outs.add(step)
 
 
 class CallEnding(NamedTuple):
-    """An event that ends a call, or a step of several."""
+    """An event that ends a call, or a step of several calls."""
 
     event: int
     run: int
@@ -83,7 +79,7 @@ class CallEnding(NamedTuple):
 
 
 class CallModelUse(NamedTuple):
-    """A model call, and which call of a tool it was for."""
+    """A model call, with the tool call that it was for."""
 
     run: int
     step: str | None
@@ -94,14 +90,14 @@ class CallModelUse(NamedTuple):
 
 
 class LatestCalls:
-    """The latest calls of some tools, found in a look from the newest event backwards."""
+    """The latest calls of some tools, collected from the newest event backwards."""
 
     def __init__(self, tools: Collection[str]) -> None:
         self._found: dict[str, list[CallEnding]] = {tool: [] for tool in tools}
         self._wanted = set(tools)
 
     def add_ending(self, ending: CallEnding, steps: RunSteps) -> bool:
-        """Take an ending in, and return whether that was the last that is wanted."""
+        """Add an ending, and return whether it was the last that is needed."""
         tool = steps.tools.get(ending.step)
         if tool in self._wanted and (ending.kind == "step_finished") != (ending.step in steps.fan_outs):
             self._found[tool].append(ending)
@@ -111,15 +107,15 @@ class LatestCalls:
 
     @property
     def events(self) -> list[int]:
-        """The events in which they ended."""
+        """Ids of the events in which the calls ended."""
         return [ending.event for endings in self._found.values() for ending in endings]
 
     def history(self, calls: Mapping[int, tuple[float, int | None]], uses: Iterable[CallModelUse]) -> History:
         """Return the history.
 
         Args:
-            calls: By event, the seconds of a call and its place among a step's items; without those that are damaged.
-            uses: Of models, the earliest first.
+            calls: By event, the seconds of a call and its item's index; without damaged events.
+            uses: Model calls, the earliest first.
         """
         spends = _sum_uses(uses)
         return {
@@ -160,7 +156,7 @@ def _past_calls(
     )
 
 
-# `body` stands last in a row: what is only counted here reads none of a long output.
+# `body` is the last column: rows that are only counted need not read a long output.
 _ENDINGS: Final = """
     SELECT id, run, kind, step FROM event
     WHERE id > ? AND kind IN ('step_finished', 'item_finished') AND status IN ('ok', 'empty') ORDER BY id DESC"""
@@ -189,10 +185,10 @@ _OWNER_QUERY: Final = "SELECT run.run, event.at FROM event JOIN run ON run.no = 
 
 
 def read_history(journal: Path, tools: Collection[str]) -> History:
-    """Return the history of these tools; of none where there is no journal.
+    """Return the history of these tools; empty if there is no journal.
 
     Raises:
-        JournalError: there is one, and it cannot be read.
+        JournalError: there is a journal that cannot be read.
     """
     if not journal.exists():
         return NO_HISTORY
@@ -201,10 +197,10 @@ def read_history(journal: Path, tools: Collection[str]) -> History:
 
 
 def find_stored(journal: Path, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
-    """Return the newest whole and unblocked call under each key, as far as the index and the latest events tell.
+    """Return the newest complete and unblocked call for each key in the index and the latest events.
 
     Raises:
-        JournalError: there is a journal, and it cannot be read.
+        JournalError: there is a journal that cannot be read.
     """
     if not keys or not journal.exists():
         return {}

@@ -1,7 +1,7 @@
-"""What earlier calls of a tool took, as a journal in PostgreSQL tells it.
+"""The history of tools, read from a journal in PostgreSQL.
 
-The same is looked at as in a file, in a handful of questions, and the database takes out of the events what is asked
-for: their outputs stay where they are.
+The same events count as in a journal file. They are read in a handful of queries that extract fields in the database,
+so outputs are never transferred.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from wavewright.planner.types import RunId, StepKey
 _T = TypeVar("_T")
 
 _BATCH_SIZE: Final = 1000
-"""Endings whose plans are asked for together."""
+"""Maximum endings whose plans are read in one query."""
 _ENDINGS: Final = """
     SELECT id, run, kind, step FROM event
     WHERE id > $1 AND kind IN ('step_finished', 'item_finished') AND status IN ('ok', 'empty') ORDER BY id DESC"""
@@ -49,7 +49,7 @@ _STEPS: Final = """
     )
     SELECT plan.run, (step -> 'id')::text, (step -> 'tool')::text, step -> 'for_each' IS NOT NULL
     FROM plan CROSS JOIN json_array_elements(plan.body -> 'plan' -> 'steps') AS step ORDER BY plan.id"""
-# As texts of JSON: a name may hold what no text here can.
+# As JSON texts: a name may hold characters that a PostgreSQL text cannot.
 _CALLS: Final = """
     SELECT id, (body -> 'seconds')::text, (body -> 'index')::text
     FROM (SELECT id, as_json(body) AS body FROM event WHERE id = ANY($1::bigint[])) AS call WHERE body IS NOT NULL"""
@@ -73,7 +73,7 @@ def read_history(url: str, tools: Collection[str]) -> History:
 
 
 def find_stored(url: str, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
-    """Return the newest call under each key.
+    """Return the newest call for each key.
 
     Raises:
         JournalError: the database cannot be read.
@@ -87,7 +87,7 @@ def _read_journal(url: str, ask: Callable[[Statements], Awaitable[_T]]) -> _T:
             return await journal.read(ask)
 
     with ThreadPoolExecutor(1) as alone:
-        # An event loop may be running here already.
+        # The caller's thread may run an event loop already.
         return alone.submit(anyio.run, answer).result()
 
 

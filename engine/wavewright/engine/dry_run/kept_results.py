@@ -1,14 +1,11 @@
-"""What of a run that has begun would run again: after a patch, or when it is resumed.
+"""Calls that need not be made: results that a begun run keeps, and results of earlier runs that can be reused.
 
-A step's *standing* says what becomes of it: it is kept, it runs, or the rest of its items run; a failure stands until
-a patch replaces the step, and blocks whoever needs it. It is worked out from the run's own events by the rules by
-which the executor goes on, so what is kept here is not called there.
+When a run is resumed or patched, each step is kept, runs, runs for its remaining items, or stays failed and blocks its
+dependants until a patch replaces it. The executor decides by the same rules, so the forecast matches the run.
 
-Which calls need not be made, because the journal has the answer.
-
-A call is *reused* where its tool says for how long (`cache_for`), an earlier run journaled one with the same step
-key, and that one is young enough. A key needs the call's parameters, so only calls whose parameters follow from the
-inputs alone are looked up; the run itself may reuse more.
+A call is *reused* if its tool allows it (`cache_for`) and an earlier run journaled a result with the same step key that
+is recent enough. Keys need parameters, so only calls whose parameters follow from the inputs alone are looked up; the
+run itself may reuse more.
 """
 
 from __future__ import annotations
@@ -34,43 +31,43 @@ from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 RerunStatusKind: TypeAlias = Literal["kept", "failed", "blocked", "skipped", "runs", "rest"]
 
 CALLING: Final[frozenset[RerunStatusKind]] = frozenset({"runs", "rest"})
-"""Standings with which a step calls its tool."""
+"""The statuses with which a step calls its tool."""
 _STOPPING: Final[frozenset[RerunStatusKind]] = frozenset({"failed", "blocked"})
 
 
 @dataclass(frozen=True, slots=True)
 class RerunStatus:
-    """What becomes of one step."""
+    """What happens to one step when the run goes on."""
 
     kind: RerunStatusKind
     reason: str
     items_done: int = 0
-    """Items that are kept of a step that runs once an item."""
+    """Number of kept items of a `for_each` step."""
 
 
 @dataclass(frozen=True, slots=True)
 class BegunRunForecast:
-    """A run that has begun, and what becomes of each step of its plan from here on."""
+    """A begun run, with what happens to each step of its plan."""
 
     run: RunId
     patch: str | None
-    """Why the patch is made; None where the run is only resumed."""
+    """The reason of the patch; None if the run is only resumed."""
     statuses: Mapping[StepId, RerunStatus]
     outputs: Mapping[StepId, Json]
-    """Of the steps that are kept, as their readers see them."""
+    """Outputs of the kept steps."""
     approvals: tuple[str, ...] = ()
-    """What a person is asked before it goes on."""
+    """Approvals that are asked before the run goes on."""
 
     @property
     def items_done(self) -> dict[StepId, int]:
-        """Return how many items are kept, of the steps that are not kept whole."""
+        """Return the number of kept items of each step that runs for its other items."""
         return {
             step: standing.items_done for step, standing in self.statuses.items() if standing.kind == "rest"
         }
 
     @property
     def finished(self) -> frozenset[StepId]:
-        """Steps that take nothing any more."""
+        """Steps that do not run again."""
         return frozenset(
             step for step, standing in self.statuses.items() if standing.kind in {"kept", "failed"}
         )
@@ -79,7 +76,7 @@ class BegunRunForecast:
 def rerun_statuses(
     plan: Plan, state: RunState, tools: Mapping[str, ToolSignature]
 ) -> dict[StepId, RerunStatus]:
-    """Return the standing of each step of a plan, the run's own or the one that a patch makes of it."""
+    """Return the status of each step of a plan: the run's own plan, or the patched one."""
     graph = PlanGraph.of(plan)
     versions = state.started.versions if state.started is not None else {}
     found: dict[StepId, RerunStatus] = {}
@@ -116,7 +113,7 @@ def _rerun_status(
     if is_other_tool:
         return RerunStatus("runs", f"tool {step.tool!r} has changed since")
     if ended is not None and again is not None and ended.status in SUCCESSES:
-        return RerunStatus("runs", f"it reads {again}, which runs again and may give something else")
+        return RerunStatus("runs", f"it reads {again}, which runs again and may give another output")
     if done:
         return RerunStatus("rest", f"{done} items are kept", done)
     return RerunStatus(
@@ -125,9 +122,9 @@ def _rerun_status(
 
 
 _RERUN_REASONS = {
-    "blocked": "it was blocked, and is so no longer",
+    "blocked": "it was blocked, and no longer is",
     "cancelled": "it was cancelled",
-    "skipped": "what its condition reads is made again",
+    "skipped": "steps that its condition reads run again",
 }
 
 
@@ -143,7 +140,7 @@ def _kept_status(ended: StepFinished) -> RerunStatus:
 def _blocking_reason(
     step: Step, graph: PlanGraph, state: RunState, found: Mapping[StepId, RerunStatus]
 ) -> str | None:
-    """Return why a step cannot start: something that it needs is not there and will not come."""
+    """Return why a step cannot start; None if it can."""
     for name in dict.fromkeys((*step.depends_on, *graph.reads[step.id])):
         standing = found.get(name)
         if standing is None or graph.steps[name].optional:
@@ -156,7 +153,7 @@ def _blocking_reason(
 
 
 _NO_RUN_ID = RunId("")
-"""No part of the keys that are looked up: what only its own run may reuse has none here."""
+"""Stands for the run in the keys; results that only their own run may reuse are not looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,17 +167,17 @@ class StoredCall:
 
 @dataclass(frozen=True, slots=True)
 class StepReuse:
-    """What the journal answers of one step."""
+    """Stored results for the calls of one step."""
 
     calls: int
     runs: tuple[RunId, ...]
-    """Whose outputs they are, each once."""
+    """The runs that made them, without repetition."""
     oldest: float
-    """When the oldest of them ended, in seconds since the epoch."""
+    """When the oldest ended, in seconds since the epoch."""
 
 
 FindStored = Callable[[set[StepKey]], Mapping[StepKey, StoredCall]]
-"""Looks keys up in the journal."""
+"""Looks up keys in the journal."""
 
 
 def find_reuse(
@@ -192,15 +189,15 @@ def find_reuse(
     wall: float,
     find: FindStored,
 ) -> dict[StepId, StepReuse]:
-    """Return what would be reused, by step.
+    """Return the results that would be reused, by step.
 
     Args:
-        plan: Bound to the goal.
-        goal: What it says of its tools is part of the keys.
-        tools: Signatures; whether and how long a result may be reused is theirs to say.
+        plan: The plan, bound to the goal.
+        goal: The goal; its configuration of tools is part of the keys.
+        tools: Signatures, which say whether and how long a result may be reused.
         now: What `now()` gives in the run.
-        wall: The present, in seconds since the epoch: outputs age by it, whatever the run takes for now.
-        find: Looks keys up.
+        wall: The wall-clock time in seconds since the epoch, by which outputs age.
+        find: Looks up keys.
     """
     keys = {
         step.id: list(_step_keys(step, plan, goal, tools[step.tool], now))
@@ -221,7 +218,7 @@ def find_reuse(
 
 
 def _may_reuse(step: Step, tool: ToolSignature | None) -> bool:
-    # A step that stands for another one was added because the answer was not good enough.
+    # A step that supersedes another was added because the earlier result was not good enough.
     return tool is not None and tool.cache_for is not None and tool.only_reads and step.supersedes is None
 
 
@@ -243,11 +240,11 @@ def _step_keys(
             if isinstance(params, dict):
                 yield maker.key(params, step.id, None if step.for_each is None else index)
         except (ExpressionError, ValueError):
-            continue  # the run says what is wrong with it
+            continue  # the run reports the fault
 
 
 def _has_known_params(step: Step, goal: Goal) -> bool:
-    """Whether the parameters of a step follow from the inputs, and its items too."""
+    """Whether the parameters and items of a step follow from the inputs alone."""
     for text in step_texts(step, 0):
         if text.role == "when":
             continue

@@ -1,12 +1,7 @@
-"""What a plan may still spend, found by reading alone: for whoever looks at a plan and runs nothing.
+"""Inputs of a forecast from outside the plan: the journal's history, models with prices, and remaining budgets.
 
-The *unspent* is the allowance that a run of the plan would begin with. No journal is made where there is none, nobody
-is asked, nothing is put aside; so `check`, `dry-run` and `run` hold a plan to the same budgets.
-
-What a forecast knows from outside the plan: the journal's history, models and prices, and what is left to spend.
-
-The *outlook* is gathered by reading alone: no journal is made where there is none, nobody is asked, nothing is put
-aside. What is not known is left out of it, and the forecast says so.
+Everything is only read: no journal is created, no model is asked, nothing is reserved. So `check`, `dry-run` and `run`
+apply the same budgets. What is unknown is left out, and the forecast says so.
 """
 
 from __future__ import annotations
@@ -56,17 +51,17 @@ _HAS_BUDGET_TABLES: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AN
 def read_remaining_allowance(
     plan: Plan, goal: Goal | None, settings: Settings, *, job: str, run: RunId = _NEW_RUN
 ) -> Allowance | None:
-    """Return what a run of the plan may spend; none where no model is configured, for nothing costs anything then.
+    """Return what a run of the plan may spend; None if no model is configured, since nothing costs anything then.
 
     Args:
-        plan: Whose steps may have budgets of their own.
-        goal: With a budget of its own, and the model that it prefers; of a plan alone there is none.
-        settings: The project's.
-        job: Whose budget is looked at.
-        run: The run that the plan is part of, where that has begun.
+        plan: The plan, whose steps may have budgets of their own.
+        goal: The goal with its budget and model preference; None for a plan alone.
+        settings: The project's settings.
+        job: The job whose budget applies.
+        run: The begun run of the plan, if there is one.
 
     Raises:
-        JournalError: there is a journal, and it cannot be read.
+        JournalError: there is a journal that cannot be read.
     """
     if not model_configured(settings):
         return None
@@ -79,7 +74,7 @@ def read_remaining_allowance(
 
 
 def price_of_role(role: Literal["agent", "worker"], preference: str, settings: Settings) -> ModelPrice | str:
-    """Return the model that would be asked, with its price; or why none can be."""
+    """Return the model that would be asked, with its price, or why none can be asked."""
     from wavewright.planner.ports.model_port import ModelError
     from wavewright.tools.models.endpoints import choose_model
     from wavewright.tools.models.pricing import price_per_1000_tokens
@@ -92,7 +87,7 @@ def price_of_role(role: Literal["agent", "worker"], preference: str, settings: S
 
 
 def _remaining_in_file(settings: Settings, run: RunId, job: str, budget: Budget | None) -> Allowance:
-    """Return what is left of the budgets, from the purse in the journal's file where there is one."""
+    """Return the remaining budgets from the journal's file, if there is one."""
     from wavewright.executor.budgets.limits import NO_AMOUNT, Amount, BudgetCounter, BudgetLimits, budget_day
     from wavewright.executor.sqlite.database import open_journal_file
     from wavewright.executor.sqlite.errors import explain_use
@@ -102,7 +97,7 @@ def _remaining_in_file(settings: Settings, run: RunId, job: str, budget: Budget 
     account = BudgetScope(run=run, job=job, role="worker")
     if settings.journal_url is not None:
         with ThreadPoolExecutor(1) as alone:
-            # An event loop may be running here already.
+            # The caller's thread may run an event loop already.
             return alone.submit(anyio.run, _remaining_in_database, account, budget, settings).result()
     path: Path = settings.journal
     if not path.exists():
@@ -125,7 +120,7 @@ def _remaining_in_file(settings: Settings, run: RunId, job: str, budget: Budget 
 async def _remaining_in_database(
     account: BudgetScope, budget: Budget | None, settings: Settings
 ) -> Allowance:
-    """Return what is left, from the purse in the journal's database."""
+    """Return the remaining budgets from the journal's database."""
     from wavewright.executor.stores import budget_store_of
 
     async with budget_store_of(settings) as budget_store:
@@ -143,10 +138,10 @@ def gather_forecast_inputs(
     now: dt.datetime,
     rerun: BegunRunForecast | None = None,
 ) -> ForecastInputs:
-    """Return the outlook of a plan; `rerun` is the run that it is part of, where that has begun already.
+    """Return the inputs of a plan's forecast; `rerun` is its run, if that has begun.
 
     Raises:
-        JournalError: there is a journal, and it cannot be read.
+        JournalError: there is a journal that cannot be read.
         ToolDefinitionError: a worker's file is faulty.
     """
     called = {step.tool for step in plan.steps}
@@ -176,7 +171,7 @@ def gather_forecast_inputs(
 
 
 def _journal_history(tools: Collection[str], settings: Settings) -> tuple[History, FindStored]:
-    """Return the history of these tools, and what looks stored calls up."""
+    """Return the history of these tools, and the function that looks up stored calls."""
     if settings.journal_url is None:
         from wavewright.engine.dry_run.history import find_stored, read_history
 
@@ -190,7 +185,7 @@ def _journal_history(tools: Collection[str], settings: Settings) -> tuple[Histor
 def _model_prices(
     asking: list[ToolSignature], goal: Goal, settings: Settings
 ) -> tuple[dict[str, ModelPrice], tuple[str, ...]]:
-    """Return whom each tool would ask, and what would keep a run from asking."""
+    """Return the model that each tool would ask, with notes on why a run could not ask it."""
     own = _worker_preferences(settings) if asking else {}
     found: dict[str, ModelPrice] = {}
     notes: dict[str, None] = {}
@@ -205,7 +200,7 @@ def _model_prices(
 
 
 def _worker_preferences(settings: Settings) -> dict[str, str]:
-    """Return which model the project's workers prefer, where they do not leave it to the goal."""
+    """Return the preferred models of the project's workers that have one."""
     from wavewright.tools.workers.specs import load_workers
 
     specs = [worker.spec for worker in load_workers(settings.workers)]

@@ -1,7 +1,4 @@
-"""OpenAI's Chat Completions as a server writes them: the body, the pieces of a stream, an error.
-
-OpenAI's Responses API as a server writes it: the body, and the events of a stream.
-"""
+"""OpenAI's wire formats as a server writes them: bodies, streams and errors of Chat Completions and of Responses."""
 
 from __future__ import annotations
 

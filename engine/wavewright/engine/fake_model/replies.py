@@ -1,12 +1,8 @@
-"""Server-sent events, and texts cut into the pieces that a stream sends.
+"""Answers of the fake model, the rules that choose them, and the ledger of requests.
 
-What the fake model answers: replies of a model, and every fault on the wire.
-
-An *answer* is a value that says what the client sees; the wire's own spelling comes later, so one answer serves all
-three wires. Every fault is a function here that returns an answer, and any answer may be queued, repeated or chosen
-by a callable.
-
-Rules of the fake model, and the ledger of the requests that it was sent.
+An *answer* is a value that states what the client receives, independent of the wire format, so that one answer serves
+all three formats. Each fault on the wire is a function that returns an answer; answers may be queued, repeated or
+chosen by a callable.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Users, rights, exchanges and queues of a broker, as the definitions that RabbitMQ loads when it starts.
+"""Users, rights, exchanges and queues of a broker, as definitions that RabbitMQ loads at start.
 
-Each *identity* of the settings that names a broker's user becomes that user, with the right to send to the daemon and
-to read the queues that are meant for it, and no other. The daemon's own user may declare and use everything of the
-topology. Passwords are read from the environment and leave it only as salted hashes.
+Each *identity* of the settings with a broker user becomes that user, with the right to send to the daemon and to read
+the queues that are addressed to it, and no other. The daemon's own user may declare and use the whole topology.
+Passwords are read from the environment and written only as salted hashes.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class NoPasswordError(WavewrightError):
 
 @dataclass(frozen=True, slots=True)
 class BrokerUser:
-    """One user of the broker, and what it may do; patterns are matched against names of exchanges and queues."""
+    """A user of the broker with its rights, as patterns of names of exchanges and queues."""
 
     name: str
     configure: str
     write: str
     read: str
     topic_write: str | None = None
-    """Pattern of routing keys that it may publish under; any where absent."""
+    """Pattern of routing keys that it may publish with; any if absent."""
     topic_read: str = ".*"
-    """Pattern of routing keys under which it may look on."""
+    """Pattern of routing keys that it may subscribe to."""
 
 
 def password_variable(user: str) -> str:
@@ -69,7 +69,7 @@ def broker_users(section: DaemonSection, daemon_user: str) -> tuple[BrokerUser, 
 
 
 def daemon_user_of(url: str | None) -> str:
-    """Return the user in the broker's address; a name of its own where there is none."""
+    """Return the user in the broker's address; a default name if there is none."""
     user = urlsplit(url).username if url is not None else None
     return unquote(user) if user else "wavewright"
 
@@ -84,13 +84,13 @@ def definitions(
     """Return what RabbitMQ's `load_definitions` reads.
 
     Args:
-        section: Names, and who there is.
+        section: The daemon's settings, with names and identities.
         environment: Passwords, in the variables of `password_variable`.
-        vhost: Where all of it lies.
-        salt: Gives so many random bytes.
+        vhost: The virtual host.
+        salt: Returns the given number of random bytes.
 
     Raises:
-        NoPasswordError: a user has none.
+        NoPasswordError: a user has no password.
     """
     topology = topology_of(section)
     users = broker_users(section, daemon_user_of(section.amqp_url))
@@ -165,12 +165,12 @@ def definitions(
 
 
 def hash_password(password: str, salt: bytes) -> str:
-    """Return a password as RabbitMQ keeps it: the salt, then SHA-256 of salt and password, in base64."""
+    """Return a password as RabbitMQ stores it: the salt, then SHA-256 of salt and password, in base64."""
     return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode("ascii")
 
 
 def _user_of(user: str, identities: Mapping[str, IdentitySettings], section: DaemonSection) -> BrokerUser:
-    """Return a user with the rights of all senders that it may be."""
+    """Return a user with the rights of all its identities."""
     queues = section.queues
     may_send = {kind for identity in identities.values() for kind in identity.may_send}
     told = (queues.decisions, queues.status)
@@ -179,7 +179,7 @@ def _user_of(user: str, identities: Mapping[str, IdentitySettings], section: Dae
         reads.append(queues.packages)
     if "user_decision_response" in may_send:
         reads += told
-    # Who sends jobs or answers looks on at what becomes of them, by queues of its own.
+    # Senders of jobs or answers may subscribe to the replies with queues of their own.
     looks_on = bool(may_send & {"job_request", "user_decision_response"})
     watches = section.exchange if looks_on else None
     return BrokerUser(
@@ -198,7 +198,7 @@ def _queues(section: DaemonSection) -> tuple[str, ...]:
 
 
 def _pattern_of(*names: str, watches: str | None = None) -> str:
-    """Return a pattern of these names, and of the queues by which somebody looks on at an exchange."""
+    """Return a pattern of these names, and of the subscribers' queues of an exchange."""
     patterns = [re.escape(name) for name in names]
     if watches is not None:
         # As `bus.watcher` names them.

@@ -1,8 +1,8 @@
-"""Whether a daemon lives and can work, and its metrics, over HTTP.
+"""The HTTP endpoints of a daemon: liveness, readiness and metrics.
 
-`/live` answers as long as the event loop turns; `/ready` is 200 while every *part* (broker, store) works and the
-daemon takes work, and 503 with the reasons otherwise; `/metrics` is Prometheus'. Nothing here changes anything and
-nothing is secret, so there is no login; it listens on loopback unless told otherwise.
+`/live` answers while the event loop runs; `/ready` is 200 while every *part* (broker, store) works and the daemon
+accepts work, and 503 with the reasons otherwise; `/metrics` is in Prometheus' format. The endpoints only read and show
+nothing secret, so there is no login; they listen on loopback by default.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ if TYPE_CHECKING:
 
 
 class PortTakenError(WavewrightError):
-    """The health endpoint cannot listen where it should."""
+    """The health endpoint cannot listen on its address."""
 
     exit_code = exit_codes.MISUSE
 
 
 @dataclass(slots=True)
 class HealthStatus:
-    """What is known of the parts; a part that nobody has spoken for yet does not work."""
+    """The state of the parts; a part does not work until it is marked as working."""
 
     faults: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
-    """By part: why it does not work; None where it does."""
+    """By part, why it does not work; None if it does."""
 
     def expect(self, part: str) -> None:
-        """Count a part in from now on; it does not work until it is said to."""
+        """Add a part, which does not work until it is marked as working."""
         self.faults.setdefault(part, "not there yet")
 
     def mark_working(self, part: str) -> None:
-        """Note that a part works."""
+        """Mark a part as working."""
         self.faults[part] = None
 
     def mark_failing(self, part: str, reason: str) -> None:
-        """Note that a part does not work, and why."""
+        """Mark a part as not working, with the reason."""
         self.faults[part] = reason
 
     @property
     def is_ready(self) -> bool:
-        """Whether everything works that must."""
+        """Whether every part works."""
         return bool(self.faults) and all(reason is None for reason in self.faults.values())
 
 
 def health_app(health: HealthStatus, metrics: Metrics) -> Starlette:
-    """Return the application that answers."""
+    """Return the HTTP application."""
     from starlette.applications import Starlette
     from starlette.responses import JSONResponse, Response
     from starlette.routing import Route
@@ -83,10 +83,10 @@ def health_app(health: HealthStatus, metrics: Metrics) -> Starlette:
 async def serve_health(
     health: HealthStatus, metrics: Metrics, place: str = "127.0.0.1:0"
 ) -> AsyncGenerator[int]:
-    """Answer at `HOST:PORT` while the block runs, and give the port; 0 is a free one.
+    """Serve at `HOST:PORT` for the block, and yield the port; 0 takes a free one.
 
     Raises:
-        PortTakenError: somebody else listens there, or the address is not this machine's.
+        PortTakenError: the port is in use, or the address is not this machine's.
     """
     import uvicorn
 
@@ -113,7 +113,7 @@ async def serve_health(
             try:
                 yield listener.getsockname()[1]
             finally:
-                # Nobody's answer takes long enough to be waited for, and a scraper may hold its connection for ever.
+                # Answers are short, and a scraper may keep its connection open, so shutdown waits for neither.
                 server.should_exit = server.force_exit = True
 
 
@@ -121,7 +121,7 @@ def open_listener(place: str) -> socket.socket:
     """Return a socket that listens at `HOST:PORT`.
 
     Raises:
-        PortTakenError: somebody else listens there, or the address is not this machine's.
+        PortTakenError: the port is in use, or the address is not this machine's.
     """
     host, _, port = place.rpartition(":")
     host = host.strip("[]")

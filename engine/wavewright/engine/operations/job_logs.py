@@ -1,11 +1,8 @@
-"""The log lines of messages: what came in for a job, and what went out.
+"""Log lines of messages and runs.
 
-A line is written once its message counts: of one that came in when its effect is durable, of one that went out when
-the broker has confirmed it. So a message that is not in the log may come again, and one that is there is settled.
-
-The log lines of one run, from its events.
-
-`target` is what a run is about: the target of its goal, or the job's name. Steps are numbered as the plan lists them.
+A line on a received message is written when its effect is durable, one on a sent message when the broker has confirmed
+it: a message that is not in the log may be repeated, one that is there is settled. Lines of a run are derived from its
+events; `target` is the target of its goal, or else the job's name, and steps are numbered in the plan's order.
 """
 
 from __future__ import annotations
@@ -34,19 +31,19 @@ from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, StepId
 
 MAX_SUMMARY_LENGTH: Final = 500
-"""Characters of what a validator says, in a line."""
+"""Maximum characters of a validator's text in a line."""
 
 
 def log_received(
     log: StructuredLog, received: ReceivedMessage, job: str | None, target: str | None = None
 ) -> None:
-    """Tell of a message that had its effect.
+    """Log a message that has taken effect.
 
     Args:
-        log: Where the line goes.
+        log: The log.
         received: The message.
-        job: The id of its job.
-        target: What that job is about, where that is known.
+        job: Id of its job.
+        target: Target of that job, if known.
     """
     match received.request:
         case VerdictGiven() as verdict:
@@ -74,7 +71,7 @@ def log_received(
 
 
 def log_sent(log: StructuredLog, sent: OutgoingMessage) -> None:
-    """Log a confirmed message that somebody waits for: a package or a question."""
+    """Log a confirmed message with a package or a question."""
     match sent.kind:
         case "job_status" | "dead_letter":
             return
@@ -87,7 +84,7 @@ def log_sent(log: StructuredLog, sent: OutgoingMessage) -> None:
                 options=question.get("options"),
                 question=question.get("question"),
             )
-        case _:  # a package, neutral or in a form of the pack
+        case _:  # a package, in the neutral form or the pack's
             package = _inner(_payload(sent), "package")
             log.write(
                 "package_sent",
@@ -119,25 +116,25 @@ _FAILED_STATUSES = ("failed", "blocked", "cancelled")
 
 @dataclass(slots=True)
 class RunLog:
-    """Writes a line for whatever somebody who runs the daemon wants to know of a run."""
+    """Logs the events of a run that matter to operators."""
 
     log: StructuredLog
     job: str
     """The job's id."""
     target: str
-    """What the run is about."""
+    """The target of the run."""
     tools: dict[StepId, str] = field(default_factory=dict[StepId, str])
-    """Tool by step, of the plan that the run follows."""
+    """Tool by step of the current plan."""
     _numbers: dict[StepId, int] = field(default_factory=dict[StepId, int])
     _named: Redactor | None = None
-    """Knows what the plan hands to tools under a secret's name."""
+    """Redacts values that the plan passes to tools under secret names."""
     _has_targets: bool = False
     _begun: set[StepId] = field(default_factory=set[StepId])
     _step_tokens: Counter[StepId] = field(default_factory=Counter[StepId])
     _tokens: Counter[str] = field(default_factory=Counter[str])
 
     def __call__(self, event: Event) -> None:
-        """Write what the event means; most events mean nothing here."""
+        """Log an event; most events are not logged."""
         match event:
             case RunStarted():
                 self._write_line("run_started", run=event.run)
@@ -243,7 +240,7 @@ class RunLog:
             case "resumed":
                 self._write_line("checkpoint_loaded", step=len(self._begun), queue_size=self._left)
             case "targets" | "target_started" | "target_sent" | "target_judged":
-                # What each of them costs is said when its own run ends.
+                # The cost of each target is logged when its own run ends.
                 self._has_targets = True
             case "target_interrupted":
                 self._write_line("target_interrupted", "warning", message=event.body.get("reason"))

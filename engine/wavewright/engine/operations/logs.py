@@ -1,12 +1,8 @@
-"""Log lines as structured JSON, one a line, without secrets.
+"""Structured logs: one JSON object per line, without secrets.
 
-A *log line* has the fields `timestamp` (UTC), `level`, `event`, `agent_id` and `domain`, and those of its event. What
-libraries log on their own goes the same way. Every text in a line passes the redactor, exceptions included, and a
-line is never more than one line.
-
-What tools and libraries print, as lines of the log: so that the log holds nothing else, and no secret.
-
-Whatever Python prints passes here, its warnings, too. A program that a tool starts writes to the real streams.
+A line has the fields `timestamp` (UTC), `level`, `event`, `agent_id` and `domain`, and those of its event. Log records
+of libraries, and everything that Python code prints, become lines of the same log; a program that a tool starts writes
+to the real streams. All text is redacted, exceptions included.
 """
 
 from __future__ import annotations
@@ -34,18 +30,18 @@ from wavewright.tools.message_contract import MessageContract
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 _MAX_TEXT_LENGTH = 2_000
-"""Characters of one text in a line: a log is read by people."""
+"""Maximum characters of one text in a line."""
 _SHORT_TEXT_LENGTH = 200
-"""Characters of a text that is remembered with what became of it."""
+"""Maximum characters of a text whose redaction is cached."""
 _REPEAT_SECONDS = 60.0
-"""After which a library of `_REPETITIVE` is heard again that says the same as before."""
+"""Seconds before an identical record of a library in `_REPETITIVE` is logged again."""
 _REPETITIVE_LOGGERS = ("opentelemetry",)
-"""Libraries that say the same with every attempt, several times a second: that the collector is away."""
+"""Libraries that log the same with every attempt, several times a second, when the collector is away."""
 _REMEMBERED = 512
 _HARMLESS_DIGITS = 5
-"""Of a number that is a count or a level, and no secret, whatever its field is called."""
+"""Maximum digits of a number that is a count or a level, and no secret, whatever its field's name."""
 _WARNING_ONLY_LOGGERS = ("aio_pika", "aiormq", "uvicorn", "asyncio", "httpx", "httpx2", "mcp", "asyncpg")
-"""Libraries that say at `info` what the daemon says itself."""
+"""Libraries that log at `info` what the daemon logs itself."""
 
 _SILENCED_LOGGERS = (
     "aiormq.connection",
@@ -54,8 +50,8 @@ _SILENCED_LOGGERS = (
     "aio_pika.connection",
     "stamina",
 )
-"""Libraries that tell of every attempt to connect or to call, and of every channel that ends: the daemon has lines of
-its own."""
+"""Libraries that log every attempt to connect or to call and every closed channel, for which the daemon has its own
+events."""
 
 
 class StructuredLog:
@@ -71,15 +67,15 @@ class StructuredLog:
         stream: TextIO | None = None,
         contract: MessageContract | None = None,
     ) -> None:
-        """Write to a stream, standard error where none is given.
+        """Log to a stream, by default standard error.
 
         Args:
-            agent: Who writes, for `agent_id`.
-            domain: What it works on, for `domain`.
-            level: The lowest level that is written.
-            redactor: Takes secrets out; one that knows shapes only where absent.
-            stream: Where lines go.
-            contract: Names of events and fields; the neutral ones where absent.
+            agent: Value of `agent_id`.
+            domain: Value of `domain`.
+            level: Minimum level.
+            redactor: Redacts secrets; by default without known values.
+            stream: The stream for lines.
+            contract: Names of events and fields; the neutral ones by default.
         """
         self._events: Mapping[str, str] = {} if contract is None else contract.log_events
         self._fields: Mapping[str, str] = dict[str, str](() if contract is None else contract.fields.items())
@@ -96,15 +92,15 @@ class StructuredLog:
         """Write one line.
 
         Args:
-            event: Its name, such as `job_started`.
-            level: How much it matters.
-            fields: What else is to be known; an exception under `error` becomes its type and its message.
+            event: Name of the event, such as `job_started`.
+            level: Level of the line.
+            fields: Further fields; an exception under `error` becomes its type and its message.
         """
         named = {self._fields.get(name, name): value for name, value in fields.items()}
         getattr(self._bound, level)(self._events.get(event, event), **named)
 
     def capture_logging(self) -> None:
-        """Let what libraries log go the same way, warnings and worse only."""
+        """Log records of libraries from level `warning` on."""
         root = logging.getLogger()
         root.handlers[:] = [_ForwardingHandler(self)]
         root.setLevel(logging.WARNING)
@@ -116,18 +112,18 @@ class StructuredLog:
 
 
 class _ForwardingHandler(logging.Handler):
-    """Takes what a library logs."""
+    """Forwards records of libraries to the log."""
 
     def __init__(self, log: StructuredLog) -> None:
         super().__init__()
         self._log = log
         self._reported = dict[str, float]()
-        """When a repetitive library said so last, by its words without what it says them of."""
+        """Time of the last record of a repetitive library, by its message format."""
         self._keys = defaultdict[str, PrivateKeyLines](PrivateKeyLines)
-        """By logger: a key may be logged line by line."""
+        """One per logger, since a key may be logged line by line."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a library's line; one that cannot be formatted is told as it stands."""
+        """Log a record; one that cannot be formatted is logged unformatted."""
         if record.name.startswith(_REPETITIVE_LOGGERS):
             said = str(record.msg)
             if record.created - self._reported.get(said, -_REPEAT_SECONDS) < _REPEAT_SECONDS:
@@ -153,21 +149,21 @@ def _text_of(line: EventDict, **_: object) -> str:
 
 
 class _LineProcessor:
-    """Makes the fields of a line: when and how much it matters, faults by their names, and no secret in any text.
+    """Adds time and level to a line, converts exceptions and redacts secrets in its values.
 
-    Names of fields are the code's own and stay.
+    Names of fields come from the code and are not redacted.
     """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        # The lines of a run say the same job, target and tools again and again.
+        # The lines of a run repeat job, target and tools.
         self._known = lru_cache(_REMEMBERED)(self._redacted)
 
     def __call__(self, _: WrappedLogger, level: str, fields: EventDict) -> EventDict:
         plain = cast("dict[str, Any]", fields)
         error = plain.pop("error", None)
         if isinstance(error, BaseException):
-            # What it is, and never where in the code: a line is for whoever runs the daemon.
+            # Type and message without a traceback: lines are for operators.
             plain["error_type"] = type(error).__name__
             plain["message"] = plain.get("message") or str(error)
         elif error is not None:
@@ -184,7 +180,7 @@ class _LineProcessor:
             case str() if len(value) <= _SHORT_TEXT_LENGTH:
                 return self._known(name, value)
             case int() | float():
-                # Counts of tokens are numbers that the redactor would take for one.
+                # Token counts are numbers that the redactor would treat as secrets.
                 return value if name.endswith("tokens") else self._redacted(name, value)
             case _:
                 return self._redacted(name, value)
@@ -202,12 +198,12 @@ class _LineProcessor:
 
 
 MAX_LINE_LENGTH: Final = 2_000
-"""Characters after which a line is told that has not ended."""
+"""Characters after which an unfinished line is logged."""
 
 
 @contextmanager
 def capture_output(log: StructuredLog) -> Generator[None]:
-    """Make lines of the log of all that is printed while the block runs."""
+    """Log everything that is printed during the block."""
     out, err = LogStream(log, "stdout", sys.stdout), LogStream(log, "stderr", sys.stderr)
     logging.captureWarnings(True)
     try:
@@ -220,7 +216,7 @@ def capture_output(log: StructuredLog) -> Generator[None]:
 
 
 class LogStream(io.TextIOBase):
-    """A stream that makes a line of the log of each of its own; safe to use from any thread."""
+    """A stream that logs each of its lines; safe to use from any thread."""
 
     def __init__(self, log: StructuredLog, name: str, real: TextIO) -> None:
         super().__init__()
@@ -232,15 +228,15 @@ class LogStream(io.TextIOBase):
         self._lock = threading.Lock()
 
     def writable(self) -> bool:
-        """It is."""
+        """Return true."""
         return True
 
     def fileno(self) -> int:
-        """Return the real stream's, for programs that are started."""
+        """Return the real stream's descriptor, for child processes."""
         return self._real.fileno()
 
     def write(self, text: str, /) -> int:
-        """Keep a text until its line ends."""
+        """Buffer a text until its line ends."""
         with self._lock:
             *lines, self._begun = (self._begun + text).split("\n")
             if len(self._begun) > MAX_LINE_LENGTH:
@@ -252,7 +248,7 @@ class LogStream(io.TextIOBase):
         return len(text)
 
     def flush_line(self) -> None:
-        """Tell of a line that has never ended."""
+        """Log an unfinished line."""
         with self._lock:
             last, self._begun = self._keys.redact(self._begun), ""
         self._write_line(last)

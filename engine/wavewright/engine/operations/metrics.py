@@ -1,7 +1,7 @@
-"""Metrics in Prometheus' form.
+"""Metrics in Prometheus' format.
 
-Every name starts with `wavewright_`; counters end in `_total`, durations are in seconds, costs in US dollars. Labels
-have few values (a tool, a model, a status), never an id: a job that went through leaves no series behind.
+Names start with `wavewright_`; counters end in `_total`, durations are in seconds, costs in US dollars. Labels have few
+values (a tool, a model, a status) and are never ids, so finished jobs leave no series behind.
 """
 
 from __future__ import annotations
@@ -41,35 +41,39 @@ _STATES: tuple[JobState, ...] = (
 
 
 class Metrics:
-    """Counts what a daemon does; one registry each, so that two daemons of one program do not mix."""
+    """Metrics of one daemon; each has its own registry, so that two daemons in a process do not mix."""
 
     def __init__(self) -> None:
-        """Begin with nothing counted."""
+        """Create all metrics at zero."""
         self.registry = CollectorRegistry()
         self._jobs = self._gauge("jobs", "Jobs in the store", "state")
         self._up = self._gauge("up", "Whether a part works: broker, store", "part")
-        self._received = self._counter("messages_received", "Messages taken in", "type", "action")
+        self._received = self._counter("messages_received", "Messages received", "type", "action")
         self._sent = self._counter("messages_sent", "Messages that the broker confirmed", "type")
         self._dead_lettered = self._counter(
             "messages_dead_lettered", "Messages that were dead-lettered", "kind"
         )
-        self._undeliverable = self._counter("messages_undeliverable", "Messages that no queue wanted")
-        self._begun_again = self._counter("jobs_begun_again", "Jobs that were begun before and did not end")
-        self._slots = self._gauge("slots", "Room for jobs", "state")
+        self._undeliverable = self._counter("messages_undeliverable", "Messages that no queue is bound for")
+        self._begun_again = self._counter(
+            "jobs_begun_again", "Jobs that were started before and did not finish"
+        )
+        self._slots = self._gauge("slots", "Slots for jobs", "state")
         self._paused = self._gauge("paused", "Whether the budget of the day is spent")
         self._circuits = self._gauge(
-            "model_circuit", "Whether a model is asked: 0 it is, 1 it is probed, 2 it is not", "model"
+            "model_circuit", "State of a model's circuit: 0 closed, 1 half open, 2 open", "model"
         )
-        self._lag = self._gauge("loop_lag_seconds", "How late the event loop was at most in the last minute")
+        self._lag = self._gauge("loop_lag_seconds", "Maximum lag of the event loop in the last minute")
         self._runs = self._counter("runs_finished", "Runs that ended", "status")
-        self._plans = self._counter("plans_accepted", "Plans that runs followed", "rung")
+        self._plans = self._counter("plans_accepted", "Plans that runs accepted", "rung")
         self._steps = self._counter("steps_finished", "Steps that ended", "tool", "status")
-        self._step_seconds = self._histogram("step_seconds", "Seconds of a step", "tool")
-        self._gates = self._counter("gates_asked", "Gates that were asked", "verdict", "severity")
+        self._step_seconds = self._histogram("step_seconds", "Duration of a step in seconds", "tool")
+        self._gates = self._counter("gates_asked", "Gates that were evaluated", "verdict", "severity")
         self._calls = self._counter("model_calls", "Calls of models", "role", "model", "outcome")
-        self._tokens = self._counter("model_tokens", "Tokens of models", "role", "model", "direction")
-        self._usd = self._counter("model_usd", "Cost of models in US dollars", "role", "model")
-        self._model_seconds = self._histogram("model_seconds", "Seconds of a model call", "role", "model")
+        self._tokens = self._counter("model_tokens", "Tokens of model calls", "role", "model", "direction")
+        self._usd = self._counter("model_usd", "Cost of model calls in US dollars", "role", "model")
+        self._model_seconds = self._histogram(
+            "model_seconds", "Duration of a model call in seconds", "role", "model"
+        )
         self._rungs = self._counter("rungs_taken", "Rungs of ladders", "ladder", "rung", "outcome")
         self._tool_events = self._counter("tool_events", "Log events that tools define", "event", "tool")
         self._tool_event_sums = self._counter(
@@ -86,11 +90,11 @@ class Metrics:
         return Histogram(f"wavewright_{name}", text, labels, buckets=_BUCKETS, registry=self.registry)
 
     def text(self) -> bytes:
-        """Return everything as Prometheus reads it."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def set_job_counts(self, counts: Mapping[JobState, int]) -> None:
-        """Set how many jobs there are."""
+        """Set the number of jobs by state."""
         for state in _STATES:
             self._jobs.labels(state).set(counts.get(state, 0))
 
@@ -99,11 +103,11 @@ class Metrics:
         self._up.labels(name).set(works)
 
     def count_received(self, kind: str, receipt: Receipt) -> None:
-        """Count a message that was taken in; of an unknown type there is one series, whatever it says it is."""
+        """Count a received message; all unknown types share one series."""
         self._received.labels(kind, receipt.action).inc()
 
     def count_sent(self, kind: str) -> None:
-        """Count a message that went out."""
+        """Count a message that the broker confirmed."""
         self._sent.labels(kind).inc()
 
     def count_dead_lettered(self, kind: str) -> None:
@@ -111,20 +115,20 @@ class Metrics:
         self._dead_lettered.labels(kind).inc()
 
     def count_undeliverable(self) -> None:
-        """Count a message that no queue wanted."""
+        """Count a message that no queue is bound for."""
         self._undeliverable.inc()
 
     def count_restarted(self) -> None:
-        """Count a job that was begun before, here or elsewhere, and did not come to its end."""
+        """Count a job that was started before, here or elsewhere, and did not finish."""
         self._begun_again.inc()
 
     def set_slots(self, *, busy: int, free: int) -> None:
-        """Set how many slots work on jobs and how many could."""
+        """Set the numbers of busy and free slots."""
         self._slots.labels("busy").set(busy)
         self._slots.labels("free").set(free)
 
     def set_loop_state(self, *, lag: float, is_paused: bool) -> None:
-        """Set how late the event loop was, and whether work waits for another day."""
+        """Set the lag of the event loop, and whether work waits for the next day's budget."""
         self._lag.set(lag)
         self._paused.set(is_paused)
 
@@ -136,8 +140,8 @@ class Metrics:
         """Count an event of a run.
 
         Args:
-            event: What happened.
-            tools: Tool by step id, of the run's plan.
+            event: The event.
+            tools: Tool by step id in the run's plan.
         """
         match event:
             case StepFinished():

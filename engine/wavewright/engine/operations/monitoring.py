@@ -224,7 +224,7 @@ class Telemetry:
 
     @contextmanager
     def observe_run(self, job: str, target: str) -> Generator[Callable[[Event], None]]:
-        """Give a listener that logs, traces and counts the events of a run, while the block runs."""
+        """Yield a listener that logs, traces and counts the events of a run, for the block."""
         log, traces = RunLog(self.log, job, target), RunTrace(job)
 
         def on_event(event: Event) -> None:

@@ -1,10 +1,7 @@
-"""Traces: a span for each run, plan, wave, step and gate, by OpenTelemetry.
+"""Traces with OpenTelemetry: a span for each run, plan, wave, step and gate, sent to a collector by OTLP over HTTP.
 
-Spans are made of the events and bear the events' times, so that a run looks the same however late it is traced.
-Without the extra `otel` and a configured exporter they cost next to nothing and go nowhere. No span holds an output,
-a prompt or a parameter.
-
-Where traces go: to a collector, by OTLP over HTTP, where the environment names one.
+Spans are made from events and have the events' times, so that a run looks the same whenever it is traced. Without the
+extra `otel` and a configured exporter they cost next to nothing. No span holds an output, a prompt or a parameter.
 
 The variables are OpenTelemetry's own: `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` for the
 address, `OTEL_EXPORTER_OTLP_HEADERS` for a login, `OTEL_SERVICE_NAME` for the name.
@@ -57,7 +54,7 @@ class RunTrace:
     _first: float | None = None
 
     def __call__(self, event: Event) -> None:
-        """Begin or end what the event begins or ends."""
+        """Start or end the spans of an event."""
         if self._first is None:
             self._first = event.at
         match event:
@@ -92,7 +89,7 @@ class RunTrace:
                 pass
 
     def abandon(self, at: float) -> None:
-        """End the spans of a run that goes on elsewhere, or later."""
+        """End the spans of a run that continues elsewhere or later."""
         self._end_wave(at)
         if self._run is not None:
             self._run.end(_ns(at))
@@ -100,7 +97,7 @@ class RunTrace:
 
     @property
     def _current(self) -> Span:
-        """The span that whatever happens now belongs to; the run's, also where its start was long ago."""
+        """The innermost open span; that of the run if no other is open."""
         if self._run is None:
             self._open({})
         assert self._run is not None
@@ -160,22 +157,22 @@ def _ns(seconds: float) -> int:
 
 
 FLUSH_SECONDS: Final = 2.0
-"""For the last spans to go out once the block is over."""
+"""Timeout in seconds for sending the last spans."""
 
 _ADDRESS_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
 class TracingError(WavewrightError):
-    """A collector is named, and nothing can be sent to it."""
+    """A collector is configured, and nothing can be sent to it."""
 
     exit_code = exit_codes.MISUSE
 
 
 def check_tracing(environment: Mapping[str, str] = os.environ) -> None:
-    """Return where traces can be sent, or none are wanted.
+    """Check that traces can be sent, if a collector is configured.
 
     Raises:
-        TracingError: the extra `otel` is not installed, or the collector's address is none.
+        TracingError: the extra `otel` is not installed, or the collector's address is invalid.
     """
     named = _collector_variable(environment)
     if named is None:
@@ -192,7 +189,7 @@ def check_tracing(environment: Mapping[str, str] = os.environ) -> None:
         is_address = False
     if not is_address:
         raise TracingError(
-            f"{named} is no address of a collector", "write it as http://HOST:4318, or unset it"
+            f"{named} is not an address of a collector", "write it as http://HOST:4318, or unset it"
         )
 
 
@@ -202,10 +199,10 @@ def _collector_variable(environment: Mapping[str, str]) -> str | None:
 
 @contextmanager
 def export_traces(environment: Mapping[str, str] = os.environ) -> Generator[bool]:
-    """Send traces while the block runs, where the environment names a collector; gives whether it does.
+    """Send traces during the block if the environment names a collector; yields whether it does.
 
     Raises:
-        TracingError: as `check_tracing` says.
+        TracingError: as `check_tracing`.
     """
     check_tracing(environment)
     if _collector_variable(environment) is None:
@@ -224,7 +221,7 @@ def export_traces(environment: Mapping[str, str] = os.environ) -> Generator[bool
     try:
         yield True
     finally:
-        # A collector that takes connections and says nothing must not keep the program from ending.
+        # A collector that accepts connections and never answers must not block the program's end.
         last = threading.Thread(target=provider.shutdown, daemon=True)
         last.start()
         last.join(FLUSH_SECONDS)

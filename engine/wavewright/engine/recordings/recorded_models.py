@@ -1,13 +1,8 @@
-"""What the models of a run answered, read back from its journal.
+"""Recorded answers of models, rebuilt from a run's journal for a replay.
 
-The journal keeps no prompts. What came of an answer it does keep: an opinion, a patch, a judge's verdict. From these
-an equal answer is built, with what it cost. So a run is replayed without calling a model, and
-without a cassette.
-
-The models of a replay: what they answered before, and for some roles whoever is asked now.
-
-A role is *live* where somebody else is to answer, or where what it is asked may differ from what it was asked when the
-run was recorded. Every other role gets its recorded answers, and costs nothing now.
+The journal keeps no prompts, but the results of answers: an opinion, a patch, a judge's verdict. Equal answers with the
+same cost are built from them, so a replay calls no model and needs no cassette. A role is *live* if another model is
+to answer it, or if its question may differ from the recorded one; every other role gets its recorded answers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a target's run has found that is a target of the next wave; and whether it can find any.
-
-The root run of a job with several targets, while their runs are worked on.
-"""
+"""The root run of a job with several targets, and targets that its runs find for the next wave."""
 
 from __future__ import annotations
 

@@ -1,13 +1,9 @@
-"""Waves of targets: what a job with several targets has done, and what it does next.
+"""Waves of targets: the progress of a job with several targets, and its next wave.
 
-Each *target* is a run of the job's goal. A *wave of targets* is begun when every target of the one before has ended,
-and holds what those have found, each once. All of it follows from the notes of the root run, so a job that was cut off
-goes on where it was.
-
-Whose a run is: a daemon's job's, a job's with several targets, or nobody's but its own.
-
-A run that is part of something larger goes on with that: resumed alone it would leave its job waiting for an answer
-that was used up, or a root run that knows nothing of it.
+Each *target* is a run of the job's goal. A *wave of targets* starts when every target of the wave before has ended, and
+holds the targets that those have found, without repetition. All of it follows from the notes of the root run, so an
+interrupted job continues where it was. A run that belongs to a daemon's job or to a root run is resumed only with it:
+resumed alone, its job would wait for an answer that was already used.
 """
 
 from __future__ import annotations

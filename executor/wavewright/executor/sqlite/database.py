@@ -1,13 +1,10 @@
-"""Open the journal's file: a SQLite database that says what it is and refuses to be rewritten.
+"""The journal's file: a SQLite database, opened and checked, with its write-ahead log.
 
-The file carries its *application id* and *format* in its header, so another program's database and another
-version's journal are told apart before anything is read. Events may be added, never changed: the database itself
-refuses that. Nothing is created or changed in a file that is not a journal of this format.
+The header holds an *application id* and a *format*, so that other programs' databases and other versions are refused
+before anything is read. The database refuses to change events once they are appended. Nothing is created or changed in
+a file that is not a journal of this format.
 
-The write-ahead log beside the journal's file: grown before it is needed, and copied before it is long.
-
-Every commit goes to the end of the *log*; what is in it is copied into the file now and then, after which the log is
-written from its start again. Nothing depends on when that happens: what is in the log is read as part of the journal.
+The log is grown in advance, and copied into the file before it is long; when that happens never changes what is read.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Events as rows of the journal's tables, made before the writer is asked to write them.
+"""Commands for the journal's writer thread: batches of entries, and transactions.
 
-An *entry* is what one append writes. It is text already, so that an event that is not JSON is refused where it comes
-from, and nothing that changes afterwards changes what is written.
-
-The commands that a journal gives its writer thread: batches of entries, and transactions.
+An *entry* holds the rows of one append. It is already JSON text, so an event that is not JSON is refused in the caller,
+and later changes of its values do not change what is written.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""What the job store keeps, as JSON texts and rows that any database can hold.
+"""Rows of the job store: jobs, messages and outbox writes as JSON texts and columns for any database.
 
-A text here is ASCII, so that it survives every encoding; what is read back equals what was written. What goes
-`Alongside` events is made text before a writer is asked to write it, so that nothing which changes afterwards changes
-what is written.
-
-Rows of jobs and of kept messages, as every database gives them.
-
-The columns of a job stand here once, in the order in which they are read; what differs between databases is only how
-they are asked for.
+Texts are ASCII, and reading returns what was written. Outbox writes are converted before they are handed to the writer,
+so later changes of their values do not change what is written. The columns of a job are listed here once, in their
+order.
 """
 
 from __future__ import annotations

@@ -1,22 +1,15 @@
-"""What becomes of a message: one rule for every store.
+"""Rules of jobs and messages that every store applies, as pure functions.
 
-A message that is sound in itself is judged by what the store knows of the job or the decision that it names. The rule
-is pure, and a store asks it in the transaction in which it looked, so stores cannot differ, and the messages of a job
-lead to one end in whatever order and however often they come: what comes early waits for its turn, what comes late or
-again changes nothing, and the first verdict or answer stands.
+*Reception*: a valid message is decided by what the store knows of the job or decision that it names, within the
+transaction that reads it. The messages of a job lead to the same end in any order and however often they are repeated:
+early ones are deferred, late or repeated ones change nothing, and the first verdict or answer stands.
 
-How a job changes: one rule for every store.
+*Jobs*: each function takes a job and returns the changed one. A job's place in the queue is its arrival, moved back by
+its weight: a heavy job lets lighter ones pass that came a little later, by at most `LONGEST_STEP_BACK` seconds.
 
-Each function takes a job as it stands and returns it as it stands afterwards; none of them looks at a clock or a
-database, so stores cannot differ. A job's *turn* is when it came, moved back by its weight: a heavy one lets lighter
-ones pass that came a little later, and never waits longer than `LONGEST_STEP_BACK` for them.
-
-Which calls may have ended a job's process: worked out from the events of a run.
-
-The *blame* of a run is on the calls that were under way each time when an attempt was cut off. The call that ends its
-process stays among them, however much else of the run comes to its end between; a run that somebody else's fault cuts
-off brings those calls to their end, or is cut off at others. Only the start of a writing call is journaled by itself,
-so from a job's second attempt on every call is *announced*: journaled before it is made.
+*Crash suspects*: the calls that may have ended a job's process are those that were in progress each time when an
+attempt was cut off. A call stays suspected until it completes. Only starts of writing calls are journaled by
+themselves, so from a job's second attempt on every call is *announced*: journaled before it is made.
 """
 
 from __future__ import annotations
@@ -46,26 +39,26 @@ from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.types import RunId, StepKey
 
 MAX_ATTEMPTS: Final = 5
-"""Times that a job is begun; one that did not say how it ended is `dead` after the last."""
+"""Maximum attempts of a job; without an end after the last one it becomes `dead`."""
 
 ProjectJob: TypeAlias = Callable[[JobRow], Sequence[OutgoingMessage]]
-"""Makes the messages that tell of a job as it stands from now on; they go into the outbox in the same transaction.
+"""Returns the messages that report the new state of a job; they go into the outbox in the same transaction.
 
-It is pure and quick: it is called within the transaction, off the event loop, and perhaps twice."""
+It must be pure and fast: it is called within the transaction, off the event loop, and perhaps twice."""
 
 
 def project_nothing(job: JobRow) -> Sequence[OutgoingMessage]:
-    """Make no message."""
+    """Return no messages."""
     del job
     return ()
 
 
 FINAL_STATES: Final[frozenset[JobState]] = frozenset({"completed", "failed", "dead"})
-"""A job that has ended stays so, whatever comes."""
+"""States of ended jobs, which never change."""
 
 
 def receipt_for(message: ReceivedMessage, view: ReceptionView) -> Receipt:
-    """Say what becomes of a message that has just come in."""
+    """Return the receipt of a received message."""
     if view.is_seen:
         return Receipt("ack_duplicate", "duplicate", "a message with this id was taken in before")
     match message.request:
@@ -80,7 +73,7 @@ def receipt_for(message: ReceivedMessage, view: ReceptionView) -> Receipt:
 
 
 def receipt_for_answer(made: DecisionMade, view: ReceptionView) -> Receipt:
-    """Say what becomes of a person's answer, however it came."""
+    """Return the receipt of a person's answer, by message or command."""
     decision = view.decision
     if decision is None:
         return Receipt("defer", "unknown_correlation", "no such decision is known here yet")
@@ -105,10 +98,10 @@ def receipt_for_answer(made: DecisionMade, view: ReceptionView) -> Receipt:
 
 
 def receipt_for_deferred(message: ReceivedMessage, view: ReceptionView) -> Receipt:
-    """Say what becomes of a message that was kept, now that what it names is known or has changed.
+    """Return the receipt of a deferred message, now that what it names is known or has changed.
 
-    An answer may overtake its question; but nobody approves what was not yet there to be seen, so an approval that
-    was sent ahead is dropped.
+    An answer may overtake its question, but an approval that was sent before its question is dropped, since its sender
+    cannot have seen what it approves.
     """
     is_approval = view.decision is not None and view.decision.subject != "question"
     if isinstance(message.request, DecisionMade) and is_approval:
@@ -149,39 +142,39 @@ def _known_verdicts(view: ReceptionView) -> tuple[VerdictGiven, ...]:
 
 
 def _is_same_package(verdict: VerdictGiven, earlier: VerdictGiven) -> bool:
-    # One on a package that never was must not stand in the way of the true one, which may come after it.
+    # A verdict on a package that does not exist must not block the valid one, which may come later.
     return (verdict.iteration, verdict.package) == (earlier.iteration, earlier.package)
 
 
 SECONDS_PER_WEIGHT: Final = 1.0
-"""How much later a job is taken for each unit of its weight."""
+"""Seconds by which a job is moved back for each unit of its weight."""
 TRUSTED_ATTEMPTS: Final = 2
-"""Attempts that may come to nothing before a job is suspected of ending its process."""
+"""Attempts without progress before a job is suspected of ending its process."""
 MAX_CLOCK_STEP_BACK: Final = 600.0
-"""Seconds that the heaviest job is moved back, so that small ones cannot keep it waiting for ever."""
+"""Maximum seconds by which a job is moved back, so that it never waits for ever."""
 
 
 def queue_rank(at: float, weight: float) -> float:
-    """Return the place in the queue of a job that has been waiting since then."""
+    """Return the place in the queue of a job that waits since `at`."""
     if not weight > 0:
         return at
     return at + min(weight * SECONDS_PER_WEIGHT, MAX_CLOCK_STEP_BACK)
 
 
 def choose_run_id(job: JobId, now: float, is_taken: Callable[[RunId], bool]) -> RunId:
-    """Return an id for the job's root run; its tail is made of the job's id."""
+    """Return an unused id for the job's root run; its tail is derived from the job's id."""
     tried = (new_run_id(now, _hash_bytes(f"{job}/{number}")) for number in count())
     return next(run for run in tried if not is_taken(run))
 
 
 def _hash_bytes(text: str) -> Callable[[int], bytes]:
-    """Return what gives the first bytes of a text's hash, where random ones are asked for."""
+    """Return a source of bytes from a text's hash, in place of a random one."""
     digest = hashlib.sha256(text.encode()).digest()
     return lambda length: digest[:length]
 
 
 def new_job(request: JobRequested, run: RunId, now: float) -> JobRow:
-    """Return a job that has just come in."""
+    """Return the job of a request."""
     return JobRow(
         job=request.job,
         run=run,
@@ -195,41 +188,40 @@ def new_job(request: JobRequested, run: RunId, now: float) -> JobRow:
 
 
 def has_exhausted_attempts(job: JobRow) -> bool:
-    """Return whether it was begun too often to be begun again."""
+    """Return whether it has had `MAX_ATTEMPTS` attempts."""
     return job.attempts >= MAX_ATTEMPTS
 
 
 def is_poison_candidate(job: JobRow) -> bool:
-    """Return whether it was there each time when a process ended, and may be why.
+    """Return whether the job ran each time when a process crashed, and so may be the cause.
 
-    One owner works on one such job at a time: its neighbours are cleared of it by advancing, and the one that ends
-    its process takes none of them along.
+    An owner works on one such job at a time, so that a crash affects no other candidate; progress clears a job.
     """
     return TRUSTED_ATTEMPTS <= job.attempts < MAX_ATTEMPTS
 
 
 def begin_attempt(job: JobRow, now: float) -> JobRow:
-    """Return the job as it is begun: the attempt counts before anything is done."""
+    """Return the job with a new attempt, which is counted before its work."""
     return replace(job, state="running", attempts=job.attempts + 1, not_before=None, state_since=now)
 
 
 def dead_letter(job: JobRow, now: float) -> JobRow:
-    """Return a worn-out job, dead."""
-    reason = f"begun {job.attempts} times, and never came to an end"
+    """Return the job as `dead`, with the reason."""
+    reason = f"started {job.attempts} times, and never finished"
     if job.reason:
-        reason = f"{reason}; the last that it said: {job.reason}"
+        reason = f"{reason}; last reason: {job.reason}"
     return replace(job, state="dead", reason=reason, not_before=None, finished=now, state_since=now)
 
 
 def can_apply_verdict(job: JobRow, verdict: VerdictGiven) -> bool:
-    """Whether a verdict that fits has its effect now; one that comes while the job is worked on waits."""
+    """Whether a valid verdict takes effect now; while the job runs it is deferred."""
     is_of_target = any(one.package == verdict.package for one in job.sent)
-    # Verdicts on several targets may come before anybody goes on with the first.
+    # Verdicts on several targets may arrive before the job continues with the first.
     return job.state == "validating" or (is_of_target and job.state in {"waiting", "queued"})
 
 
 def apply_verdict(job: JobRow, verdict: VerdictGiven, now: float) -> JobRow:
-    """Return a job that awaited this verdict; one with several targets always goes on."""
+    """Return the job after a verdict that it awaited; one with several targets always continues."""
     sent = tuple(one for one in job.sent if one.package != verdict.package)
     is_of_target = sent != job.sent
     job = replace(job, feedback=(*job.feedback, verdict), sent=sent, attempts=0, reason="", state_since=now)
@@ -239,17 +231,17 @@ def apply_verdict(job: JobRow, verdict: VerdictGiven, now: float) -> JobRow:
 
 
 def resume_job(job: JobRow, now: float) -> JobRow:
-    """Return a job whose question was answered: one that was waiting for it is queued."""
+    """Return the job after an answer to its question: if it was waiting it is queued."""
     return (
         _enqueue(replace(job, attempts=0, reason="", state_since=now), now) if job.state == "waiting" else job
     )
 
 
 def change_job(job: JobRow, change: JobChange, now: float) -> JobRow:
-    """Return a job as its owner says that it stands.
+    """Return the job with a change by its owner.
 
     Raises:
-        JournalError: it has ended, and not so.
+        JournalError: it has another end.
     """
     if job.state in FINAL_STATES:
         if job.state == change.state:
@@ -295,27 +287,27 @@ def _enqueue(job: JobRow, now: float, *, not_before: float | None = None) -> Job
 
 _NO_CALLS: Final = frozenset[StepKey]()
 _OUTSIDE_CALLS: Final = frozenset({StepKey("")})
-"""Blamed where no call was under way, such as while the plan was made: any step that ends disproves it."""
+"""Suspected if no call was in progress, as during planning; any step that ends clears it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrashSuspects:
-    """The blame of one run after some of its events."""
+    """The crash suspects of a run after some of its events."""
 
     calls: frozenset[StepKey] | None = _NO_CALLS
-    """None where an attempt was cut off and nobody knows at which calls."""
+    """None if an attempt was cut off at unknown calls."""
     under_way: frozenset[StepKey] = _NO_CALLS
-    """Calls of this attempt that were announced and have not ended."""
+    """Announced calls of this attempt that have not ended."""
     announces: bool = False
     """Whether this attempt announces every call."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether no call is to blame."""
+        """Whether no call is suspected."""
         return self.calls is not None and not self.calls
 
     def after(self, events: Iterable[Event]) -> CrashSuspects:
-        """Return the blame after some more events."""
+        """Return the suspects after further events."""
         blame = self
         for event in events:
             match event:
@@ -335,7 +327,7 @@ class CrashSuspects:
 
 
 def _interrupted_calls(blame: CrashSuspects) -> frozenset[StepKey] | None:
-    """Return the calls that are to blame where the attempt has ended here."""
+    """Return the suspects if the attempt ends here."""
     if not blame.announces:
         return None if blame.is_empty else blame.calls
     cut_off = blame.under_way or _OUTSIDE_CALLS
@@ -343,10 +335,10 @@ def _interrupted_calls(blame: CrashSuspects) -> frozenset[StepKey] | None:
 
 
 def has_advanced(before: CrashSuspects, events: Iterable[Event], after: CrashSuspects) -> bool:
-    """Whether a run has come further with these events than the attempts that were cut off."""
+    """Whether these events are progress over the attempts that were cut off."""
     return after.is_empty and (not before.is_empty or any(map(is_final, events)))
 
 
 def is_final(event: Event) -> bool:
-    """Whether the event is the end of a step or an item that was not merely broken off."""
+    """Whether the event is the end of a step or an item that was not interrupted."""
     return isinstance(event, StepFinished | ItemFinished) and event.status != "cancelled"

@@ -1,10 +1,9 @@
-"""Jobs that outlive processes: what came in, what is being done, whom is waited for, what must be published.
+"""The job store: jobs, decisions, inbox and outbox, which outlive processes.
 
-The job store lies beside the journal in one database and works through the journal's thread, so that a run's events and
-the messages that they cause are one transaction. Everything that returns is durable. A job is worked on by whoever
-holds the lease of its root run: `claim` opens that run for this owner, the journal's heartbeat keeps the lease, and
-every write of a job checks its fence, so that an owner who was replaced writes nothing more. Attempts are counted
-before the work, so a job that ends its process is counted.
+It shares the journal's database and writer thread, so that a run's events and the messages that they cause are one
+transaction. Every method that returns has committed. A job's owner holds the lease of its root run: `claim` opens that
+run for this owner, the journal's heartbeat renews the lease, and every write of a job checks its fence, so that a
+replaced owner writes nothing more. An attempt is counted before its work, so a job that ends its process is counted.
 """
 
 from __future__ import annotations
@@ -46,47 +45,47 @@ from wavewright.executor.store.job_tables import JobTables
 from wavewright.executor.store.transaction import TransactionWork
 
 OUTBOX_LEASE_SECONDS: Final = 5.0
-"""Seconds for which messages of the outbox are one owner's to publish."""
+"""Length of an owner's lease of outbox messages, in seconds."""
 
 _T = TypeVar("_T")
 
 
 class TransactionalJournal(Protocol):
-    """What the job store needs of an open journal."""
+    """The part of an open journal that the job store needs."""
 
     def transact(self, work: TransactionWork[_T], *, order: LockOrder = ANY_ORDER) -> Coroutine[Any, Any, _T]:
-        """Return what the work does in one transaction, after all that was appended before."""
+        """Run the work in one transaction, after all earlier appends, and return its result."""
         ...
 
     async def read(self, ask: TransactionWork[_T]) -> _T:
-        """Return an answer of the store, after all that was appended before; it may be asked twice."""
+        """Run a query after all earlier appends, and return its result; it may run twice."""
         ...
 
 
 class JobStore:
-    """Jobs, decisions, inbox and outbox beside an open journal; there is nothing of its own to close."""
+    """Jobs, decisions, inbox and outbox in the database of an open journal, which also closes it."""
 
     def __init__(self, journal: TransactionalJournal, *, outbox_lease: float = OUTBOX_LEASE_SECONDS) -> None:
-        """Keep jobs beside the journal, as the journal's owner.
+        """Use the database of a journal, as the journal's owner.
 
         Args:
             journal: The open journal, which holds the runs of claimed jobs.
-            outbox_lease: Seconds for which messages of the outbox are this owner's to publish.
+            outbox_lease: Length of this owner's lease of outbox messages, in seconds.
         """
         self._journal = journal
         self._outbox_lease = outbox_lease
         self._claims = job_transactions.JobClaims()
         self._new = 0
-        """Jobs that came in here and were not claimed since; so many claims find something and need not look first."""
+        """Jobs received here and not claimed since: so many claims need no preliminary query."""
 
     async def receive(self, message: ReceivedMessage, project: ProjectJob = project_nothing) -> Receipt:
-        """Judge a message and apply its effect, with its inbox row and its projection, in one transaction.
+        """Decide on a message and apply its effect, with inbox row and projection, in one transaction.
 
-        A message id that was seen before has no effect. A verdict that answers the package in hand ends the job or
-        queues it again; an answer queues its waiting job again. `project` is asked where a job changed. A verdict that
-        comes before its job awaits it, and what the rule defers, is kept: it has its effect when `change` or `claim`
-        finds that its turn has come. Only messages that had an effect or are kept are remembered by their id, so
-        that one which was refused is judged again when it is sent again.
+        A message id that was seen before has no effect. A verdict on the current package ends the job or queues it
+        again; an answer queues its waiting job again. `project` is called if a job changed. A verdict that arrives
+        before its job awaits it, and a message that the rule defers, is kept, and takes effect in a later `change` or
+        `claim`. Only ids of messages that took effect or are kept are remembered, so a refused message is decided
+        again when it is sent again.
 
         Raises:
             JournalError: nothing was written; the message must not be acknowledged.
@@ -103,37 +102,36 @@ class JobStore:
     async def claim(
         self, *, most_weight: float | None = None, project: ProjectJob = project_nothing
     ) -> JobRow | None:
-        """Begin the next job that may be worked on and hold its run; None where there is nothing to do.
+        """Start the next job that may be worked on and lease its run; None if there is nothing to do.
 
-        Those are `queued` ones whose time has come and `running` ones whose owner is gone, the longest waiting
-        first, with small ones before large ones that came a little earlier. A job that was begun `MAX_ATTEMPTS`
-        times becomes `dead` instead, `project` is asked about it, and the next one is looked at. Of jobs that were
-        begun `TRUSTED_ATTEMPTS` times and did not advance, an owner is given one at a time, until it has advanced.
-        Messages whose turn has come have their effect first. It never waits: an owner who may be dead is probed from
-        one call to the next.
+        These are `queued` jobs that are due and `running` jobs whose owner is gone, the longest waiting first, with
+        light jobs before heavy ones that came a little earlier. A job that was started `MAX_ATTEMPTS` times becomes
+        `dead` instead, with its projection, and the next one is tried. Of jobs that were started `TRUSTED_ATTEMPTS`
+        times without progress, an owner gets one at a time. Deferred messages that are due take effect first. The
+        call never waits: an owner who may be dead is probed between calls.
 
         Raises:
             JournalError: nothing was written.
         """
-        # Looking costs the database no commit, and nothing to do is what a daemon finds most of the time.
+        # The query needs no commit, and most of the time there is nothing to do.
         may_claim = partial(self._claims.may_claim, most_weight=most_weight)
         if not self._new and not await self._journal.read(may_claim):
             return None
         self._new = max(0, self._new - 1)
         guarded = _GuardedProjection(project)
         work = partial(self._claims.claim, most_weight=most_weight, project=guarded.project)
-        # Else a cancellation would leave the job held, and nobody would know of it.
+        # Otherwise a cancellation would leave a leased job that no caller knows of.
         return await guarded.result(_shielded(self._journal.transact(work, order=LAST_ORDER)))
 
     async def change(self, change: JobChange, project: ProjectJob = project_nothing) -> None:
-        """Say how a job stands that is held here, and release its run unless it is `running` still.
+        """Change a job that is held here, and release its run unless the job is still `running`.
 
-        A job that is to await a verdict or an answer which is there already goes on at once. An end is final: only
-        the same end may be said again.
+        A job that is to await a verdict or an answer which has already arrived is queued at once. An end is final;
+        repeating the same end is allowed.
 
         Raises:
             RunLost: another owner has it, or it is not held here.
-            JournalError: its events could not be written, and it is not only put off; or it has ended otherwise.
+            JournalError: its events could not be written and it is not only deferred, or it has another end.
         """
         guarded = _GuardedProjection(project)
         work = partial(job_transactions.change, wanted=change, project=guarded.project)
@@ -144,25 +142,25 @@ class JobStore:
         return await self._journal.read(partial(job_transactions.find_job, job=job))
 
     async def list_jobs(self, states: Sequence[JobState] = ()) -> list[JobRow]:
-        """Return jobs in the order in which they came; all states where none is given."""
+        """Return jobs in the order of arrival; all states by default."""
         return await self._journal.read(partial(job_transactions.list_jobs, states=states))
 
     async def list_decisions(self, *, is_open: bool = True, job: JobId | None = None) -> list[Decision]:
-        """Return decisions in the order in which they were asked: open ones, or answered ones; all jobs' or one's."""
+        """Return open or answered decisions, of all jobs or of one, in the order in which they were asked."""
         return await self._journal.read(
             lambda transaction: JobTables(transaction).list_decisions(is_open=is_open, job=job)
         )
 
     async def find_decision(self, prefix: str) -> Decision | None:
-        """Return the one decision whose id starts so.
+        """Return the one decision whose id has this prefix.
 
         Raises:
-            JournalError: several do.
+            JournalError: several have.
         """
         return await self._journal.read(partial(job_transactions.find_decision, prefix=prefix))
 
     async def decide(self, made: DecisionMade, project: ProjectJob = project_nothing) -> Receipt:
-        """Take a person's answer: `accept`, or why not (`ack_duplicate`, `dead_letter`); queues the waiting job.
+        """Apply a person's answer and queue the waiting job; the receipt is `accept`, or why it was refused.
 
         Raises:
             JournalError: nothing was written.
@@ -172,19 +170,19 @@ class JobStore:
         return await guarded.result(self._journal.transact(work, order=SEPARATE))
 
     async def take_answer(self, decision: DecisionId) -> Decision | None:
-        """Return an answered decision that was not taken before and has not expired, and mark it as taken.
+        """Return an answered decision that was not taken and has not expired, and mark it as taken.
 
-        A crash after this and before the run has journaled what it does with the answer leaves it taken; `taken` of
-        `OutboxWrites` marks it in the transaction of those events.
+        After a crash before the run has journaled the answer's effect the decision stays taken; `taken` of
+        `OutboxWrites` marks it in the transaction of those events instead.
         """
         work = partial(job_transactions.take_answer, decision=decision)
         return await _shielded(self._journal.transact(work, order=SEPARATE))
 
     async def pending(self, most: int = 100) -> list[OutgoingMessage]:
-        """Return messages of the outbox in their order, and lease them to this owner for a few seconds.
+        """Return messages of the outbox in order, leased to this owner for a few seconds.
 
-        What another owner has leased is left out, and so is what comes after it of the same job: the messages of a
-        job are published in their order. What this owner leased before and did not mark is returned again.
+        Messages that another owner has leased are left out, with later ones of the same job: the messages of a job are
+        published in order. Messages that this owner leased before and did not mark are returned again.
         """
         if not await self._journal.read(lambda transaction: JobTables(transaction).has_messages()):
             return []
@@ -192,52 +190,51 @@ class JobStore:
         return await self._journal.transact(work)
 
     async def renew(self, messages: Sequence[MessageId]) -> None:
-        """Lease messages that this owner has leased for as long again; of others nothing changes."""
+        """Renew this owner's leases of messages; other messages are unchanged."""
         await self._journal.transact(
             lambda transaction: JobTables(transaction).renew_messages(transaction.owner.token, messages)
         )
 
     async def mark_sent(self, messages: Sequence[MessageId]) -> None:
-        """Note that the broker has confirmed these messages."""
+        """Mark messages as confirmed by the broker."""
         await self._journal.transact(lambda transaction: JobTables(transaction).mark_sent(messages))
 
     async def mark_refused(self, message: MessageId, reason: str) -> None:
-        """Keep a message that the broker cannot deliver out of the way until it is released; it is not lost."""
+        """Set a message aside that the broker cannot deliver, until `release`."""
         await self._journal.transact(lambda transaction: JobTables(transaction).mark_refused(message, reason))
 
     async def list_refused(self) -> list[OutgoingMessage]:
-        """Return the messages that the broker could not deliver, in their order."""
+        """Return the messages that the broker could not deliver, in order."""
         return await self._journal.read(lambda transaction: JobTables(transaction).list_refused())
 
     async def release(self, messages: Sequence[MessageId]) -> None:
-        """Publish messages again that were refused, where what kept them back may be fixed."""
+        """Queue undeliverable messages for publishing again."""
         await self._journal.transact(lambda transaction: JobTables(transaction).release_messages(messages))
 
     async def forget(
         self, before: float, beyond: RetentionCursor = RETENTION_START
     ) -> RetentionCursor | None:
-        """Forget the ids of messages that were taken in, or published, before an instant: of a thousand each, at most.
+        """Remove the ids of messages that were received or published before an instant, at most a thousand of each.
 
-        Forgotten are those that have had their effect, those that the broker has confirmed and whose job has ended,
-        and those whose turn never came: they name a job or a decision that is not known, or a package that is not
-        out. A verdict on a package that is out stays until its job can take it, and what has to be published stays,
-        too. A message whose id was forgotten would be taken in again, so the instant lies further back than a message
-        may be old.
+        Removed are received messages that took effect, published ones that the broker confirmed and whose job has
+        ended, and deferred ones that name an unknown job or decision or an unpublished package. Verdicts on published
+        packages stay until their job can take them, and so do unpublished messages. A message whose id was removed
+        would be accepted again, so `before` must be older than the maximum age of messages.
 
         Returns:
-            Where to go on; None where everything was looked at.
+            Where to continue; None if everything was inspected.
         """
         return await self._journal.transact(
             lambda transaction: JobTables(transaction).forget_messages(before, beyond)
         )
 
     async def count_states(self) -> dict[JobState, int]:
-        """Return how many jobs are in each state, for metrics."""
+        """Return the number of jobs in each state."""
         return await self._journal.read(job_transactions.count_states)
 
 
 async def _shielded(work: Awaitable[_T]) -> _T:
-    """Return what the work returns even to a caller that is cancelled meanwhile; it takes one transaction."""
+    """Return the result of one transaction, which completes even if the caller is cancelled."""
     results = list[_T]()
     with anyio.CancelScope(shield=True):
         results.append(await work)
@@ -245,18 +242,18 @@ async def _shielded(work: Awaitable[_T]) -> _T:
 
 
 class _ProjectionFailed(JournalError):
-    """A caller's projection raised; on its way out of the transaction."""
+    """Carries an exception of a caller's projection out of the transaction."""
 
 
 class _GuardedProjection:
-    """Keeps an error of a caller's projection for that caller: it undoes the transaction, and nobody else fails."""
+    """Confines an exception of a caller's projection to that caller: it rolls back only its transaction."""
 
     def __init__(self, project: ProjectJob) -> None:
         self._project = project
         self._errors = list[Exception]()
 
     def project(self, job: JobRow) -> Sequence[OutgoingMessage]:
-        """Make the messages of a job, on the journal's thread."""
+        """Return the messages of a job, on the journal's thread."""
         try:
             return self._project(job)
         except Exception as error:
@@ -264,7 +261,7 @@ class _GuardedProjection:
             raise _ProjectionFailed("the messages of a job could not be made") from error
 
     async def result(self, work: Awaitable[_T]) -> _T:
-        """Return what comes of the work, or raise what the caller's own projection did."""
+        """Return the result of the work, or raise the exception of the caller's projection."""
         try:
             return await work
         except _ProjectionFailed:

@@ -1,8 +1,8 @@
-"""What the job store does, one transaction a function.
+"""Transactions of the job store, one per function.
 
-Whatever a function raises, nothing of its transaction is written. Who works on a job holds the lease of its root run,
-and every change of a job checks that lease first. Who changes a job locks its row; who looks for a job to begin leaves
-out those that others have locked, and never waits.
+If a function raises, nothing of its transaction is written. A job's owner holds the lease of its root run, and every
+change of a job checks that lease first. Changing a job locks its row; a search for a job to start skips locked rows and
+never waits.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ from wavewright.planner.types import RunId
 
 
 async def receive(transaction: StoreTransaction, message: ReceivedMessage, project: ProjectJob) -> Receipt:
-    """Judge a message and apply its effect."""
+    """Decide on a message and apply its effect."""
     tables, now = JobTables(transaction), transaction.now
-    # The job's row is locked first: of two that bring the same message, one sees what the other did.
+    # The job's row is locked first: of two transactions with the same message, one sees the other's effect.
     view = await _view(tables, message.request, now, message=message.message)
     receipt = receipt_for(message, view)
     if receipt.action == "accept":
@@ -71,12 +71,12 @@ async def receive(transaction: StoreTransaction, message: ReceivedMessage, proje
 
 
 async def decide(transaction: StoreTransaction, made: DecisionMade, project: ProjectJob) -> Receipt:
-    """Take an answer that came by another way than a message."""
+    """Apply an answer that was not sent as a message."""
     view = await _view(JobTables(transaction), made, transaction.now)
     receipt = receipt_for_answer(made, view)
     if receipt.action == "accept":
         await _apply(transaction, made, view, project)
-    # There is nothing that could be kept: whoever answers this way can see what is asked.
+    # Nothing to defer: this way of answering requires an existing question.
     return replace(receipt, action="dead_letter") if receipt.action == "defer" else receipt
 
 
@@ -88,20 +88,20 @@ async def _view(
     message: MessageId | None = None,
     before: int | None = None,
 ) -> ReceptionView:
-    """Lock and return what a request is about.
+    """Lock and return the rows that a request is about.
 
     Args:
-        tables: Of the transaction.
-        request: What is wanted.
+        tables: The tables of the transaction.
+        request: The request.
         now: Seconds since the epoch.
-        message: The message that it came with, where that may have come before.
-        before: The number of a kept message; of others that are kept, those that came before it count.
+        message: Its message, if that may have been received before.
+        before: The number of a deferred message; of other deferred ones, those before it count.
     """
     if isinstance(request, DecisionMade):
         await tables.lock_decisions([(request.decision,)])
         asked = await tables.find_decision(request.decision)
         job = None if asked is None else await tables.find_job(asked.job, locked=True)
-        # As it is now that nobody else can answer it.
+        # Read again, now that the lock excludes other answers.
         decision = None if asked is None else await tables.find_decision(asked.id, locked=True)
         is_seen = message is not None and await tables.is_seen(message)
         return ReceptionView(now, is_seen=is_seen, job=job, decision=decision)
@@ -117,7 +117,7 @@ async def _view(
 async def _apply(
     transaction: StoreTransaction, request: Request, view: ReceptionView, project: ProjectJob
 ) -> bool:
-    """Return whether the request had its effect; else its turn is still to come."""
+    """Apply a request and return whether it took effect; otherwise it stays deferred."""
     tables = JobTables(transaction)
     match request:
         case JobRequested():
@@ -144,7 +144,7 @@ async def _add(tables: JobTables, request: JobRequested, now: float) -> JobRow:
 
 
 async def _apply_deferred(transaction: StoreTransaction, project: ProjectJob) -> None:
-    """Apply the effect of messages that were kept and whose turn has come, but for what others have locked."""
+    """Apply deferred messages that are due, without those that others have locked."""
     tables, now = JobTables(transaction), transaction.now
     for kept in await tables.ripe_messages():
         if not await tables.lock_ripe(kept):
@@ -176,14 +176,14 @@ class JobClaims:
         self._lease_probes = LeaseProbes()
 
     async def may_claim(self, transaction: StoreTransaction, most_weight: float | None) -> bool:
-        """Return whether `claim` could find anything; looking costs the database no commit."""
+        """Return whether `claim` could find a job, by a query without a commit."""
         found = await JobTables(transaction).find_work(_max_weight(most_weight))
         return found.has_ripe_message or found.has_due_job or bool(_abandoned_jobs(transaction, found))
 
     async def claim(
         self, transaction: StoreTransaction, most_weight: float | None, project: ProjectJob
     ) -> JobRow | None:
-        """Begin the next job and acquire the lease of its run."""
+        """Start the next job and acquire the lease of its run."""
         tables, now, most = JobTables(transaction), transaction.now, _max_weight(most_weight)
         found = await tables.find_work(most)
         if found.has_ripe_message:
@@ -202,7 +202,7 @@ class JobClaims:
         return None
 
     async def _begin(self, transaction: StoreTransaction, job: JobRow, project: ProjectJob) -> JobRow | None:
-        """Begin a job that is locked here; None where its run is not to be had, or it was begun too often."""
+        """Start a job that is locked here; None if its run is held elsewhere, or it has had too many attempts."""
         if not await self._acquires(transaction, job.run):
             return None
         if is_poison_candidate(job) and await _holds_poison_candidate(transaction, outbox_writes=job.run):
@@ -217,7 +217,7 @@ class JobClaims:
         return replace(job, owner=str(transaction.owner))
 
     async def _acquires(self, transaction: StoreTransaction, run: RunId) -> bool:
-        """Acquire the run's lease, where nobody holds it; an owner who may be dead is probed until the next call."""
+        """Acquire the run's lease if it is free; an owner who may be dead is probed until the next call."""
         if transaction.held_lease(run) is not None:
             return False
         probe = None
@@ -231,14 +231,14 @@ class JobClaims:
 
 
 def _abandoned_jobs(transaction: StoreTransaction, found: FoundWork) -> list[WaitingJob]:
-    """Return begun jobs, not those that are held here or by somebody else who is alive."""
+    """Return started jobs that are held neither here nor by another living owner."""
     return [one.place for one in found.begun if _may_take(transaction, one, found.now)]
 
 
 def _may_take(transaction: StoreTransaction, begun: BegunJob, now: float) -> bool:
     if transaction.held_lease(begun.place.run) is not None:
         return False
-    # One of this process's own is left over from a fault: it could not be released, or was never reported.
+    # A job of this process is left over from an error: it could not be released, or was never reported.
     if begun.lease is None or begun.lease.owner.token == transaction.owner.token:
         return True
     return judge_lease(begun.lease, now=now, pid_namespace=transaction.owner.pid_namespace) != "busy"
@@ -257,12 +257,12 @@ def _max_weight(weight: float | None) -> float:
 
 
 async def change(transaction: StoreTransaction, wanted: JobChange, project: ProjectJob) -> None:
-    """Say how a job stands that is held here."""
+    """Change a job that is held here."""
     tables = JobTables(transaction)
     before = await tables.find_job(wanted.job)
     if before is not None:
         # Before the job's row is locked, as where events are written.
-        # A job that is resumed later goes on where its events end, whichever they are.
+        # A job that is resumed later continues after its last event.
         await transaction.check(before.run, despite_faults=wanted.state == "queued")
     job = await _changed(tables, await _require_job(tables, wanted.job), wanted, transaction.now)
     await _save(transaction, job, project)
@@ -273,16 +273,16 @@ async def change(transaction: StoreTransaction, wanted: JobChange, project: Proj
 
 
 async def put_outbox_rows(transaction: StoreTransaction, rows: OutboxRows, written: Sequence[RunId]) -> None:
-    """Write what goes beside events, but for messages.
+    """Write the outbox writes of some events, except messages.
 
     Args:
-        transaction: That of the events, with the decisions locked that are asked.
-        rows: What to write.
-        written: Runs whose events the transaction has written, so that their leases were checked.
+        transaction: The transaction of the events, in which new decisions are locked.
+        rows: The rows to write.
+        written: Runs with events in the transaction, whose leases are checked already.
 
     Raises:
         RunLost: the job that is changed is not held here.
-        JournalError: there is no such job, it has ended otherwise, or an answer is not there to be taken.
+        JournalError: there is no such job, it has another end, or an answer cannot be taken.
     """
     tables, wanted = JobTables(transaction), rows.change
     job = None if wanted is None else await _require_job(tables, wanted.job)
@@ -303,10 +303,10 @@ async def put_outbox_rows(transaction: StoreTransaction, rows: OutboxRows, writt
 
 
 async def _changed(tables: JobTables, job: JobRow, wanted: JobChange, now: float) -> JobRow:
-    """Return a job as its owner says that it stands; one that waits for an answer which is there goes on.
+    """Return the job with a change by its owner; if the answer that it waits for is there, it is queued.
 
     Raises:
-        JournalError: it has ended, and not so.
+        JournalError: it has another end.
     """
     job = change_job(job, wanted, now)
     is_answered = job.state == "waiting" and await tables.has_untaken_answer(job.job, now)
@@ -324,18 +324,18 @@ async def _require_job(tables: JobTables, job: JobId) -> JobRow:
 
 
 async def find_job(transaction: StoreTransaction, job: JobId) -> JobRow | None:
-    """Return one job, with who works on it."""
+    """Return one job with its owner."""
     found = await JobTables(transaction).find_job(job)
     return None if found is None else await _with_owner(transaction, found)
 
 
 async def list_jobs(transaction: StoreTransaction, states: Sequence[JobState]) -> list[JobRow]:
-    """Return jobs in the order in which they came."""
+    """Return jobs in the order of arrival."""
     return [await _with_owner(transaction, job) for job in await JobTables(transaction).list_jobs(states)]
 
 
 async def count_states(transaction: StoreTransaction) -> dict[JobState, int]:
-    """Return how many jobs are in each state, states without jobs included."""
+    """Return the number of jobs in each state, including states without jobs."""
     known = await JobTables(transaction).count_states()
     return {state: known.get(state, 0) for state in get_args(JobState)}
 
@@ -345,10 +345,10 @@ async def _with_owner(transaction: StoreTransaction, job: JobRow) -> JobRow:
 
 
 async def find_decision(transaction: StoreTransaction, prefix: str) -> Decision | None:
-    """Return the one decision whose id starts so.
+    """Return the one decision whose id has this prefix.
 
     Raises:
-        JournalError: there are several.
+        JournalError: several decisions have it.
     """
     found = await JobTables(transaction).match_decisions(prefix) if prefix else []
     if len(found) > 1:
@@ -361,11 +361,11 @@ async def find_decision(transaction: StoreTransaction, prefix: str) -> Decision 
 
 
 async def take_answer(transaction: StoreTransaction, decision: DecisionId) -> Decision | None:
-    """Return an answer that was not taken before, and mark it as taken."""
+    """Return an answered decision that was not taken, and mark it as taken."""
     tables = JobTables(transaction)
     return await tables.find_decision(decision) if await tables.take(decision, transaction.now) else None
 
 
 async def lease_messages(transaction: StoreTransaction, seconds: float, most: int) -> list[OutgoingMessage]:
-    """Return messages that wait to be published, leased to the transaction's owner."""
+    """Return unpublished messages, leased to the transaction's owner."""
     return await JobTables(transaction).lease_messages(transaction.owner.token, seconds, most)

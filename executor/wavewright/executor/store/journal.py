@@ -1,13 +1,11 @@
-"""Run ids, and finding a run by the part of its id that people type.
+"""The journal's port, an implementation in memory, and run ids.
 
-A *run id* is the time of its birth and six random characters, `20261121-231907-3f2a7c`: ids sort by time, and the
-short tail is enough to name a run. A prefix of either part that fits more than one run is never guessed.
+A *journal* keeps the events of every run in the order of their appends. `load` always returns a prefix of what was
+appended: after a failed append every later append to that run fails, until the run is opened again. `MemoryJournal`
+gives the same guarantees for as long as the process lives.
 
-The journal: what a run did, written down before anybody relies on it.
-
-A *journal* keeps the events of every run in the order in which they were appended. What `load` gives back is always
-a prefix of what was appended: an append that cannot be written fails, and so does every later append to that run
-until it is opened again. `MemoryJournal` keeps the same promises for as long as the process lives.
+A *run id* is the time of creation and six random characters, `20261121-231907-3f2a7c`: ids sort by time, and the tail
+is enough to name a run. A prefix of either part that fits several runs is refused.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""One owner a run: who has it open, and whether that owner is alive.
+"""Leases of runs: each run has one owner, which is checked for being alive; and the errors of runs.
 
 An *owner* is one process that has a journal open; its *lease* of a run is renewed by a *heartbeat* every third of the
 lease's length. An owner on this machine is judged by its process alone, so a dead one is replaced at once and no jump
 of a clock takes a run from a living one. An owner that cannot be inspected, on another machine or in another container,
 is believed for one lease since its last heartbeat, and after that replaced only if a *probe* sees no heartbeat. The
-*fence*, a number that grows with each new owner, refuses the writes of a replaced owner that wakes up late.
-
-The errors of runs that cannot be opened, written or read are here, too: every store raises the same ones.
+*fence*, a number that grows with each new owner, refuses late writes of a replaced owner.
 """
 
 from __future__ import annotations

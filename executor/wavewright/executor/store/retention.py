@@ -1,14 +1,11 @@
-"""Messages are forgotten a part at a time: one rule for every store.
+"""Retention: removal of ended runs and of the ids of old messages.
 
-Rows are looked at in the order in which they came, so whoever meets a part that begins with a young one is done: none
-that follows is older, unless a clock was set. A message that waits for its turn is forgotten like the others, or ids
-that nobody knows would pile up for ever; but a verdict on a package that is out has its turn still to come.
+Runs that name each other (a job and its targets, a run and its retries) form a *group*, which is removed in one
+transaction once each of its runs may be: it has ended, nobody holds its lease, and its job has ended. Model costs stay
+counted.
 
-Removing runs that have ended and are old enough, with all that is kept of them.
-
-Runs that name each other (a job and its targets, a run and its retries) are a *group*: it is removed in one
-transaction, and only once each of its runs may be. A run may be removed when it has ended, nobody holds it and its
-job has ended, too. What models have cost stays counted.
+Message ids are removed in parts, in the order of arrival, until a part begins with a recent one. Deferred messages are
+removed, too, but for verdicts on packages that are published, which are still needed.
 """
 
 from __future__ import annotations

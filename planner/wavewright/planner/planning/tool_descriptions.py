@@ -1,12 +1,9 @@
-"""Types as a model reads them: `{code: string, prices: [{date: string, close: number}]}`.
+"""Tools and types as text for a planning model.
 
-A type text says which fields there are and what they hold, as deep as there is room. A field with `?` may be absent;
-`any` promises nothing.
-
-Tools as a planner reads them.
-
-A *tool line* is a tool's whole contract on one line: `name(params) -> {field: type}`, what it does, what it changes
-and whether a person must allow it. Below it stand notes on parameters that have something to say.
+A *type text* such as `{code: string, prices: [{date: string, close: number}]}` lists fields and their types as deep as
+there is room; a field with `?` may be absent, and `any` is any value. A *tool line* is a tool's contract on one line:
+`name(params) -> {field: type}`, its purpose, its effects and whether it needs an approval. Notes on parameters follow
+it.
 """
 
 from __future__ import annotations

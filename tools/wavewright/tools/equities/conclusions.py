@@ -1,13 +1,9 @@
-"""Figures in a sentence, held against the document that the sentence speaks of.
+"""The worker `analyze_summary`: the computed summary with conclusions of a model, whose figures are verified.
 
-A figure is *supported* where rounding a number of the document gives it, as it stands or as percent. Dates must stand
-in the document as they are written; counts up to twelve need no support. A sign that is written must be the number's.
-
-The worker `analyze_summary`: the computed summary, with conclusions that a model writes beside it.
-
-Code computes the document first, figures, confidence, sources and chart included, and none of that is the model's to
-change. It adds *conclusions*: sentences in which every figure is held against the document, so that a figure that no
-code computed is sent back. Without a model the tool is the computed summary alone.
+Code computes the document with figures, confidence, sources and chart, which the model cannot change. The model adds
+*conclusions*: sentences in which every figure must be *supported*, or the answer is sent back. A figure is supported if
+rounding a number of the document gives it, as it is or as percent; a written sign must match. Dates must occur in the
+document literally; counts up to twelve need no support. Without a model the tool returns the computed summary alone.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Figures of price series, from first principles.
+"""Figures of price series, and the confidence that their number of observations allows.
 
-A *series* is a list of (date, price), sorted by date, each date once, each price above zero. Every function here
-is pure and says its formula, its unit and where the rule comes from; results are fractions, not percent.
-
-How far a number of prices carries a figure.
-
-A *confidence* is between 0 and 1 and comes from the number of observations and their completeness alone; caps of
-the plan and the goal template may lower it later.
+A *series* is a list of (date, price) in ascending order, with unique dates and prices above zero. Every function is
+pure and documents its formula, its unit and its origin; results are fractions, not percent. A *confidence* is between 0
+and 1 and follows from the number of observations and their completeness alone; caps may lower it later.
 """
 
 from __future__ import annotations

@@ -1,20 +1,9 @@
-"""Rows of a CSV file of prices, with their lines.
+"""Price tables in files: CSV or Parquet, a folder with one file per code or one file with a symbol column.
 
-A *row's place* is the line that it ends on, counted from 1 as editors do, so that a message about a bad price
-leads straight to it.
-
-Rows of a Parquet file of prices, through pyarrow (the extra `parquet`).
-
-pyarrow comes without types, so this module is the edge: what leaves it is rows of plain Python values.
-
-Price tables in files: a folder with one file a code, or one long file with a symbol column.
-
-A *table file* is read whole, checked, and kept by its modification time and size, so that five stocks in one file
-cost one reading; `fresh` reads again.
-
-The prices that the package `vega_datasets` carries: monthly, five stocks, 2000-01 to 2010-03.
-
-The file is read straight from the installed package. Its own loader needs pandas, which is never imported here.
+A table is read whole, validated, and cached by its modification time and size, so that a file with five stocks is read
+once; `fresh` reads it again. A row's place is the line on which it ends, counted from 1. Parquet needs pyarrow (the
+extra `parquet`), which has no types; rows are converted to plain values here. The example prices of `vega_datasets`
+(monthly, five stocks, 2000-01 to 2010-03) are read from its package without its loader, which needs pandas.
 """
 
 from __future__ import annotations

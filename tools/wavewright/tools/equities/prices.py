@@ -1,13 +1,8 @@
-"""Price series, and the port through which they come.
+"""Price series, the port for their sources, and the conversion of table rows to series.
 
-A *price source* knows codes and gives, for a code, a sorted series of closing prices. Nothing that is dated after
-the run's now ever leaves this module: `known_at` is the one place where a series is cut, so no tool can look ahead.
-
-From the rows of a price table to price series, whatever file the table came in.
-
-Columns are recognised by name without regard to case; rows are checked one by one, and the first that cannot be
-trusted ends the reading with its file, its line and the fix. Nothing is repaired silently: sorting is noted in
-the series' warnings.
+A *price source* returns, for a code, a sorted series of closing prices. Every series is cut at the run's current time
+by `known_at`, so no tool can look ahead. Columns of tables are recognised by name regardless of case; the first invalid
+row is an error with its file, its line and the fix. Sorting is recorded in the series' warnings.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Benchmarks: a given series, or an equal-weight basket that says it is one.
+"""Documents of price series and of benchmarks.
 
-A *basket* holds the same weight of each constituent and is rebalanced at every observation: its return from one
-date to the next is the mean of the constituents' returns. A constituent is in from its second price to its last;
-on a date without a price its last one stands. The level starts at 100.
-
-Price series as documents: figures, tags, readable content, and where the prices came from.
+A benchmark is a given series or an equal-weight *basket*, marked as such. A basket is rebalanced at every observation:
+its return from one date to the next is the mean of its constituents' returns. A constituent counts from its second
+price to its last; on a date without a price its last price is used. The level starts at 100.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""What the engine demands of a terminal summary: stocks, benchmarks kept apart, and a schema.
+"""The summary of documents by code, and the checks that it meets the job's requirements.
 
-Each demand that is not met is a failure that names what is missing, and the fix.
-
-The analysis of documents by code: what was computed, how sure that is, and from what.
-
-No model is asked, and the result says so (`method: computed`). A summary that lacks a required stock, takes a
-benchmark for a stock or breaks its output schema is a failure that names what is missing, never a shorter result.
+No model is asked, and the result says so (`method: computed`). A summary that lacks a required stock, treats a
+benchmark as a stock or violates its output schema is a failure that names what is missing and the fix, never a
+shorter result.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""From settings to a price source.
+"""The tools of the pack, bound to the settings of one job.
 
-The tools of the pack, bound to one job's settings.
-
-Each is a plain typed function; what a tool fetches is one document. `now` is the run's instant: nothing dated
+Each is a plain typed function; what a tool fetches is one document. `now` is the run's current time: nothing dated
 after it is returned.
 """
 

@@ -1,13 +1,9 @@
-"""Quotes held against the text that they are taken from.
+"""The worker `extract_records`: records of a given shape from a text, each with quotes as evidence.
 
-A quote is *literal* where its characters stand in the text in this order; only the white space between them may
-differ, because line breaks and indents are lost when a text is shown.
-
-The worker `extract_records`: records of a wanted shape out of a text, each with quotes that prove it.
-
-A model reads the text; code looks every quote up in it. A record none of whose quotes stands there is sent back, and
-in the end left out and listed as unsupported: nothing passes for found that nobody can find again. Without a model
-what stands in the text as JSON, as a table or as lines of `key: value` is read by code.
+A model reads the text, and code looks up every quote in it. A quote is *literal* if it occurs in the text with only
+white space changed, since line breaks and indents get lost when a text is shown. A record without any literal quote is
+sent back, and finally left out and listed as unsupported. Without a model, JSON, tables and lines of `key: value` are
+read by code.
 """
 
 from __future__ import annotations

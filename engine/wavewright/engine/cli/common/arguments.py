@@ -1,12 +1,8 @@
-"""The project that a command works in: its settings and its journal.
+"""The project that a command works in, and its arguments: instants, durations and inputs.
 
-It is the project around the working directory; where that lies in none, the project around the job that the command
-names. Tools run in the project's root. Without any project they run in the working directory, and runs are kept in the
-user's state folder, so that no command leaves anything in a folder that is no project.
-
-Instants as the command line takes them: ISO 8601, in UTC where no offset is given, or how long ago they were.
-
-Inputs that the command line gives: `--set NAME=VALUE` and `--inputs FILE`.
+The project is that of the working directory, or else that of the job's file. Tools run in the project's root. Without a
+project they run in the working directory and runs are kept in the user's state folder, so that no command writes to a
+folder outside any project.
 """
 
 from __future__ import annotations
@@ -45,7 +41,7 @@ def project_settings(job: Path | None = None) -> Settings:
 
 
 def project_notes(settings: Settings, job: Path | None = None) -> list[str]:
-    """Return what a person should know of the project of a run: that there is none, or that it is not the expected."""
+    """Return notes on the project of a run: that there is none, or that it was found from the job."""
     here = Path.cwd()
     if settings.file is None:
         kept = settings.journal_url is None and f", and runs are kept in {settings.state_dir}"
@@ -58,7 +54,7 @@ def project_notes(settings: Settings, job: Path | None = None) -> list[str]:
 
 
 def foreign_job_notes(job: Path) -> list[str]:
-    """Return a warning where a job lies in another project than the one whose settings and tools are used."""
+    """Return a warning if a job lies in another project than the one whose settings and tools are used."""
     own, other = find_settings_file(Path.cwd()), find_settings_file(job.parent.resolve())
     if own is None or other is None or own.samefile(other):
         return []
@@ -73,24 +69,24 @@ def warn_of_foreign_job(job: Path) -> None:
 
 
 def from_root(path: Path | None, settings: Settings) -> Path | None:
-    """Return a path of the command line so that it means the same in the project's root, where tools run."""
+    """Return a path of the command line so that it is valid in the project's root, where tools run."""
     return path if path is None or Path.cwd() == settings.root else path.absolute()
 
 
 def has_journal(settings: Settings) -> bool:
-    """Whether anything may have run here; whoever only reads asks first, and so creates no empty journal."""
+    """Whether there may be runs; commands that only read ask first, so that they create no empty journal."""
     return settings.journal_url is not None or settings.journal.exists()
 
 
 def no_journal(settings: Settings) -> CommandError:
-    """Return the error of a command that wants a run where nothing has run yet, to be raised."""
+    """Return the error of a command that needs a run where there is none."""
     return CommandError(
         "there are no runs yet", hint="`wavewright run JOB` starts one", place=str(settings.journal)
     )
 
 
 def open_journal(settings: Settings) -> SqliteJournal | PostgresJournal:
-    """Return the project's journal, to be entered; it is made where there is none."""
+    """Return the project's journal as a context manager; it is created if there is none."""
     from wavewright.executor.stores import journal_of
 
     return journal_of(settings)
@@ -100,7 +96,7 @@ def parse_instant(text: str | None, name: str = "--as-of") -> dt.datetime | None
     """Return the instant that an option names.
 
     Raises:
-        CommandError: it is no date.
+        CommandError: it is not a date.
     """
     if text is None:
         return None
@@ -116,7 +112,7 @@ def parse_seconds(text: str, name: str) -> float:
     """Return the duration that an option gives (`90`, `2h`, `30d`), in seconds.
 
     Raises:
-        CommandError: it is none.
+        CommandError: it is not a duration.
     """
     from wavewright.config.value_types import parse_duration
 
@@ -148,10 +144,10 @@ def parse_past_instant(text: str, name: str, now: float) -> float:
 
 
 def input_overrides(single: Sequence[str] | None, file: Path | None) -> InputOverrides:
-    """Return what `--set` and `--inputs` say; values are typed once the job is read.
+    """Return the inputs of `--set` and `--inputs`; values get their types when the job is read.
 
     Raises:
-        CommandError: the file holds no mapping.
+        CommandError: the file does not hold a mapping.
         DocumentError: the file cannot be read.
     """
     if file is None:
@@ -161,5 +157,5 @@ def input_overrides(single: Sequence[str] | None, file: Path | None) -> InputOve
     given = read_file(file).value
     if not isinstance(given, dict):
         message = "inputs are a mapping of names to values"
-        raise CommandError(message, place=str(file), hint="write one 'name: value' a line")
+        raise CommandError(message, place=str(file), hint="write one 'name: value' per line")
     return InputOverrides(given, tuple(single or ()))

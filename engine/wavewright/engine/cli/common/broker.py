@@ -1,4 +1,4 @@
-"""The broker, as commands meet it: connected to with little patience, and told of in a command's words."""
+"""The broker for commands: connections with a short timeout, and errors as messages of a command."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from wavewright.engine.bus.health import BrokerEvent, BrokerEventHandler, ignore
 from wavewright.engine.daemon.daemon import bus_settings, daemon_bus_settings
 
 CONNECT_SECONDS: Final = 10.0
-"""Seconds for a broker to answer somebody who sits and waits; a daemon waits longer."""
+"""Timeout of a connection in seconds, for interactive commands; a daemon waits longer."""
 
 
 def open_command_bus(section: DaemonSection, name: str) -> AbstractAsyncContextManager[Bus]:
-    """Return the bus of the settings, to be entered; whoever waits for the broker is told so.
+    """Return the bus of the settings as a context manager; it prints a line while it waits for the broker.
 
     Raises:
-        BusError: when it is entered, as `open_bus` says.
+        BusError: on entering, as `open_bus`.
     """
     return open_bus(replace(bus_settings(section, name), connect_seconds=CONNECT_SECONDS), _report_waiting())
 
 
 def open_daemon_bus(section: DaemonSection) -> AbstractAsyncContextManager[Bus]:
-    """Return the bus as a daemon has it, to be entered: its user must be able to write.
+    """Return the bus with a daemon's rights as a context manager: its user must be able to write.
 
     Raises:
-        BusError: when it is entered, as `open_bus` says.
+        BusError: on entering, as `open_bus`.
     """
     return open_bus(replace(daemon_bus_settings(section), connect_seconds=CONNECT_SECONDS), _report_waiting())
 
@@ -58,17 +58,17 @@ def _report_waiting() -> BrokerEventHandler:
 
 @asynccontextmanager
 async def open_connection(url: str) -> AsyncGenerator[AbstractConnection]:
-    """Be connected with the broker while the block runs, and make nothing there.
+    """Connect to the broker for the block, without declaring anything.
 
     Raises:
-        BusError: it cannot be reached, or will have none of it.
+        BusError: it cannot be reached, or refuses the connection.
     """
-    line = BrokerConnection(read_address(url), "wavewright doctor", ignore_event)
+    connection = BrokerConnection(read_address(url), "wavewright doctor", ignore_event)
     try:
         with anyio.move_on_after(CONNECT_SECONDS) as patience:
-            await line.open()
+            await connection.open()
         if patience.cancelled_caught:
-            raise BusDown(f"no broker answered within {CONNECT_SECONDS:g} s", place=line.place)
-        yield await line.wait_connected()
+            raise BusDown(f"no broker answered within {CONNECT_SECONDS:g} s", place=connection.place)
+        yield await connection.wait_connected()
     finally:
-        await line.close()
+        await connection.close()

@@ -1,4 +1,4 @@
-"""From an exception to a message and an exit code: the one place where failures leave the program."""
+"""From an exception to a message and an exit code, in one place for all commands."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from wavewright.config.errors import WavewrightError, describe
 
 
 class CommandError(WavewrightError):
-    """A command cannot be carried out as it was given."""
+    """A command that cannot be carried out as it was given."""
 
     exit_code = exit_codes.MISUSE
 
 
 @dataclass(slots=True)
 class CommandOutcome:
-    """The exit code that a command is about to end with."""
+    """The exit code of the command."""
 
     code: int = exit_codes.OK
 
 
 def print_error(message: str, hint: str | None = None) -> None:
-    """Print an error and what fixes it to standard error."""
+    """Print an error and its fix to standard error."""
     sys.stderr.write(without_secrets(f"error: {describe(message, hint)}\n"))
 
 
 def without_secrets(text: str) -> str:
-    """Return a text without the keys that the environment holds, and without whatever looks like one."""
+    """Return a text with the environment's keys, and text that looks like a key, redacted."""
     from wavewright.config.redaction import Redactor, known_secrets
 
     return Redactor(known_secrets(None, os.environ)).redact(text)
@@ -45,10 +45,10 @@ def report_failures() -> Generator[CommandOutcome]:
     try:
         yield outcome
     except BrokenPipeError:
-        # The reader of our output went away, as `head` does: not worth a word.
+        # The reader closed the pipe, as `head` does: no error.
         _discard_output()
     except SystemExit as ended:
-        # The command line library ends the process itself after it has answered a shell.
+        # The command line library ends the process itself after shell completion.
         outcome.code = ended.code if isinstance(ended.code, int) else exit_codes.OK
     except KeyboardInterrupt:
         print_error("interrupted")
@@ -60,7 +60,7 @@ def report_failures() -> Generator[CommandOutcome]:
 
 
 def _flush_output(outcome: CommandOutcome) -> None:
-    """Write what is left in the buffer, however the command ended: Python itself would end with a code of its own."""
+    """Flush standard output, however the command ended: at exit Python would use its own exit code."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -70,7 +70,7 @@ def _flush_output(outcome: CommandOutcome) -> None:
 
 
 def _discard_output() -> None:
-    """Write nothing more to standard output, not even what is left in its buffer when the program ends."""
+    """Discard standard output from now on, also what is left in its buffer at exit."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
 
 
@@ -81,7 +81,7 @@ def _report(error: Exception) -> int:
 
     if isinstance(error, Exit):
         return error.exit_code
-    if isinstance(error, Abort):  # what the command line library makes of Ctrl-C
+    if isinstance(error, Abort):  # raised by the command line library on Ctrl-C
         print_error("interrupted")
         return exit_codes.INTERRUPTED
     show = getattr(error, "show", None)
@@ -106,7 +106,7 @@ def _report(error: Exception) -> int:
 
 
 def _report_all(errors: Sequence[Exception]) -> int:
-    """Report everything that was found wrong at once; it is misuse where any of it is."""
+    """Report all errors of a group; the exit code is that of misuse if any of them is misuse."""
     codes: list[int] = []
     for error in errors:
         if codes:
@@ -135,7 +135,7 @@ def error_text(error: WavewrightError) -> str:
 
 
 def _report_os_error(error: OSError) -> int:
-    """Report what the system refused; without a file's name it was the output that could not be written."""
+    """Report an error of the system; without a file name the output could not be written."""
     if error.filename is None:
         _discard_output()
     subject = repr(str(error.filename)) if error.filename is not None else "the output"
@@ -151,7 +151,7 @@ def _report_internal_error(error: Exception) -> int:
         traceback.print_exception(error)
     print_error(
         f"wavewright failed: {type(error).__name__}: {error}",
-        "this is a fault of wavewright; please report it with the output of the same command "
+        "this is a defect of wavewright; please report it with the output of the same command "
         "under WAVEWRIGHT_TRACEBACK=1",
     )
     return exit_codes.INTERNAL

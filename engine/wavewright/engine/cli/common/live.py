@@ -1,8 +1,8 @@
 """The live table of a run on a terminal.
 
-A row is a step of the plan in force, in the order of the waves. A plan with more steps than the terminal has lines
-shows what runs, what went wrong and what ended last; how far the whole is stands above. The table reads the run's
-events alone, so that a resumed run shows what was done before as well.
+There is a row for each step of the current plan, in the order of the waves. A plan with more steps than the terminal
+has lines shows running steps, failed ones and the latest finished; the overall progress is above. The table depends on
+the run's events alone, so that a resumed run also shows earlier steps.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ STYLES: dict[RowStatus, str] = {
     "waiting": "dim",
 }
 _HEAD = 5
-"""Lines of the terminal that headline, figures, column titles and prompt take."""
+"""Lines of the terminal for headline, figures, column titles and prompt."""
 _MAX_GATE_LINES = 6
 _BAR = 24
-"""Columns of the bar."""
+"""Width of the progress bar in columns."""
 _TAIL = 400
-"""Characters of a streamed output that are kept for its line: more than any terminal is wide."""
+"""Characters of a streamed output that are kept for its line, more than any terminal's width."""
 
 
 @dataclass(frozen=True, slots=True)
 class _StepRow:
-    """A step of the plan in force."""
+    """A step of the current plan."""
 
     step: StepId
     tool: str
@@ -82,7 +82,7 @@ class _StepRow:
 
 
 class LiveProgress:
-    """A table that grows with the run; the outcome takes its place."""
+    """A live table of the run, replaced by its outcome at the end."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class LiveProgress:
         self._clock = clock
         self._at_work = at_work
         self._streamed: dict[StepId, str] = {}
-        """What is being written by steps that run, as far as it fits on a line; the latest writer stands last."""
+        """Ends of the streamed outputs of running steps; the latest is last."""
         self._state = RunState()
         self._rows: tuple[_StepRow, ...] = ()
         self._live = Live(
@@ -115,12 +115,12 @@ class LiveProgress:
         self._live.stop()
 
     def replay(self, events: Sequence[Event]) -> None:
-        """Take what a resumed run did before."""
+        """Show the earlier events of a resumed run."""
         self._state = fold(events, self._state)
         self._rows = _rows_of(self._state)
 
     def show(self, event: Event) -> None:
-        """Take one event; the table is drawn a few times a second, not once an event."""
+        """Show one event; the table is drawn a few times a second, not once per event."""
         self._state = reduce(self._state, event)
         if isinstance(event, PlanAccepted):
             self._rows = _rows_of(self._state)
@@ -141,20 +141,20 @@ class LiveProgress:
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Take the table away while a question is asked."""
+        """Remove the table while a question is asked."""
         self._live.stop()
         yield
-        # Not after an exception: the run has ended at the question, and no table is to follow it.
+        # Not after an exception: the run has ended at the question, so no table follows.
         self._live.start()
 
     def print_result(self, package: Package, files: Sequence[Path]) -> None:
-        """Print the outcome, which has a table of its own; where it goes elsewhere the live one stays."""
+        """Print the outcome, which has its own table; if standard output is redirected the live table stays."""
         self._live.transient = sys.stdout.isatty()
         self._live.stop()
         print_package(package, files)
 
     def drawing(self) -> Group:
-        """Return what stands on the terminal now."""
+        """Return the current picture."""
         state = self._state
         if state.started is None:
             return Group(Text("reading the job …", style="dim"))
@@ -171,7 +171,7 @@ class LiveProgress:
         return Group(*parts, *below)
 
     def _model_line(self, state: RunState) -> list[Text]:
-        """Return one line with the model that is waited for and what models have cost, where there is any."""
+        """Return a line with the model that is waited for and the cost of models so far, if there is any."""
         has_executed = bool(self._rows) and all(row.step in state.steps for row in self._rows)
         doing = activity_text(state, self._at_work, has_executed=has_executed)
         words = [doing] if doing is not None else []
@@ -179,7 +179,7 @@ class LiveProgress:
         return [_one_line(" · ".join(words), "blue")] if words else []
 
     def _streamed_line(self) -> list[Text]:
-        """Return one line with the end of what is being written, where something is."""
+        """Return a line with the end of the streamed output, if there is any."""
         if not self._streamed:
             return []
         step, text = next(reversed(self._streamed.items()))
@@ -224,7 +224,7 @@ class LiveProgress:
         return Group(table, Text(f"      and {left} more", style="dim")) if left else table
 
     def _visible_rows(self, state: RunState, room: int) -> Sequence[_StepRow]:
-        """Return the rows that there is room for: what runs, then what went wrong, then what ended last."""
+        """Return the rows that fit: running steps, then failed ones, then the latest finished."""
         if len(self._rows) <= room:
             return self._rows
 

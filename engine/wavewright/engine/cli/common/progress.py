@@ -1,7 +1,7 @@
-"""What a run shows while it works: a live table on a terminal, lines in a pipe, JSON for machines.
+"""The progress of a run: a live table on a terminal, lines in a pipe, JSON for machines.
 
-All three read the run's one stream of events. Progress goes to standard error and the outcome to standard output,
-so that a pipe gets the outcome alone; with `--json` every event is a line of standard output.
+All three read the run's stream of events. Progress goes to standard error and the outcome to standard output, so that a
+pipe gets the outcome alone; with `--json` every event is a line of standard output.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """Somebody who watches a run."""
+    """Shows the progress of a run."""
 
     def __enter__(self) -> Self: ...
 
@@ -46,15 +46,15 @@ class Progress(Protocol):
     ) -> None: ...
 
     def replay(self, events: Sequence[Event]) -> None:
-        """Take the events that a resumed run has journaled before."""
+        """Show the earlier events of a resumed run."""
         ...
 
     def show(self, event: Event) -> None:
-        """Take one event, after it was journaled."""
+        """Show one journaled event."""
         ...
 
     def print_line(self, text: str) -> None:
-        """Show a line that is no event."""
+        """Show a line that belongs to no event."""
         ...
 
     def paused(self) -> AbstractContextManager[None]:
@@ -67,7 +67,7 @@ class Progress(Protocol):
 
 
 class PlainProgress:
-    """Lines of text on standard error; what a tool prints goes there too, so that the outcome stands alone."""
+    """Lines of text on standard error, with the output of tools, so that standard output holds the outcome alone."""
 
     def __init__(self) -> None:
         self._out = sys.stdout
@@ -84,14 +84,14 @@ class PlainProgress:
         self._redirection.close()
 
     def replay(self, events: Sequence[Event]) -> None:
-        """Say how far the run was."""
+        """Print how many steps were done before."""
         done = len(
             {event.step for event in events if isinstance(event, StepFinished) and event.status in SUCCESSES}
         )
         self.print_line(f"resuming: {done} step{'' if done == 1 else 's'} done before")
 
     def show(self, event: Event) -> None:
-        """Print what is worth a line."""
+        """Print the lines of an event."""
         for line in event_lines(event):
             self.print_line(line)
 
@@ -101,7 +101,7 @@ class PlainProgress:
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Lines are in nobody's way."""
+        """Return a context that does nothing: lines do not disturb a question."""
         yield
 
     def print_result(self, package: Package, files: Sequence[Path]) -> None:
@@ -111,10 +111,10 @@ class PlainProgress:
 
 
 class QuietProgress(PlainProgress):
-    """Nothing but the outcome, and what a person must know."""
+    """Only the outcome and notes."""
 
     def replay(self, events: Sequence[Event]) -> None:
-        """Say nothing."""
+        """Show nothing."""
 
     def show(self, event: Event) -> None:
         """Show nothing."""
@@ -146,9 +146,9 @@ class JsonProgress(PlainProgress):
 
 
 def progress_for(*, as_json: bool, is_quiet: bool = False, at_work: ModelLookup | None = None) -> Progress:
-    """Return the watcher that fits: JSON or quiet where asked for, a live table on a terminal, lines elsewhere.
+    """Return the progress display: JSON or quiet on request, a live table on a terminal, lines elsewhere.
 
-    `at_work` tells the live table which model a phase waits for.
+    `at_work` gives the live table the model that a phase waits for.
     """
     if as_json:
         return JsonProgress()
@@ -162,7 +162,7 @@ def progress_for(*, as_json: bool, is_quiet: bool = False, at_work: ModelLookup 
 
 
 def print_package(package: Package, files: Sequence[Path]) -> None:
-    """Print a package's summary and where its files are."""
+    """Print a package's summary and the paths of its files."""
     from wavewright.engine.cli.common.run_text import summary_text
 
     where = "".join(f"{path.stem:<10}{path}\n" for path in files)
@@ -170,7 +170,7 @@ def print_package(package: Package, files: Sequence[Path]) -> None:
 
 
 def event_lines(event: Event) -> Iterator[str]:
-    """Yield the lines that an event is worth in a log for people."""
+    """Yield the lines for an event in a log for people."""
     match event:
         case RunStarted():
             yield f"run {event.run}  job {event.job!r}"
@@ -206,13 +206,13 @@ def step_line(event: StepFinished) -> str:
     attempts = (
         f", {event.attempts} attempts" if event.attempts > 1 + (event.items[1] if event.items else 0) else ""
     )
-    # What a tool says of its failure may hold anything, a terminal's orders included.
+    # A tool's error message may hold anything, such as control codes of terminals.
     why = printable(event.error.message if event.error else (event.reason or ""))
     return f"  {event.step:<23} {event.status}{items}  {event.seconds:.2f} s{attempts}{'  ' + why if why else ''}"
 
 
 def frame_lines(event: StepFinished) -> Iterator[str]:
-    """Yield where in the user's own code a step failed, the innermost frame last."""
+    """Yield the frames of the user's own code in which a step failed, the innermost last."""
     for frame in event.error.frames if event.error is not None else ():
         yield f"    at {printable(frame_line(frame))}"
 
@@ -233,7 +233,7 @@ def gate_lines(records: Sequence[GateRecord]) -> list[str]:
 
 
 def _write(stream: TextIO, line: str) -> None:
-    """Write a line; a reader who went away stops nothing, for a run is not there to be watched."""
+    """Write a line; a closed pipe is ignored, so that the run goes on."""
     with suppress(BrokenPipeError):
         stream.write(line + "\n")
         stream.flush()

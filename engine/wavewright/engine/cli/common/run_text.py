@@ -1,16 +1,7 @@
-"""Which model a phase waits for, as far as the events of a run and the settings tell.
+"""Texts on runs for a terminal: models at work, costs of models, rungs, and results in Markdown.
 
-A model's call is an event when it has ended; until then the settings say who is asked.
-
-What language models did and cost, in words for a terminal.
-
-A *use* is the cost of one model call. Sums say what they are sums of: where a count is an estimate or a price is not
-known, the words say so, and no missing figure passes for a nought. Texts that a model or a provider wrote are made
-harmless first.
-
-A result that is Markdown, rendered where standard output is a terminal.
-
-What `wavewright show` adds to a run's summary: what models cost by role, rung and step, and the rungs tried.
+A *use* is the cost of one model call, recorded when the call has ended; until then the settings tell which model is
+asked. Estimated counts and unknown prices are marked as such. Text from models and providers is escaped.
 """
 
 from __future__ import annotations
@@ -39,10 +30,10 @@ if TYPE_CHECKING:
 
 
 ModelPhase: TypeAlias = Literal["planner", "reviewer", "recovery"]
-"""Roles of the phases above the executor."""
+"""Roles of the phases outside the executor."""
 
 ModelLookup: TypeAlias = "Callable[[JsonObject, ModelPhase], str | None]"
-"""Returns the model that such a phase asks for a goal; nothing where none is configured."""
+"""Returns the model that such a phase asks for a goal; None if none is configured."""
 
 _ACTIVITY_WORDS: dict[ModelPhase, str] = {
     "planner": "planning",
@@ -52,7 +43,7 @@ _ACTIVITY_WORDS: dict[ModelPhase, str] = {
 
 
 def model_lookup(settings: Settings) -> ModelLookup | None:
-    """Return who tells which model a phase asks; nothing where no model is configured."""
+    """Return the lookup of a phase's model; None if no model is configured."""
     if settings.model is None:
         return None
 
@@ -65,13 +56,13 @@ def model_lookup(settings: Settings) -> ModelLookup | None:
             wanted = preference if isinstance(preference, str) else "auto"
             return choose_model(settings, wanted, phase, os.environ).model
         except ModelError:
-            return None  # the phase itself says what is wrong
+            return None  # the phase itself reports the fault
 
     return model_of
 
 
 def activity_text(state: RunState, at_work: ModelLookup | None, *, has_executed: bool) -> str | None:
-    """Return what a phase above the executor does now, and with which model; nothing while steps run."""
+    """Return what a phase outside the executor does now, and with which model; None while steps run."""
     if state.started is None or state.finished is not None:
         return None
     if state.plan is None:
@@ -116,7 +107,7 @@ def amount_words(cost: Cost) -> str:
 
 
 def use_line(use: ModelUse) -> str:
-    """Return one line on a model call: who asked which model, how that ended, what it cost."""
+    """Return one line on a model call: role, model, outcome and cost."""
     role = str(use.role)
     asker = role if use.name in ("", use.role) else f"{role} {printable(use.name)}"
     place = f" for {use.step}" if use.step is not None else ""
@@ -141,36 +132,36 @@ def rung_line(record: RungRecord) -> str:
 
 
 def models_of(uses: Sequence[ModelUse]) -> list[str]:
-    """Return the models that were asked, each once, in their order."""
+    """Return the models that were asked, without repetition, in order."""
     return list(dict.fromkeys(printable(use.model) for use in uses))
 
 
 def noteworthy_rungs(records: Iterable[RungRecord]) -> Iterator[RungRecord]:
-    """Yield the rungs that are worth a word: those that gave nothing, and those that cap what they gave."""
+    """Yield the rungs that failed or that cap the confidence."""
     return (record for record in records if record.outcome == "fallen" or record.ceiling < 1)
 
 
 def one_line(text: str) -> str:
-    """Return a text from elsewhere on one line of a terminal."""
+    """Return an untrusted text on one line, escaped for a terminal."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= _MAX_REASON_LENGTH else f"{line[: _MAX_REASON_LENGTH - 1].rstrip()}…"
 
 
 MAX_MARKDOWN_CHARS: Final = 20_000
-"""Characters that are rendered; the package holds the whole."""
+"""Maximum characters that are rendered; the package holds the whole."""
 _MARKDOWN = re.compile(
     r"^(?:#{1,6} |[-*+] |\d+\. |> |```|\|.*\|)|\*\*[^*\n]+\*\*|\[[^\]\n]+\]\([^)\n]+\)", re.MULTILINE
 )
 
 
 def summary_text(package: Package) -> str:
-    """Return the summary of a package for standard output: a terminal's width where that is one."""
+    """Return the summary of a package for standard output, as wide as the terminal if it is one."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else MAX_WIDTH
     return render_summary(package, rendered_result(package), width=width)
 
 
 def rendered_result(package: Package) -> Sequence[str] | None:
-    """Return the lines of a result for a terminal; none where it is no Markdown, or standard output no terminal."""
+    """Return the lines of a result for a terminal; None unless it is Markdown and standard output a terminal."""
     text = result_text(package)
     if text is None or not sys.stdout.isatty() or _MARKDOWN.search(text) is None:
         return None
@@ -180,7 +171,7 @@ def rendered_result(package: Package) -> Sequence[str] | None:
 
     console = Console(file=sys.stdout)
     cut = text[:MAX_MARKDOWN_CHARS]
-    # No hyperlinks: a terminal would show their text and hide where they lead.
+    # No hyperlinks: a terminal would show their text and hide their targets.
     markdown = Markdown(visible(cut), hyperlinks=False)
     with console.capture() as capture:
         console.print(Padding(markdown, (0, 0, 0, 2)), width=min(console.width, MAX_WIDTH))
@@ -195,7 +186,7 @@ _MAX_RUNGS = 30
 
 
 def model_summary_lines(package: Package) -> Iterator[str]:
-    """Yield the lines, an empty one first; nothing where no model was asked."""
+    """Yield the lines on models, an empty one first; nothing if no model was asked."""
     uses = package.model_uses
     if not uses.total.calls:
         return

@@ -1,4 +1,4 @@
-"""Finding the run that a command means: by its id, by a unique prefix of it, or the newest."""
+"""Finding the run that a command names: by its id, by a unique prefix, or the newest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def find_run(journal: Journal, prefix: str | None) -> RunId:
     The newest run of a job with several targets is the job's, not that of its last target.
 
     Raises:
-        RunNotFound: no run starts so, several do (they are named), or there is none at all.
+        RunNotFound: no run has this prefix, several do (they are named), or there is no run.
     """
     if prefix is None:
         rows = await journal.list_runs()
@@ -46,7 +46,7 @@ async def load_run(settings: Settings, prefix: str | None) -> tuple[RunId, list[
     """Return a run of the project's journal, found as by `find_run`, and its events.
 
     Raises:
-        CommandError: nothing has run here yet.
+        CommandError: there are no runs yet.
         RunNotFound: there is no such run.
     """
     if not has_journal(settings):

@@ -1,4 +1,4 @@
-"""What `wavewright dry-run --run` looks at: a run that has begun, as it goes on or as a patch makes it."""
+"""Begun runs for `wavewright dry-run --run`: how a run goes on, as it is or with a patch."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BegunRun:
-    """A run that has begun, with the plan that it would follow from here on."""
+    """A begun run, with the plan that it would follow from here."""
 
     resolved_job: ResolvedJob
     tools: Mapping[str, ToolSignature]
     rerun: BegunRunForecast
     now: dt.datetime
-    """What the run takes for now."""
+    """The time that the run uses as now."""
 
 
 def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> BegunRun:
-    """Return a run of the journal, with the patch applied where there is one.
+    """Return a run of the journal, with the patch applied if there is one.
 
     Raises:
-        CommandError: there is no journal, or nothing of the run is left to do.
-        RunNotFound: no run, or more than one, starts so.
+        CommandError: there is no journal, or the run has nothing left to do.
+        RunNotFound: no run, or more than one, has this prefix.
         PlanError: the patch cannot be applied.
     """
     state = _load_state(prefix, settings)
@@ -59,7 +59,7 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
     assert state.run is not None
     if state.plan is None:
         message = no_plan_reason(state, f"run {state.run!r} ended before it had a plan")
-        raise CommandError(message, hint="look at its job: `wavewright dry-run JOB`")
+        raise CommandError(message, hint="forecast its job: `wavewright dry-run JOB`")
     goal = goal_with_feedback(Goal.model_validate(state.started.goal), state)
     plan = Plan.model_validate(state.plan)
     source = Source(f"the plan of run {state.run}", "")
@@ -75,7 +75,7 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
         plan = checked.plan
     elif state.finished is not None and not state.is_interrupted:
         ended = state.finished.status.replace("_", " ")
-        message = f"run {state.run!r} has ended ({ended}); nothing of it would run again"
+        message = f"run {state.run!r} has ended ({ended}); no step of it would run again"
         raise CommandError(message, hint="--patch FILE shows what would run after a patch")
     tools = signatures_to_check(plan, goal, settings)
     standings = rerun_statuses(plan, state, tools)
@@ -107,7 +107,7 @@ def _load_state(prefix: str, settings: Settings) -> RunState:
 
 
 def _load_from_file(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
-    """Return a run and its events, and leave the journal as it is."""
+    """Return a run and its events, without writing to the journal."""
     if settings.journal_url is not None:
         return anyio.run(_load_from_database, prefix, settings)
     from wavewright.executor.sqlite.reader import JournalReader
@@ -149,7 +149,7 @@ def _patched(
 def _approvals(
     checked: PatchCheck, before: Plan, goal: Goal, tools: Mapping[str, ToolSignature]
 ) -> tuple[str, ...]:
-    """Return what a person is asked of the patch: new effects, and tools that need approval."""
+    """Return the approvals that the patch needs: for new effects, and for tools that need one."""
     assert checked.plan is not None
     known = {step.id for step in before.steps}
     asked: list[str] = []
@@ -163,5 +163,5 @@ def _approvals(
             effects = ", ".join(sorted(tool.effects - {"read"}))
             asked.append(f"the patch brings step {step.id!r}, which calls {step.tool!r} ({effects})")
     if not asked and not goal.auto_approve:
-        return ("the goal lets no patch apply without a person's word",)
+        return ("the goal requires an approval for every patch",)
     return tuple(asked)

@@ -1,4 +1,4 @@
-"""What `wavewright check` checks: a plan, the plan of a job, or a goal template, with all that was found in it."""
+"""The checks of `wavewright check`: of a plan, a job's plan, a goal template, a settings file or a worker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """What is checked, against what, within which limits."""
+    """What is checked, against which goal and tools, within which limits."""
 
     file: Path
     content: bytes | None = None
@@ -48,29 +48,29 @@ class CheckOptions:
     max_bytes: int | None = None
     max_depth: int | None = None
     inputs: InputOverrides = field(default_factory=InputOverrides)
-    """What takes the place of the inputs of a job, or of a plan."""
+    """Values that replace inputs of a job or a plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckBasis:
-    """A plan as its author wrote it, with what it is held against."""
+    """A plan as its author wrote it, with the goal and tools that it is checked against."""
 
     plan: Plan
     document: Document | None
-    """Where it stands; nowhere where a model's answer was repaired."""
+    """Its document; None if a model's answer was repaired."""
     pointer: str
-    """Of the plan in that document."""
+    """Pointer to the plan in that document."""
     goal: Goal | None
     tools: Mapping[str, ToolSignature]
     limits: Limits
     rung: str = "given"
     allowance: Allowance | None = None
-    """What a run of it may still spend; none where it is of no project, or no model is configured."""
+    """What a run of it may still spend; None without a project or a configured model."""
     obstacles: Mapping[str, Obstacle] = field(default_factory=dict[str, "Obstacle"])
-    """What keeps its tools from working in the project, by their names."""
+    """Why tools cannot work in the project, by tool name."""
 
     def check(self, plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
-        """Return a plan as the goal has it, and what is found in it."""
+        """Return a plan bound to the goal, with its diagnostics."""
         if self.goal is not None:
             from wavewright.planner.plans.binding import bind_plan
 
@@ -81,27 +81,27 @@ class CheckBasis:
 
 @dataclass(frozen=True, slots=True)
 class CheckedDocument:
-    """A plan with everything that was found."""
+    """A checked plan with its diagnostics."""
 
     text: PlanText
     plan: Plan | None
-    """The plan as it was checked: bound to its goal where there is one."""
+    """The plan as it was checked: bound to its goal if there is one."""
     diagnostics: tuple[Diagnostic, ...]
     basis: CheckBasis | None = None
-    """What the plan was held against, where it was."""
+    """What the plan was checked against, if it was."""
     kind: str | None = None
-    """What the document is, where it is neither a plan, a job nor a goal template."""
+    """The kind of the document, if it is neither a plan, a job nor a goal template."""
     others: tuple[CheckedDocument, ...] = ()
     """Further documents of a job that have faults."""
 
     @property
     def documents(self) -> tuple[CheckedDocument, ...]:
-        """Everything that was found, document by document."""
+        """The diagnostics of each document."""
         return (self, *self.others)
 
     @property
     def errors(self) -> int:
-        """How many faults there are, in all documents."""
+        """Number of errors in all documents."""
         return sum(found.severity == "error" for one in self.documents for found in one.diagnostics)
 
 
@@ -119,7 +119,7 @@ def check_plan(options: CheckOptions) -> CheckedDocument:
         try:
             document = read_document(content, name, limits=limits)
         except DocumentError:
-            text = read_plan(content, name, limits=limits)  # which says what is wrong as the plan's faults
+            text = read_plan(content, name, limits=limits)  # raises PlanError with the faults
         else:
             if is_settings(document) or is_worker(document):
                 return _check_other(document, options)
@@ -152,9 +152,9 @@ def _check_other(document: Document, options: CheckOptions) -> CheckedDocument:
 
 
 def _check_job(document: Document, options: CheckOptions, settings: Settings) -> CheckedDocument:
-    """Check the plan of a job or of a goal template; faults of these documents are found as a plan's are.
+    """Check the plan of a job or of a goal template; faults of these documents are reported as a plan's are.
 
-    A job without a plan is at fault only where there is no model to make one.
+    A job without a plan is faulty only if no model is configured to make one.
     """
     from wavewright.engine.jobs.errors import no_plan_error
     from wavewright.engine.jobs.resolving import resolve_job
@@ -199,7 +199,7 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
     found = origin.place(found)
     unfound = _expansion_diagnostics(order, tools)
     if unfound and order.expansion is not None and order.expansion.origin.document is not origin.document:
-        # It stands in another document than the plan.
+        # Its place is in another document than the plan.
         outbox_writes = order.expansion.origin.document
         others = (CheckedDocument(PlanText(None, outbox_writes.source, outbox_writes), None, unfound),)
         return CheckedDocument(text, plan, found, basis, others=others)
@@ -219,9 +219,9 @@ def _expansion_diagnostics(order: ResolvedJob, tools: Mapping[str, ToolSignature
 
 
 def _draft_checker(options: CheckOptions) -> DraftChecker:
-    """Return what finds the faults of a plan in a job that has others."""
+    """Return the checker of a plan in a job that has other faults."""
 
-    def judge(draft: PlanDraft, goal: Goal) -> tuple[Diagnostic, ...]:
+    def check_draft(draft: PlanDraft, goal: Goal) -> tuple[Diagnostic, ...]:
         tools, limits = _tools(options, draft.plan, goal), _limits(options, goal)
         allowance = _allowance(options, draft.plan, goal)
         if draft.partial is not None:
@@ -231,11 +231,11 @@ def _draft_checker(options: CheckOptions) -> DraftChecker:
         )
         return tuple(each for each in found if each.severity == "error")
 
-    return judge
+    return check_draft
 
 
 def _checked_with_errors(error: PlanError, document: Document) -> CheckedDocument:
-    """Return a job that cannot be used, document by document."""
+    """Return the diagnostics of an unusable job, by document."""
     first, *others = (
         CheckedDocument(PlanText(None, one.source, document), None, one.diagnostics)
         for one in (error, *error.others)
@@ -244,7 +244,7 @@ def _checked_with_errors(error: PlanError, document: Document) -> CheckedDocumen
 
 
 def _check_template(document: Document, options: CheckOptions, goal: Goal) -> CheckedDocument:
-    """Check what a goal template says of tools, rules and gates; its plan, where it has one, is not looked at."""
+    """Check what a goal template says of tools, rules and gates; its plan, if it has one, is not checked."""
     from wavewright.planner.language.goals import GoalTemplate
     from wavewright.planner.plans.goal_resolution import check_template
     from wavewright.planner.reading.reader import read_model
@@ -282,7 +282,7 @@ def _check_partial(
 
 
 def _settings(options: CheckOptions) -> Settings:
-    """Return the project's settings: a plan that is checked against a file of tools alone is of no project."""
+    """Return the project's settings; a plan that is checked against a file of tools belongs to no project."""
     from wavewright.engine.cli.common.arguments import project_settings
 
     return project_settings(options.file)
@@ -310,7 +310,7 @@ def _limits(options: CheckOptions, goal: Goal | None) -> Limits:
 
 
 def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowance | None:
-    """Return what a run of the plan may still spend; a plan that is checked against tools alone is never run here."""
+    """Return what a run of the plan may still spend; None for a plan that is checked against a file of tools."""
     if options.tools is not None and goal is None:
         return None
     settings = _settings(options)
@@ -327,7 +327,7 @@ def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowanc
 def _obstacles(
     options: CheckOptions, plan: Plan, tools: Mapping[str, ToolSignature]
 ) -> Mapping[str, Obstacle]:
-    """Return what keeps the plan's tools from working; nothing is known of tools that are given as signatures."""
+    """Return why tools of the plan cannot work; unknown for tools that are given as signatures."""
     if options.tools is not None:
         return {}
     from wavewright.engine.project.obstacles import find_obstacles
