@@ -294,3 +294,5 @@ def _problem_actions(end: StepProblem) -> Iterator[RecoveryAction]:
         case "tool":
             hint = end.hint or "provide what the tool could not find, or configure it"
             yield RecoveryAction(action="provide_input", step=end.step, hint=hint)
+        case "refused":
+            return  # a person has decided
