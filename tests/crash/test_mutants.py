@@ -43,7 +43,7 @@ DEATHS: dict[str, int] = {
     "ack before the commit": 3,
     "ids by chance": 1,
     "a committed write tried again": 1,
-    "sent before it is confirmed": 13,
+    "sent before it is confirmed": 51,
 }
 """C3: the point at which a daemon dies, after which another one goes on."""
 

@@ -167,3 +167,11 @@ async def test_the_answer_to_a_question_is_the_output_and_each_item_has_its_own(
         ("each", ({"value": "b"},)),
         ("which", ({"value": "Where?"},)),
     ]
+
+
+async def test_two_steps_that_ask_the_same_have_each_their_own_answer() -> None:
+    steps = [step("one", "question", "Go on?"), step("two", "question", "Go on?")]
+
+    state = await Bench().run(steps, Person({"one": "yes", "two": "no"}), "waves")
+
+    assert [state.steps[StepId(name)].output for name in ("one", "two")] == ["yes", "no"]

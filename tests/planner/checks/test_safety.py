@@ -50,6 +50,12 @@ TOOLS = {
             "fetch_inside", {"url": TEXT}, effects={"egress", "read"}, allowed_hosts={"url": ["example.org"]}
         ),
         tool("mail", {"to": TEXT, "text": TEXT}, effects={"egress"}),
+        tool("call", {"request": {"type": "object", "properties": {"url": TEXT}}}, effects={"egress"}),
+        tool(
+            "open_all",
+            {"pages": {"type": "array", "items": {"type": "string", "format": "uri"}}},
+            effects={"egress", "read"},
+        ),
         tool("agent", {"task": TEXT, "context": {}}, effects={"egress", "read"}),
     )
 }
@@ -80,6 +86,8 @@ SINKS = {
     "a part of an address": step("send", "fetch", params={"url": "https://x.org/?q=${steps.page.text}"}),
     "a recipient": step("send", "mail", params={"to": "${steps.page.text}", "text": "hello"}),
     "a path of a tool that only reads": step("send", "open_file", params={"path": "${steps.page.text}"}),
+    "an address inside a parameter": step("send", "call", params={"request": "${{'url': steps.page.text}}"}),
+    "a list of addresses": step("send", "open_all", params={"pages": "${steps.page.links}"}),
     "the task of an agent": step("send", "agent", params={"task": "${steps.page.text}"}),
     "items of a list": step("send", "fetch", params={"url": "${item}"}, for_each="${steps.page.links}"),
     "items of a list of steps": step(
@@ -172,6 +180,7 @@ def test_a_condition_on_text_from_outside_warns_where_something_would_be_written
     [warning] = found(step("send", "post", params={"body": "fixed"}, when=condition))
 
     assert (warning.code, warning.severity, warning.pointer) == ("W809", "warning", "/steps/1/when")
+    assert found(step("send", "post", params={"body": "x"}, when=condition, needs_approval=True)) == []
     assert found(step("look", "count", params={"text": "fixed"}, when=condition)) == []
 
 
@@ -191,12 +200,20 @@ KEY = "api_key=9f8e7d6c5b4a39281706f5e4d3c2b1a0"
         pytest.param({"key": KEY}, "${inputs.key}", id="an input that looks like a key"),
         pytest.param({"password": "hunter2hunter2"}, "pw ${inputs.password}", id="an input declared as one"),
         pytest.param({}, f"use {KEY}", id="a literal"),
+        pytest.param({"password": "hunter2hunter2"}, "${string(inputs.size())}${inputs}", id="all inputs"),
+        pytest.param({"login": {"pin": "hunter2"}}, "${inputs.login.pin}", id="a part of an input"),
     ],
 )
 def test_a_secret_in_what_is_sent_is_refused(inputs: JsonObject, text: str) -> None:
     declared: JsonSchema = {
         "type": "object",
-        "properties": {"password": {"type": "string", "format": "password"}},
+        "properties": {
+            "password": {"anyOf": [{"type": "string", "format": "password"}, {"type": "null"}]},
+            "login": {
+                "type": "object",
+                "properties": {"pin": {"type": "string", "writeOnly": True, "pattern": "^[a-z0-9]{7}$"}},
+            },
+        },
     }
     allowed = tuple(AvailableTool(name=name) for name in TOOLS)
     goal = Goal(name="g", job="j", text="x", inputs=inputs, inputs_schema=declared, tools=allowed)
@@ -231,7 +248,16 @@ def test_a_short_pattern_holds_no_free_text(pattern: str) -> None:
         "^[A-Z]+$",
         r"^\S{2}$",
         "^[a-z]{3}|x$",
+        "^[a-z.]{1,40}@[a-z.]{1,40}$",
+        "^[A-Za-z0-9.-]{1,63}$",
     ],
 )
 def test_any_other_pattern_may(pattern: str) -> None:
     assert holds_free_text(scoped_schema({"type": "string", "pattern": pattern}))
+
+
+@pytest.mark.parametrize(
+    "schema", [{"items": {"type": "integer"}}, {"properties": {}, "additionalProperties": False}]
+)
+def test_a_schema_without_a_type_lets_text_pass(schema: JsonSchema) -> None:
+    assert holds_free_text(scoped_schema(schema))

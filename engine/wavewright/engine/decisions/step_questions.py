@@ -79,10 +79,12 @@ class StepQuestions:
             return PersonReply(None, note=self._open)
 
     def _must_wait(self, binding: JsonObject) -> bool:
-        """Whether the open question is this one, or that of another step."""
+        """Whether the open question is this one, that of another step, or that of another item of the step."""
         asked = None if self._open is None else self._open.body.get("binding")
         return isinstance(asked, dict) and (
-            matches_binding(asked, binding) or asked.get("step") != binding["step"]
+            matches_binding(asked, binding)
+            or asked.get("step") != binding["step"]
+            or binding["step"] in self.waiting
         )
 
 

@@ -152,12 +152,17 @@ class CallExecutor:
             self._outcome.questions.append(PendingQuestion(call, ready))
             return False
         if compiled.tool.only_reads:
-            call.is_prepared = call.step.supersedes is not None or not (
-                self._is_deduplicated(call, key)
-                or (
-                    compiled.tool.signature.cache_for is not None
-                    and not self._is_anew(call)
-                    and await self._is_cached(call, compiled, key)
+            # What a person has answered to one step is no answer to another.
+            call.is_prepared = (
+                compiled.asks == "question"
+                or call.step.supersedes is not None
+                or not (
+                    self._is_deduplicated(call, key)
+                    or (
+                        compiled.tool.signature.cache_for is not None
+                        and not self._is_anew(call)
+                        and await self._is_cached(call, compiled, key)
+                    )
                 )
             )
         else:
@@ -216,6 +221,14 @@ class CallExecutor:
         if compiled.tool.only_reads and not ending.withheld:
             self._serve_followers(key, reused)
         return True
+
+    def _is_in_retried_run(self, call: ScheduledCall, compiled: CompiledStep) -> bool:
+        """Whether a call succeeded in the run that this one retries, with an output that is whole and still fits."""
+        source = self._reuse_source
+        found = None if source is None or call.key is None else source.find(call, call.key)
+        if found is None or found.withheld:
+            return False
+        return not isinstance(checked_output(found.output, compiled.tool), AttemptFailure)
 
     def _is_deduplicated(self, call: ScheduledCall, key: StepKey) -> bool:
         """Whether the output of an equal call of this run is reused, now or once that call ends."""
@@ -331,9 +344,17 @@ class CallExecutor:
             self._finish_fan_out(fan)
 
     def _ask_about_items(self, fan: FanOut) -> None:
-        """Ask once about the calls of all items; those without valid parameters fail later, without a call."""
+        """Ask once about the calls that items make: those with valid parameters, and not made by a retried run."""
         calls = [item_call(fan, index) for index in range(len(fan.items))]
-        valid = [call for call in calls if self._runner.prepare(call, fan.compiled) is None]
+        valid = [
+            call
+            for call in calls
+            if self._runner.prepare(call, fan.compiled) is None
+            and not self._is_in_retried_run(call, fan.compiled)
+        ]
+        if not valid:
+            self._push_items(fan)
+            return
         fan.head.key = fan_out_key([call.key for call in calls])
         ready = ReadyCalls(fan.head.step, "approval", tuple(call.params for call in valid))
         self._outcome.questions.append(PendingQuestion(fan.head, ready, fan))

@@ -74,6 +74,10 @@ _NARROW_PATTERN: Final = re.compile(
     r"\^(?:(?:[A-Za-z0-9_:/@,#=-]|\\[.\-/+]|\\d|\[(?:[A-Za-z0-9_.:-]|\\[.\-d])+\])(?:\{\d{1,2}(?:,\d{1,2})?\}|\?)?)+\$"
 )
 """Patterns of which every part has a bounded length and admits no white space: codes, dates, versions."""
+_PLACE_PATTERN: Final = re.compile(
+    r"\[[^\]]*[.:]|\[[^\]]*(?<!\\)[A-Za-z].*[.@/]|[.@/].*\[[^\]]*(?<!\\)[A-Za-z]"
+)
+"""Patterns that a host, a path or an e-mail address of somebody's choice fits."""
 
 
 def check_safety(subject: CheckContext, *, can_ask: bool = True) -> Iterator[Diagnostic]:
@@ -92,14 +96,18 @@ def untrusted_conditions(subject: CheckContext) -> Iterator[Diagnostic]:
         return
     flow = _outside_flow(subject)
     for found in flow.arrivals():
-        if found.use.role == "when" and found.signature.effects - {"read"}:
+        if (
+            found.use.role == "when"
+            and found.signature.effects - {"read"}
+            and not asks_approval(found.step, found.signature)
+        ):
             source = flow.way(found.origin)[0]
             yield make_diagnostic(
                 "W809",
                 found.use.pointer,
                 f"untrusted text, the output of step {source!r}, decides whether step {found.step.id!r} calls "
                 f"{found.step.tool!r}",
-                "decide on a number or on an input, or have a person approve the step: `needs_approval: true`",
+                "decide on an input, or have a person approve the step: `needs_approval: true`",
             )
 
 
@@ -115,7 +123,13 @@ def _view_holds_text(view: SchemaView, depth: int) -> bool:
         return any(_view_holds_text(branch, depth + 1) for branch in view.branches)
     if view.kind == "string":
         pattern = view.schema.get("pattern")
-        return not (isinstance(pattern, str) and _NARROW_PATTERN.fullmatch(pattern))
+        return not (
+            isinstance(pattern, str)
+            and _NARROW_PATTERN.fullmatch(pattern)
+            and not _PLACE_PATTERN.search(pattern)
+        )
+    if view.kind in {"array", "object"} and "type" not in view.schema:
+        return True  # `items` and `properties` alone let any text pass
     if view.kind == "array":
         elements = element_schema(view)
         return elements is None or holds_free_text(elements, depth + 1)
@@ -161,6 +175,7 @@ class _Flow:
         self, subject: CheckContext, *, sources: Collection[StepId] = (), inputs: Collection[str] = ()
     ) -> None:
         self._subject = subject
+        self._is_secret = bool(inputs)
         self._before: dict[str, str | None] = dict.fromkeys(
             [*sources, *(f"inputs.{name}" for name in inputs)]
         )
@@ -183,7 +198,7 @@ class _Flow:
                 names = pointer_keys(use.pointer)[3:]
                 place = _parameter_schema(signature.input_schema, names)
                 if use.role == "params":
-                    if not holds_free_text(place):
+                    if not self._carries(place):
                         continue
                     self._before.setdefault(step_id, origin)
                 yield _Arrival(step, signature, use, origin, names, place)
@@ -209,11 +224,14 @@ class _Flow:
     def _origin(self, step: Step, read: Read) -> str | None:
         if read.root == "item":
             return self._items.get(step.id)
+        if read.root == "inputs":
+            # Without a name it may be any of them.
+            wanted = "inputs." if read.name is None else f"inputs.{read.name}"
+            return next(
+                (one for one in self._before if one == wanted or wanted == "inputs." == one[:7]), None
+            )
         if read.name is None:
             return None
-        if read.root == "inputs":
-            name = f"inputs.{read.name}"
-            return name if name in self._before else None
         held = (read.name, self._subject.superseded_by.get(StepId(read.name)))
         return next((one for one in held if read.root == "steps" and one in self._before), None)
 
@@ -222,7 +240,13 @@ class _Flow:
         if use.role == "when":
             return True
         given = self._subject.types.result(use, step)
-        return given is not None and holds_free_text(scoped_schema(given))
+        return given is not None and self._carries(scoped_schema(given))
+
+    def _carries(self, place: ScopedSchema) -> bool:
+        """Whether a value can hold what is followed; a secret fits a short form, too."""
+        if self._is_secret:
+            return view_schema(place).kind not in _TEXTLESS_KINDS
+        return holds_free_text(place)
 
 
 def _parameter_schema(schema: JsonSchema, names: Sequence[str]) -> ScopedSchema:
@@ -281,10 +305,11 @@ def _harm(signature: ToolSignature, names: Sequence[str], place: ScopedSchema) -
     name = names[0]
     if name in signature.accepts_untrusted:
         return None
-    words = {word.lower() for part in names for word in _WORDS.findall(part)}
+    inner, formats = _parts(place)
+    words = {word.lower() for part in (*names, *inner) for word in _WORDS.findall(part)}
     acts = bool(signature.effects - {"read"})
     accepting = f"declare that {signature.name!r} takes it as data: `accepts_untrusted: [{name}]`"
-    if acts and (words & _ADDRESS_WORDS or view_schema(place).schema.get("format") in _ADDRESS_FORMATS):
+    if acts and (words & _ADDRESS_WORDS or formats & _ADDRESS_FORMATS):
         if name in signature.allowed_hosts:
             return None
         hosts = (
@@ -300,6 +325,26 @@ def _harm(signature: ToolSignature, names: Sequence[str], place: ScopedSchema) -
     if signature.name == AGENT and name == "task":
         return _Harm("the instructions 'task'", "pass it as `context`, which the model reads as data")
     return _Harm(f"{name!r}, which is written,", accepting) if signature.writes else None
+
+
+def _parts(place: ScopedSchema, depth: int = 0) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of the fields inside a parameter that can hold free text, and the formats of its texts."""
+    view = view_schema(place)
+    names, formats = set[str](), set[str]()
+    for branch in view.branches or (view,):
+        if isinstance(said := branch.schema.get("format"), str):
+            formats.add(said)
+        fields = field_schemas(branch) if branch.kind == "object" else {}
+        inside = {name: subschema(part, branch.root) for name, part in fields.items()}
+        inside = {name: part for name, part in inside.items() if holds_free_text(part)}
+        names |= inside.keys()
+        elements = element_schema(branch) if branch.kind == "array" else None
+        for part in (*inside.values(), *(() if elements is None else (elements,))):
+            if depth < _MAX_DEPTH // 4:
+                found = _parts(part, depth + 1)
+                names |= found[0]
+                formats |= found[1]
+    return frozenset(names), frozenset(formats)
 
 
 # -- secrets
@@ -322,19 +367,31 @@ def _sent_secrets(subject: CheckContext) -> Iterator[Diagnostic]:
 def _secret_inputs(subject: CheckContext) -> frozenset[str]:
     """Return the inputs that are declared as secrets, or whose values look like one."""
     declared = subject.goal.inputs_schema.get("properties") if subject.goal is not None else None
+    root = subject.goal.inputs_schema if subject.goal is not None else {}
     schemas = declared if isinstance(declared, dict) else {}
-    named = {
-        name
-        for name, schema in schemas.items()
-        if isinstance(schema, dict)
-        and (schema.get("format") == "password" or schema.get("writeOnly") is True)
-    }
+    named = {name for name, schema in schemas.items() if _declares_secret(subschema(schema, root))}
     looking = {
         name
         for name, value in subject.plan.inputs.items()
         if any(_looks_secret(text) for _, text in iterate_strings(value, ""))
     }
     return frozenset(named | looking)
+
+
+def _declares_secret(place: ScopedSchema, depth: int = 0) -> bool:
+    """Whether a schema, or a part of it, declares a secret."""
+    if place.schema.get("writeOnly") is True:
+        return True
+    view = view_schema(place)
+    for branch in view.branches or (view,):
+        if branch.schema.get("format") == "password" or branch.schema.get("writeOnly") is True:
+            return True
+        parts = [subschema(part, branch.root) for part in field_schemas(branch).values()]
+        if branch.kind == "array" and (elements := element_schema(branch)) is not None:
+            parts.append(elements)
+        if depth < _MAX_DEPTH // 4 and any(_declares_secret(part, depth + 1) for part in parts):
+            return True
+    return False
 
 
 def _looks_secret(text: str) -> bool:

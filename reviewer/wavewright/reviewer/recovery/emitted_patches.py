@@ -152,13 +152,20 @@ def patch_schema(tools: Sequence[str], steps: Collection[StepId]) -> JsonSchema:
 def _patch_op(op: _AddOp | _ReplaceOp | _RemoveOp | _RewireOp, plan: Plan) -> PatchOp:
     match op:
         case _AddOp(step=step):
-            return AddStep(step=Step(**step.model_dump()))
+            return AddStep(step=_added_step(step, plan))
         case _ReplaceOp(step=step):
             return ReplaceStep(step=_replacement_step(step, plan))
         case _RemoveOp(id=step_id):
             return RemoveStep(id=step_id)
         case _RewireOp(id=step_id, depends_on=names):
             return RewireStep(id=step_id, depends_on=names)
+
+
+def _added_step(step: PatchedStep, plan: Plan) -> Step:
+    """Return a step that needs approval where the one that it supersedes does."""
+    new = Step(**step.model_dump())
+    needs = any(known.id == step.supersedes and known.needs_approval for known in plan.steps)
+    return new.model_copy(update={"needs_approval": True}) if needs else new
 
 
 def _replacement_step(step: PatchedStep, plan: Plan) -> Step:
