@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import tracemalloc
 from itertools import cycle
 from urllib.parse import urlsplit
 
@@ -62,6 +63,44 @@ def test_the_cap_holds_after_decompression() -> None:
         get(service, max_bytes=1_000_000)
 
     assert len(bomb) < 1_000_000
+
+
+@pytest.mark.parametrize("encoding", ["gzip, gzip", "deflate", "br"])
+def test_a_body_that_is_packed_in_another_way_is_refused(encoding: str) -> None:
+    answer = Answer(gzip.compress(gzip.compress(b"page")), headers={**HTML, "Content-Encoding": encoding})
+    with serving(answer) as service, pytest.raises(ToolError, match=f"has the content encoding '{encoding}'"):
+        get(service)
+
+    assert service.headers[0]["Accept-Encoding"] == "gzip"
+
+
+def test_a_packed_body_is_unpacked_no_further_than_the_cap() -> None:
+    answer = Answer(gzip.compress(b"\0" * 50_000_000), headers={**HTML, "Content-Encoding": "gzip"})
+    with serving(answer) as service:
+        tracemalloc.start()
+        try:
+            with pytest.raises(ToolError, match="is larger than 4,096 bytes"):
+                get(service)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert peak < 10_000_000
+
+
+def test_a_packed_body_is_read_whole() -> None:
+    with serving(
+        Answer(gzip.compress(b"page" * 1000), headers={**HTML, "Content-Encoding": "x-gzip"})
+    ) as service:
+        assert get(service).content == b"page" * 1000
+
+
+def test_a_body_that_is_not_packed_as_its_header_says_is_a_failure() -> None:
+    with (
+        serving(Answer(b"page", headers={**HTML, "Content-Encoding": "gzip"})) as service,
+        pytest.raises(ToolError, match=r"cannot be read \(DecodingError\)"),
+    ):
+        get(service)
 
 
 def test_a_body_that_never_ends_ends_at_the_deadline() -> None:

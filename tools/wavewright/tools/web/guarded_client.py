@@ -12,11 +12,12 @@ import datetime as dt
 import ipaddress
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 from urllib.parse import urljoin
 
 import anyio
@@ -31,6 +32,10 @@ PAGE_TYPES: Final = frozenset({"text/html", "application/xhtml+xml", "text/plain
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _TRANSIENT_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_GZIP: Final = frozenset({"gzip", "x-gzip"})
+_ENCODINGS: Final = _GZIP | {"", "identity"}
+_GZIP_WINDOW: Final = 31
+"""For `zlib`: a gzip header, and windows of up to 32 KiB."""
 _CREDENTIALS: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -202,7 +207,10 @@ class GuardedClient:
                     failure = error
                     continue
                 response.request = request
-                return await self._read(address, response, accept)
+                try:
+                    return await self._read(address, response, accept)
+                finally:  # the body need not have been read to its end
+                    await response.aclose()
         assert failure is not None
         raise failure
 
@@ -237,7 +245,7 @@ class GuardedClient:
             json=body,
             headers={
                 "Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5",
-                "Accept-Encoding": "gzip, deflate",
+                "Accept-Encoding": "gzip",
                 "User-Agent": self.user_agent,
                 **headers,
                 "Host": address.origin.partition("://")[2],
@@ -261,12 +269,36 @@ class GuardedClient:
             raise StatusError(address, shown, response.status_code, response.reason_phrase, wait)
         if accept is not None and empty.content_type not in accept:
             raise ToolError(f"{shown} is {empty.content_type or 'of no type'}, and not a page")
-        content = bytearray()
-        async for piece in response.aiter_bytes(65_536):
-            content += piece
-            if len(content) > self._max_bytes:
-                raise ToolError(f"{shown} is larger than {self._max_bytes:,} bytes")
-        return replace(empty, content=bytes(content))
+        encoding = headers.get("content-encoding", "").strip().lower()
+        if encoding not in _ENCODINGS:
+            raise ToolError(f"{shown} has the content encoding {encoding[:40]!r}, and not 'gzip'")
+        pieces = aiter(cast("httpx.AsyncByteStream", response.stream))
+        content = await _read_body(pieces, self._max_bytes + 1, is_packed=encoding in _GZIP)
+        if len(content) > self._max_bytes:
+            raise ToolError(f"{shown} is larger than {self._max_bytes:,} bytes")
+        return replace(empty, content=content)
+
+
+async def _read_body(pieces: AsyncIterator[bytes], limit: int, *, is_packed: bool) -> bytes:
+    """Return the first `limit` bytes of a body; no more than that is unpacked.
+
+    Raises:
+        httpx.DecodingError: it is no gzip, where it is said to be packed.
+    """
+    content = bytearray()
+    unpacker = zlib.decompressobj(_GZIP_WINDOW) if is_packed else None
+    async for piece in pieces:
+        space = limit - len(content)
+        if unpacker is None:
+            content += piece[:space]
+        else:
+            try:
+                content += unpacker.decompress(piece, space)
+            except zlib.error as error:
+                raise httpx.DecodingError(str(error)) from error
+        if len(content) == limit or (unpacker is not None and unpacker.eof):
+            break
+    return bytes(content)
 
 
 def retry_after_seconds(text: str | None) -> float | None:
