@@ -178,6 +178,14 @@ def test_a_redirect_that_leads_nowhere_is_a_failure() -> None:
         get(service)
 
 
+def test_a_redirect_to_no_address_is_a_failure() -> None:
+    with (
+        serving(Answer("", 302, {"Location": "//["})) as service,
+        pytest.raises(StatusError, match="answered 302 and leads to no address"),
+    ):
+        get(service)
+
+
 def test_errors_name_a_service_in_place_of_an_address_with_its_key() -> None:
     with serving(Answer("x", 401)) as service, pytest.raises(StatusError, match=r"^the bank answered 401"):
         asyncio.run(

@@ -164,7 +164,12 @@ class GuardedClient:
                 reason = "without saying where to" if location is None else f"after {redirects} redirects"
                 raise StatusError(address, self._shown or address.url, answer.status, reason, None)
             redirects += 1
-            following = read_address(urljoin(address.url, location), self._allowed)
+            try:
+                target = urljoin(address.url, location)
+            except ValueError as error:
+                shown = self._shown or address.url
+                raise StatusError(address, shown, answer.status, "and leads to no address", None) from error
+            following = read_address(target, self._allowed)
             if following.origin != address.origin:
                 headers = {name: text for name, text in headers.items() if name.lower() not in _CREDENTIALS}
             address = following
