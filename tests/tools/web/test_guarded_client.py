@@ -229,6 +229,25 @@ def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) ->
     assert (len(service.asked), proxy.asked) == (1, [])
 
 
+def test_an_address_that_does_not_answer_leaves_time_for_the_next() -> None:
+    class Network(httpx.AsyncBaseTransport):
+        """One address that never answers, and one that does."""
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.host == "93.184.215.14":
+                await anyio.sleep(request.extensions["timeout"]["connect"])
+                raise httpx.ConnectTimeout("no answer")
+            return httpx.Response(200, headers={"content-type": "text/html"}, content=b"page")
+
+    async def resolve(host: str, port: int) -> list[str]:
+        del host, port
+        return ["93.184.215.14", "93.184.215.15"]
+
+    client = GuardedClient(resolve=resolve, transport=Network, seconds=1.0)
+
+    assert asyncio.run(client.get("http://example.org/")).content == b"page"
+
+
 def test_a_name_that_alternates_never_leads_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     public: list[str] = []
 

@@ -203,8 +203,15 @@ class GuardedClient:
         body: JsonObject | None,
     ) -> WebAnswer:
         failure: httpx.TransportError | None = None
-        for ip in await self._checked_ips(address):
+        ips = await self._checked_ips(address)
+        # An address that does not answer leaves time for the others.
+        connect_seconds = self._seconds / (len(ips) + 1)
+        for ip in ips:
             request = self._request(address, ip, headers, body)
+            request.extensions["timeout"] = {
+                "connect": connect_seconds,
+                **dict.fromkeys(("read", "write", "pool"), self._seconds),
+            }
             async with self._new_transport() as transport:
                 try:
                     response = await transport.handle_async_request(request)
@@ -255,10 +262,7 @@ class GuardedClient:
                 **headers,
                 "Host": address.origin.partition("://")[2],
             },
-            extensions={
-                "sni_hostname": address.host,
-                "timeout": dict.fromkeys(("connect", "read", "write", "pool"), self._seconds),
-            },
+            extensions={"sni_hostname": address.host},
         )
 
     async def _read(
