@@ -122,6 +122,47 @@ def test_bytes_that_do_not_fit_are_replaced() -> None:
     assert read(b"<main>a\xffb</main>").text == "a\ufffdb"
 
 
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "<p hidden>secret</p>",
+        "<p style='display: none'>secret</p>",
+        "<p aria-hidden=true>secret</p>",
+        "<template><p>secret</p></template>",
+    ],
+)
+def test_hidden_text_is_left_out_of_a_page_without_a_main_part(hidden: str) -> None:
+    words = "<p>The gate of the old town was built of oak and iron in the year of the flood.</p>"
+
+    text = read(f"<body><div>{words}{hidden.replace('secret', 'secret ' * 30)}{words}</div></body>").text
+
+    assert "oak and iron" in text
+    assert "secret" not in text
+
+
+def test_a_form_around_the_whole_page_is_kept_without_its_fields() -> None:
+    form = "<form>{}<input value=secret><select><option>secret</select><textarea>secret</textarea></form>"
+
+    page = read(f"<body>{form.format('<main><p>Gate to <a href=/x>X</a></p></main>')}</body>")
+
+    assert (page.text, len(page.links)) == ("Gate to [X](https://example.org/x)", 1)
+    assert read(f"<body><main>Gate{form.format('secret')}</main></body>").text == "Gate"
+
+
+@pytest.mark.parametrize(
+    ("base", "target"),
+    [
+        ("https://cdn.example.org/docs/", "https://cdn.example.org/docs/x"),
+        ("/docs/", "https://example.org/docs/x"),
+        ("//[", "https://example.org/wiki/x"),
+    ],
+)
+def test_links_are_relative_to_the_base_of_the_page(base: str, target: str) -> None:
+    page = read(f"<head><base href='{base}'></head><body><main><a href=x>X</a></main></body>")
+
+    assert [link.url for link in page.links] == [target]
+
+
 def test_a_deeply_nested_page_keeps_its_text() -> None:
     assert read("<main>" + "<div>" * 2000 + "deep" + "</div>" * 2000 + "</main>").text == "deep"
 

@@ -28,10 +28,10 @@ MAX_LINKS: Final = 1_000
 
 _MAIN: Final = "main, [role=main], article"
 _DROPPED: Final = (
-    "body :is(script, style, noscript, template, nav, aside, footer, form, button, iframe, object, svg, math, "
-    "[hidden], [aria-hidden=true], [role=navigation])"
+    "body :is(script, style, noscript, template, nav, aside, footer, button, input, select, textarea, iframe, "
+    "object, svg, math, form:not(:has(main, article, h1)), [hidden], [aria-hidden=true], [role=navigation])"
 )
-"""With `:is`, each node is found once."""
+"""With `:is`, each node is found once. A form around the content is that of a whole page, as ASP.NET makes it."""
 _STYLED: Final = "body [style]"
 _HIDING_STYLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _META_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]{1,40})", re.IGNORECASE)
@@ -108,8 +108,7 @@ def read_page(answer: WebAnswer) -> Page:
     """Return the page of an HTML answer, in a time that depends on the page."""
     from selectolax.lexbor import LexborHTMLParser
 
-    html = decode(answer)
-    tree = LexborHTMLParser(html)
+    tree = LexborHTMLParser(decode(answer))
     titled = tree.css_first("title") or tree.css_first("h1")
     title = "" if titled is None else " ".join(titled.text().split())
     # What lies within another goes first: a node must not be freed twice.
@@ -120,13 +119,15 @@ def read_page(answer: WebAnswer) -> Page:
             node.decompose()
     main = max(tree.css(_MAIN), key=lambda node: len(node.text()), default=None)
     part = main or tree.body
+    base = tree.css_first("base[href]")
+    base_url = answer.url if base is None else _absolute(answer.url, base.attributes.get("href") or "")
     links: dict[str, Link] = {}
     for anchor in [] if part is None else part.css("a[href]"):
-        target = _absolute(answer.url, anchor.attributes.get("href") or "")
+        target = _absolute(base_url or answer.url, anchor.attributes.get("href") or "")
         if target is not None and len(links) < MAX_LINKS:
             anchor.attrs["href"] = target
             links.setdefault(target, Link(url=target, text=" ".join(anchor.text().split())))
-    text = _extracted_text(html, answer.url) if main is None else ""
+    text = _extracted_text(tree.html or "", answer.url) if main is None else ""
     return Page(
         url=answer.url,
         title=title,
