@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import httpx
 import pytest
 
 from tests.tools.equities.price_service import Answer, Service, serving
@@ -151,6 +152,50 @@ def test_a_private_page_in_the_cache_is_for_those_who_may_fetch_it(
         get(reader_of(service), service.url)
         with pytest.raises(ToolError, match="is no public address"):
             get(WebReader(WebSettings(), GuardedClient(), PageCache(tmp_path / "web.sqlite")), service.url)
+
+
+def test_a_page_behind_a_redirect_to_a_private_server_is_not_kept_for_others(
+    tmp_path: Path,
+) -> None:
+    class Network(httpx.AsyncHTTPTransport):
+        """The real one for this machine; a redirect to it for the public web."""
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.host != "93.184.215.14":
+                return await super().handle_async_request(request)
+            return httpx.Response(302, headers={"location": f"{service.url}/wiki"})
+
+    url = "http://93.184.215.14/a"
+    with serving(PAGE, paths=NO_ROBOTS) as service:
+        allowed = (urlsplit(service.url).netloc,)
+        pages = PageCache(tmp_path / "web.sqlite")
+        reader = WebReader(
+            WebSettings(allow_private=allowed), GuardedClient(allowed=allowed, transport=Network), pages
+        )
+
+        assert get(reader, url) == [b"<main>page</main>"]
+        with pytest.raises(ToolError, match="is no public address|is not one of"):
+            get(WebReader(WebSettings(), GuardedClient(transport=Network), pages), url)
+
+
+def test_a_page_that_has_not_changed_is_no_answer_for_another_one(reader_of: MakeReader) -> None:
+    tagged = Answer("one", headers={**HTML, "ETag": '"1"'})
+    to_one, to_two = (Answer("", 302, {"Location": f"/{name}"}) for name in ("one", "two"))
+    last = Answer("two", headers=HTML)
+    with serving(to_one, tagged, to_two, Answer("", 304), to_two, last, paths=NO_ROBOTS) as service:
+        pages = get(reader_of(service, cache_for=1e-9), *[f"{service.url}/a"] * 2)
+
+    assert pages == [b"one", b"two"]
+    assert service.asked == ["/robots.txt", "/a", "/one", "/a", "/two", "/a", "/two"]
+    assert "If-None-Match" not in service.headers[-1]
+
+
+def test_an_answer_to_conditions_that_were_not_sent_is_a_failure(reader_of: MakeReader) -> None:
+    with (
+        serving(Answer("", 304), paths=NO_ROBOTS) as service,
+        pytest.raises(ToolError, match="answered 304 although no condition was sent"),
+    ):
+        get(reader_of(service), service.url)
 
 
 def test_requests_to_one_server_are_spaced(reader_of: MakeReader) -> None:

@@ -63,22 +63,36 @@ class WebReader:
         """
         address = read_address(url, self._settings.allow_private)
         # A private page is only for settings that allow its host.
-        scope = "private" if address.place in self._settings.allow_private else "public"
-        key = f"{scope} {address.url}"
+        is_private = address.place in self._settings.allow_private
+        key = f"{'private' if is_private else 'public'} {address.url}"
         known = await anyio.to_thread.run_sync(self._pages.get, key)
         if known is not None and _age(known) < self._settings.cache_for:
             return known
+        conditions = _conditions(known)
+        answer = await self._fetch(url, conditions)
+        if answer.status == 304 and known is not None and conditions:
+            # A redirect may lead to another page than the one whose conditions were sent.
+            is_same = answer.url == known.url
+            answer = replace(known, fetched_at=answer.fetched_at) if is_same else await self._fetch(url, {})
+        if answer.status == 304:
+            raise ToolError(f"{answer.url} answered 304 although no condition was sent")
+        place = read_address(answer.url, self._settings.allow_private).place
+        is_kept = place not in self._settings.allow_private or (is_private and place == address.place)
+        if (
+            answer.status == 200
+            and is_kept
+            and "no-store" not in answer.headers.get("cache-control", "").lower()
+        ):
+            await anyio.to_thread.run_sync(self._pages.put, key, answer)
+        return answer
+
+    async def _fetch(self, url: str, conditions: Mapping[str, str]) -> WebAnswer:
         try:
-            answer = await self._client.get(url, headers=_conditions(known), admit=self._admit)
+            return await self._client.get(url, headers=conditions, admit=self._admit)
         except StatusError as error:
             if error.retry_after is not None:
                 self._server(error.address).retry_at = anyio.current_time() + error.retry_after
             raise
-        if answer.status == 304 and known is not None:
-            answer = replace(known, fetched_at=answer.fetched_at)
-        if answer.status == 200 and "no-store" not in answer.headers.get("cache-control", "").lower():
-            await anyio.to_thread.run_sync(self._pages.put, key, answer)
-        return answer
 
     async def wait(self, address: WebAddress) -> None:
         """Return when the rates let one more request to a server begin, and its `Retry-After` is over.
