@@ -237,6 +237,48 @@ def test_a_server_is_left_alone_for_as_long_as_it_asks(reader_of: MakeReader) ->
     assert service.asked == ["/robots.txt", "/"]
 
 
+def test_calls_that_wait_for_a_rate_wait_for_what_the_server_asks_meanwhile(reader_of: MakeReader) -> None:
+    asks = Answer("", 429, {"Retry-After": "3600"})
+    with serving(asks, PAGE, paths=NO_ROBOTS) as service:
+        reader = reader_of(service, requests_per_host_per_minute=120)
+        failures: list[ToolError] = []
+
+        async def fetch(path: str) -> None:
+            try:
+                await reader.get_page(service.url + path)
+            except ToolError as error:
+                failures.append(error)
+
+        async def fetch_both() -> None:
+            async with anyio.create_task_group() as group:
+                group.start_soon(fetch, "/a")
+                group.start_soon(fetch, "/b")
+
+        anyio.run(fetch_both)
+
+    assert [type(failure) for failure in failures] == [StatusError, ToolError]
+    assert failures[1].retry_after is not None
+    assert len(service.asked) == 2
+
+
+def test_robots_txt_is_not_asked_for_while_its_server_asks_to_wait(reader_of: MakeReader) -> None:
+    with serving(Answer("", 503, {"Retry-After": "3600"})) as service:
+        reader = reader_of(service)
+        for error in ("robots.txt answered 503", "asks to wait"):
+            with pytest.raises(ToolError, match=error):
+                get(reader, service.url)
+
+    assert service.asked == ["/robots.txt"]
+
+
+def test_a_crawl_delay_is_bounded(reader_of: MakeReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wavewright.tools.web.reader.MAX_CRAWL_DELAY", 0.0)
+    with serving(PAGE, paths={"/robots.txt": Answer("User-agent: *\nCrawl-delay: 30\n")}) as service:
+        get(reader_of(service), f"{service.url}/a", f"{service.url}/b")
+
+    assert service.asked == ["/robots.txt", "/a", "/b"]
+
+
 def test_a_longer_wait_fails_the_call_and_says_how_long(reader_of: MakeReader) -> None:
     with serving(Answer("", 503, {"Retry-After": "3600"}), PAGE, paths=NO_ROBOTS) as service:
         reader = reader_of(service)

@@ -13,6 +13,8 @@ from tests.tools.calling import call, request
 from tests.tools.equities.price_service import Answer, serving
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools import LogEvent, PackError, Tool, ToolCall, ToolError, load_pack
+from wavewright.tools.web.addresses import WebAddress
+from wavewright.tools.web.json_services import fetch_json
 
 HITS: list[Any] = [
     {"title": "A \n page", "url": "https://example.org/a", "content": "Some\n words.", "score": 2},
@@ -76,6 +78,23 @@ def test_brave_is_asked_with_its_key(
     assert service.headers[0]["X-Subscription-Token"] == "canary-1"
     assert isinstance(found, list)
     assert [hit["snippet"] for hit in found if isinstance(hit, dict)] == snippets
+
+
+def test_the_wait_of_a_refused_admission_is_kept() -> None:
+    async def admit(address: WebAddress) -> None:
+        raise ToolError(f"{address.place} is busy", transient=True, hint="come later", retry_after=70.0)
+
+    async def ask() -> None:
+        await fetch_json("http://127.0.0.1:1/", service="the bank", seconds=1.0, admit=admit)
+
+    with pytest.raises(ToolError) as failure:
+        anyio.run(ask)
+
+    assert (failure.value.transient, failure.value.hint, failure.value.retry_after) == (
+        True,
+        "come later",
+        70.0,
+    )
 
 
 def test_a_folder_is_searched_below_its_base_url(tmp_path: Path) -> None:

@@ -76,7 +76,12 @@ async def fetch_json(
         raise ToolError(f"{service} has an address that is refused", hint=_ADDRESS_HINT) from None
     except ToolError as error:
         # So does the chain of errors.
-        raise ToolError(str(error), transient=error.transient, hint=_ADDRESS_HINT) from None
+        raise ToolError(
+            str(error),
+            transient=error.transient,
+            hint=error.hint or _ADDRESS_HINT,
+            retry_after=error.retry_after,
+        ) from None
     return _decoded(answer.content, service)
 
 

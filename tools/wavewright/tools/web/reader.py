@@ -30,6 +30,9 @@ MAX_SERVERS: Final = 1_000
 MAX_WAIT_SECONDS: Final = 60.0
 """Of a `Retry-After` that is waited for; where it is longer, calls fail and say when to come again."""
 
+MAX_CRAWL_DELAY: Final = 60.0
+"""Seconds; robots.txt of a server may name a longer `Crawl-delay`."""
+
 
 @dataclass(slots=True)
 class _Server:
@@ -101,13 +104,20 @@ class WebReader:
             ToolError: the server has asked to wait for longer than a minute.
         """
         server = self._server(address)
-        seconds = server.retry_at - anyio.current_time()
-        if seconds > MAX_WAIT_SECONDS:
-            message = f"{address.origin} asks to wait {seconds:.0f} s"
-            raise ToolError(message, transient=True, retry_after=seconds)
-        await anyio.sleep(max(0.0, seconds))
-        await server.rate.wait()
-        await self._rate.wait()
+        await self._wait(server, address, server.rate, self._rate)
+
+    async def _wait(self, server: _Server, address: WebAddress, *rates: RateLimiter) -> None:
+        is_over = False
+        while not is_over:
+            seconds = server.retry_at - anyio.current_time()
+            if seconds > MAX_WAIT_SECONDS:
+                message = f"{address.origin} asks to wait {seconds:.0f} s"
+                raise ToolError(message, transient=True, retry_after=seconds)
+            await anyio.sleep(max(0.0, seconds))
+            for rate in rates:
+                await rate.wait()
+            # The server may have asked while the rates were waited for.
+            is_over = anyio.current_time() >= server.retry_at
 
     async def _admit(self, address: WebAddress) -> None:
         server = self._server(address)
@@ -132,14 +142,13 @@ class WebReader:
             if error.transient or error.status >= 500:
                 raise
             robots = Protego.parse("")
-        delay = robots.crawl_delay(self._agent) or 0.0
+        delay = min(robots.crawl_delay(self._agent) or 0.0, MAX_CRAWL_DELAY)
         server.robots = robots
         server.robots_until = anyio.current_time() + ROBOTS_SECONDS
         server.rate = self._server_rate(delay)
 
     async def _wait_shared(self, address: WebAddress) -> None:
-        del address
-        await self._rate.wait()
+        await self._wait(self._server(address), address, self._rate)
 
     def _server(self, address: WebAddress) -> _Server:
         server = self._servers.pop(address.origin, None) or _Server(self._server_rate())

@@ -25,7 +25,7 @@ class WebSettings(DocumentModel):
     requests_per_minute: Annotated[int, Field(ge=1, le=10_000)] = 120
     """Of all hosts together, searches included."""
     requests_per_host_per_minute: Annotated[int, Field(ge=1, le=10_000)] = 30
-    """Evenly spaced; a longer `Crawl-delay` of a host's robots.txt holds in its place."""
+    """Evenly spaced; a longer `Crawl-delay` of a host's robots.txt, of a minute at most, holds in its place."""
     max_bytes: Annotated[int, Field(ge=1, le=64 * 2**20)] = 4 * 2**20
     """Of one page, after decompression."""
     timeout: Seconds = 30.0
