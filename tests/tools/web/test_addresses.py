@@ -13,7 +13,10 @@ import pytest
 
 from tests.repository.tree import ROOT
 from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.packs import PackError
+from wavewright.tools.web.addresses import place_of, read_address
 from wavewright.tools.web.guarded_client import GuardedClient
+from wavewright.tools.web.settings import read_settings
 
 CASES = ROOT.parent / "shared" / "cases" / "ssrf_urls.jsonl"
 PUBLIC = "93.184.215.14"
@@ -130,3 +133,26 @@ def test_credentials_stay_with_their_origin() -> None:
         (True, True),
         (False, True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "url"),
+    [
+        ("[::1]:8080", "http://[::1]:8080/"),
+        ("[0:0::1]:8080", "http://[::1]:8080/"),
+        ("::1:8080", "http://[0::1]:8080/"),
+        ("[Wiki.Internal:443", None),
+        ("Wiki.Internal.:443", "https://wiki.internal/"),
+        ("http://127.0.0.1:80", None),
+    ],
+)
+def test_a_private_place_may_be_written_in_other_ways(written: str, url: str | None) -> None:
+    if url is None:
+        with pytest.raises(PackError, match=r"web\.allow_private\.0"):
+            read_settings({"allow_private": [written]})
+        return
+    settings = read_settings({"allow_private": [written]})
+
+    assert settings.allow_private == (read_address(url, settings.allow_private).place,)
+    assert settings.allow_private == (place_of(url),)
+    assert read_settings({"allow_private": [*settings.allow_private]}) == settings

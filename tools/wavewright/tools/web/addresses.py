@@ -112,13 +112,30 @@ def place_of(url: str) -> str:
     """Return host and port of a URL that an operator wrote, as `allowed` names them.
 
     Raises:
-        AddressRefused: its port is no number.
+        AddressRefused: its host is none, or its port is no number.
     """
     try:
         parts = urlsplit(url)
-        return f"{parts.hostname}:{parts.port or {'http': 80, 'https': 443}.get(parts.scheme)}"
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     except ValueError as error:
         raise _refused(url, str(error)) from error
+    host, _ = _read_host(url, parts.hostname or "", is_bracketed="[" in parts.netloc)
+    return f"{host}:{port}"
+
+
+def read_place(text: str) -> str:
+    """Return a host with a port (`[::1]:8080`, `Wiki.Internal:443`) in the form of `WebAddress.place`.
+
+    Raises:
+        AddressRefused: its host is none, or its port is no number.
+    """
+    host, _, port = text.rpartition(":")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    bare = host[1:-1] if is_bracketed else host
+    if not (port.isascii() and port.isdecimal()):
+        raise _refused(text, "its port is no number")
+    host, _ = _read_host(text, bare.lower(), is_bracketed=is_bracketed or ":" in bare)
+    return f"{host}:{int(port)}"
 
 
 def _read_host(url: str, host: str, *, is_bracketed: bool) -> tuple[str, IpAddress | None]:

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject
 from wavewright.tools.packs import PackError
+from wavewright.tools.web.addresses import AddressRefused, read_place
 from wavewright.tools.web.search import SearchSettings
+
+
+def _read_place(text: str) -> str:
+    try:
+        return read_place(text)
+    except AddressRefused as error:
+        raise ValueError(str(error)) from error
 
 
 class WebSettings(DocumentModel):
     """All settings of the pack."""
 
     allow_private: Annotated[
-        tuple[Annotated[str, Field(pattern=r"^\S+:\d+$")], ...], Field(strict=False)
+        tuple[Annotated[str, Field(pattern=r"^\S+:\d+$"), AfterValidator(_read_place)], ...],
+        Field(strict=False),
     ] = ()
-    """Hosts with ports that are fetched although they are not public, such as `127.0.0.1:8080`."""
+    """Hosts with ports that are fetched although they are not public, such as `127.0.0.1:8080` or `[::1]:8080`."""
     user_agent: Annotated[str, Field(pattern=r"^[!-~][ -~]*$")] = "wavewright"
     """What servers are told; what stands before a `/` is the name that robots.txt files are read by."""
     requests_per_minute: Annotated[int, Field(ge=1, le=10_000)] = 120
