@@ -20,7 +20,7 @@ HITS: list[Any] = [
     {"title": "A \n page", "url": "https://example.org/a", "content": "Some\n words.", "score": 2},
     {"title": "Script", "url": "javascript:alert(1)", "content": "x"},
     "no object",
-    {"title": "Two", "url": "http://example.org/b", "description": "More."},
+    {"title": "Two", "url": "http://example.org/b", "description": "More.", "score": 10**400},
 ]
 
 
@@ -78,6 +78,16 @@ def test_brave_is_asked_with_its_key(
     assert service.headers[0]["X-Subscription-Token"] == "canary-1"
     assert isinstance(found, list)
     assert [hit["snippet"] for hit in found if isinstance(hit, dict)] == snippets
+
+
+@pytest.mark.parametrize("base_url", ["https://wiki.example.org/v1", "https://wiki.example.org/v1/"])
+def test_the_address_of_a_file_keeps_the_path_of_its_base(tmp_path: Path, base_url: str) -> None:
+    (tmp_path / "a b#c.md").write_text("# Aerie\n", encoding="utf-8")
+    settings: JsonObject = {"provider": "local", "folder": ".", "base_url": base_url}
+
+    found: Any = call(search_tool(settings, tmp_path), query="aerie")
+
+    assert found[0]["url"] == "https://wiki.example.org/v1/a%20b%23c.md"
 
 
 def test_the_wait_of_a_refused_admission_is_kept() -> None:

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, cast
-from urllib.parse import urljoin
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeGuard, cast
+from urllib.parse import quote
 
 import anyio.to_thread
 from pydantic import Field
@@ -152,7 +152,7 @@ async def _search_folder(index: FolderIndex, base_url: str, query: str, limit: i
     return [
         {
             "title": match.title,
-            "url": urljoin(base_url, match.path),
+            "url": f"{base_url.rstrip('/')}/{quote(match.path)}" if base_url else match.path,
             "snippet": match.snippet,
             "score": match.score,
             "provider": "local",
@@ -268,11 +268,16 @@ def _results(provider: str, entries: Sequence[Any], snippet: str, limit: int) ->
                     "title": _one_line(fields.get("title"))[:MAX_TITLE],
                     "url": url,
                     "snippet": _one_line(fields.get(snippet))[:MAX_SNIPPET],
-                    "score": float(score) if isinstance(score, int | float) else None,
+                    "score": float(score) if _is_score(score) else None,
                     "provider": provider,
                 }
             )
     return found[:limit]
+
+
+def _is_score(value: Json) -> TypeGuard[float]:
+    """Whether a value is a number that a float holds exactly; NaN and infinities are none."""
+    return isinstance(value, int | float) and abs(value) < 2**53
 
 
 def _one_line(value: object) -> str:
