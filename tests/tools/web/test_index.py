@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -109,6 +110,17 @@ def test_a_query_is_words_and_never_syntax(
     write("a.txt", "something else")
 
     assert FolderIndex(tmp_path, engine=engine).search(query, 5) == []
+
+
+def test_html_pages_without_the_extra_are_an_error_that_names_it(
+    tmp_path: Path, write: WriteFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("a.html", "<main>word</main>")
+    monkeypatch.setitem(sys.modules, "selectolax.lexbor", None)
+
+    with pytest.raises(ToolError, match="the extra 'web' is not installed") as failure:
+        FolderIndex(tmp_path).search("word", 1)
+    assert failure.value.hint == "pip install 'wavewright[web]'"
 
 
 def test_too_many_pages_are_refused(

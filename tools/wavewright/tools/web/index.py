@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
+from wavewright.config.installation import install_hint
 from wavewright.tools.functions.tool import ToolError
 
 Engine: TypeAlias = Literal["fts5", "tantivy"]
@@ -103,7 +104,8 @@ class FolderIndex:
         Pages whose whole title is in the query precede others, those with the longest title first.
 
         Raises:
-            ToolError: the folder does not exist, or has more than 20,000 pages.
+            ToolError: the folder does not exist, has more than 20,000 pages, or has HTML pages and the extra `web` is
+                not installed.
         """
         with self._lock:
             self._update()
@@ -188,8 +190,17 @@ def read_page(folder: Path, path: str) -> IndexedPage:
 
 
 def _read_html(source: str) -> tuple[str, str]:
-    """Return title and text of a page, without its navigation."""
-    from selectolax.lexbor import LexborHTMLParser
+    """Return title and text of a page, without its navigation.
+
+    Raises:
+        ToolError: the extra `web` is not installed.
+    """
+    try:
+        from selectolax.lexbor import LexborHTMLParser
+    except ImportError as error:
+        raise ToolError(
+            "the extra 'web' is not installed, which reads HTML pages", hint=install_hint("web")
+        ) from error
 
     tree = LexborHTMLParser(source)
     tree.strip_tags(["script", "style", "nav", "footer", "template"])
