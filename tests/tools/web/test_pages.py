@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import anyio
+import anyio.to_process
 import pytest
 
 from wavewright.tools.functions.tool import ToolError
@@ -171,6 +172,28 @@ def test_plain_text_is_taken_as_it_is() -> None:
     page = anyio.run(read_answer, answer("# A\n\n<b>", "text/plain; charset=utf-8"))
 
     assert (page.title, page.text, page.links) == ("", "# A\n\n<b>", [])
+
+
+def test_waiting_for_a_process_does_not_count_as_parsing() -> None:
+    async def read_when_others_have_ended() -> str:
+        await read_answer(answer("<main>a</main>"))  # starts a process
+        processes = anyio.to_process.current_default_process_limiter()
+        others = [object() for _ in range(int(processes.total_tokens))]
+        pages: list[Page] = []
+
+        async def read_it() -> None:
+            pages.append(await read_answer(answer("<main>b</main>"), seconds=1.0))
+
+        for other in others:
+            processes.acquire_on_behalf_of_nowait(other)
+        async with anyio.create_task_group() as group:
+            group.start_soon(read_it)
+            await anyio.sleep(1.1)
+            for other in others:
+                processes.release_on_behalf_of(other)
+        return pages[0].text
+
+    assert anyio.run(read_when_others_have_ended) == "b"
 
 
 def test_a_page_that_takes_long_to_parse_is_given_up() -> None:

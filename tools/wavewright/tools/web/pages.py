@@ -94,8 +94,12 @@ async def read_answer(answer: WebAnswer, *, seconds: float = PARSE_SECONDS) -> P
     if answer.content_type in {"text/plain", "text/markdown"}:
         return _plain_page(answer)
     try:
-        with anyio.fail_after(seconds):
-            return await anyio.to_process.run_sync(read_page, answer, cancellable=True)
+        # The deadline is that of parsing: it begins when there is room for a process.
+        async with anyio.to_process.current_default_process_limiter():
+            with anyio.fail_after(seconds):
+                return await anyio.to_process.run_sync(
+                    read_page, answer, cancellable=True, limiter=anyio.CapacityLimiter(1)
+                )
     except TimeoutError as error:
         raise ToolError(f"{answer.url} cannot be parsed within {seconds:g} s", hint="leave it out") from error
     except anyio.BrokenWorkerProcess as error:
