@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wavewright.planner.checks.checker import check
-from wavewright.planner.checks.safety import holds_free_text
+from wavewright.planner.checks.data_flow import holds_free_text
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Plan

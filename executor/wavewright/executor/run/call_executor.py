@@ -8,7 +8,6 @@ operation returns a `CallOutcome` for the scheduler to apply.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, TypeAlias
 
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ItemFinished, StepError, StepFinished, StepStarted, StepStatus
@@ -27,9 +26,11 @@ from wavewright.executor.run.reuse import FinishedCall, ReuseIndex, ReuseSource,
 from wavewright.executor.run.scheduled_calls import (
     CallOutcome,
     FanOut,
+    ItemStatus,
     PendingGates,
     PendingQuestion,
     ScheduledCall,
+    finished_item,
     item_call,
 )
 from wavewright.executor.run.step_runner import (
@@ -43,8 +44,6 @@ from wavewright.executor.run.step_runner import (
 )
 from wavewright.executor.store.journal import Journal
 from wavewright.planner.types import Json, StepId, StepKey
-
-ItemStatus: TypeAlias = Literal["ok", "empty", "failed", "reused"]
 
 
 class CallExecutor:
@@ -89,10 +88,16 @@ class CallExecutor:
         self, call: ScheduledCall, compiled: CompiledStep, output: Json | AttemptFailure
     ) -> CallOutcome:
         """Return the outcome of an attempt: the call's ending, or when to attempt it again."""
-        if isinstance(output, AttemptFailure):
-            self._after_failure(call, compiled, output)
+        if not isinstance(output, AttemptFailure):
+            ending = self._finish_call(call, "empty" if is_empty(output) else "ok", output)
+            if compiled.tool.only_reads and call.key is not None:
+                self._serve_followers(call.key, ending)
+        elif may_retry(output, compiled.retry, call.attempt):
+            jitter = self._clock.jitter(compiled.retry.wait_jitter)
+            seconds = seconds_before_retry(call.attempt, compiled.retry, jitter, output)
+            self._outcome.calls.append((call, seconds))
         else:
-            self._succeed(call, compiled, output)
+            self._fail(call, output.as_error(call.attempt))
         return self._take_outcome()
 
     async def await_gates(self, pending: PendingGates) -> StepFinished:
@@ -205,8 +210,8 @@ class CallExecutor:
 
     def _is_reused_from_retried_run(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
         """Whether the same call succeeded in the run that this one retries; then its output is reused."""
-        ending = self._reuse_source.find(call, key) if self._reuse_source is not None else None
-        if ending is None or isinstance(checked_output(ending.output, compiled.tool), AttemptFailure):
+        ending = self._found_in_retried_run(call, compiled)
+        if ending is None:
             return False
         if self._is_withheld(ending, True) and compiled.tool.is_repeatable:
             return False
@@ -222,13 +227,13 @@ class CallExecutor:
             self._serve_followers(key, reused)
         return True
 
-    def _is_in_retried_run(self, call: ScheduledCall, compiled: CompiledStep) -> bool:
-        """Whether a call succeeded in the run that this one retries, with an output that is whole and still fits."""
+    def _found_in_retried_run(self, call: ScheduledCall, compiled: CompiledStep) -> FinishedCall | None:
+        """Return the ending of the same call in the run that this one retries, where its output still fits."""
         source = self._reuse_source
         found = None if source is None or call.key is None else source.find(call, call.key)
-        if found is None or found.withheld:
-            return False
-        return not isinstance(checked_output(found.output, compiled.tool), AttemptFailure)
+        if found is None or isinstance(checked_output(found.output, compiled.tool), AttemptFailure):
+            return None
+        return found
 
     def _is_deduplicated(self, call: ScheduledCall, key: StepKey) -> bool:
         """Whether the output of an equal call of this run is reused, now or once that call ends."""
@@ -261,27 +266,16 @@ class CallExecutor:
 
     # -- how a call ends
 
-    def _after_failure(self, call: ScheduledCall, compiled: CompiledStep, failure: AttemptFailure) -> None:
-        if may_retry(failure, compiled.retry, call.attempt):
-            jitter = self._clock.jitter(compiled.retry.wait_jitter)
-            seconds = seconds_before_retry(call.attempt, compiled.retry, jitter, failure)
-            self._outcome.calls.append((call, seconds))
-        else:
-            self._fail(call, failure.as_error(call.attempt))
-
     def _fail(self, call: ScheduledCall, error: StepError) -> None:
         if call.fan_out is None:
             self._finish_step(call, "failed", None, error=error)
         else:
-            self._finish_item(call.fan_out, self._item(call, "failed", None, error=error))
+            item = finished_item(call, "failed", None, error, self._clock)
+            self._outcome.endings.append(item)
+            self._finish_item(call.fan_out, item)
         if call.key is not None:
             for follower in self._reuse.fail(call.key):
                 self._outcome.calls.append((follower, 0.0))
-
-    def _succeed(self, call: ScheduledCall, compiled: CompiledStep, output: Json) -> None:
-        ending = self._finish_call(call, "empty" if is_empty(output) else "ok", output)
-        if compiled.tool.only_reads and call.key is not None:
-            self._serve_followers(call.key, ending)
 
     def _serve_followers(self, key: StepKey, ending: FinishedCall, reason: str | None = None) -> None:
         for follower in self._reuse.succeed(key, ending):
@@ -293,7 +287,8 @@ class CallExecutor:
     ) -> FinishedCall:
         if call.fan_out is None:
             return self._finish_step(call, status, output, reason=reason)
-        item = self._item(call, status, output)
+        item = finished_item(call, status, output, None, self._clock)
+        self._outcome.endings.append(item)
         self._finish_item(call.fan_out, item)
         return item
 
@@ -350,7 +345,7 @@ class CallExecutor:
             call
             for call in calls
             if self._runner.prepare(call, fan.compiled) is None
-            and not self._is_in_retried_run(call, fan.compiled)
+            and ((found := self._found_in_retried_run(call, fan.compiled)) is None or found.withheld)
         ]
         if not valid:
             self._push_items(fan)
@@ -383,24 +378,6 @@ class CallExecutor:
             call.started, call.clock_start = self._clock.wall(), self._clock.monotonic()
             fan.next_index += 1
             self._outcome.calls.append((call, 0.0))
-
-    def _item(
-        self, call: ScheduledCall, status: ItemStatus, output: Json, *, error: StepError | None = None
-    ) -> ItemFinished:
-        item = ItemFinished(
-            at=self._clock.wall(),
-            step=call.step.id,
-            index=call.index,
-            key=call.key,
-            status=status,
-            output=output,
-            error=error,
-            seconds=self._clock.monotonic() - call.clock_start,
-            attempts=call.attempt,
-            withheld=call.withheld,
-        )
-        self._outcome.endings.append(item)
-        return item
 
     def _finish_item(self, fan: FanOut, item: ItemFinished) -> None:
         fan.endings[item.index] = item

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
-from wavewright.executor.events.types import ItemFinished, StepFinished
-from wavewright.executor.run.ports import GateRecords, ReadyCalls
+from wavewright.executor.events.types import ItemFinished, StepError, StepFinished
+from wavewright.executor.run.ports import Clock, GateRecords, ReadyCalls
 from wavewright.executor.run.program import CompiledStep
 from wavewright.planner.language.plan import Step
 from wavewright.planner.types import Json, JsonObject, StepId, StepKey
+
+ItemStatus: TypeAlias = Literal["ok", "empty", "failed", "reused"]
 
 _EMPTY: JsonObject = {}
 
@@ -88,6 +91,24 @@ def item_call(fan: FanOut, index: int) -> ScheduledCall:
         compiled=fan.compiled,
         visible=head.visible,
         answer=head.answer,
+    )
+
+
+def finished_item(
+    call: ScheduledCall, status: ItemStatus, output: Json, error: StepError | None, clock: Clock
+) -> ItemFinished:
+    """Return the ending of an item's call, now."""
+    return ItemFinished(
+        at=clock.wall(),
+        step=call.step.id,
+        index=call.index,
+        key=call.key,
+        status=status,
+        output=output,
+        error=error,
+        seconds=clock.monotonic() - call.clock_start,
+        attempts=call.attempt,
+        withheld=call.withheld,
     )
 
 

@@ -13,29 +13,23 @@ that can hold no free text (a number, a choice, a short pattern) carries nothing
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from wavewright.config.sources import pointer_keys
-from wavewright.planner.cel.embedded import Read, iterate_strings
-from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.data_flow import MAX_DEPTH, DataFlow, holds_free_text
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import ToolSignature, asks_approval
-from wavewright.planner.plans.uses import ExpressionUse
 from wavewright.planner.schemas.views import (
-    SchemaView,
     ScopedSchema,
-    allowed_values,
     element_schema,
-    field_schema,
     field_schemas,
-    scoped_schema,
     subschema,
     view_schema,
 )
-from wavewright.planner.types import JsonSchema, StepId
+from wavewright.planner.types import StepId
 
 AGENT: Final = "agent"
 """Name of the tool whose `task` a model follows as instructions."""
@@ -65,19 +59,7 @@ _PATH_WORDS: Final = frozenset(
     }
 )
 _COMMAND_WORDS: Final = frozenset({"command", "commands", "cmd", "shell", "script", "argv", "sql"})
-_TEXTLESS_KINDS: Final = frozenset(
-    {"null", "boolean", "integer", "number", "uint", "timestamp", "duration", "type"}
-)
-_MAX_DEPTH: Final = 16
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_NARROW_PATTERN: Final = re.compile(
-    r"\^(?:(?:[A-Za-z0-9_:/@,#=-]|\\[.\-/+]|\\d|\[(?:[A-Za-z0-9_.:-]|\\[.\-d])+\])(?:\{\d{1,2}(?:,\d{1,2})?\}|\?)?)+\$"
-)
-"""Patterns of which every part has a bounded length and admits no white space: codes, dates, versions."""
-_PLACE_PATTERN: Final = re.compile(
-    r"\[[^\]]*[.:]|\[[^\]]*(?<!\\)[A-Za-z].*[.@/]|[.@/].*\[[^\]]*(?<!\\)[A-Za-z]"
-)
-"""Patterns that a host, a path or an e-mail address of somebody's choice fits."""
 
 
 def check_safety(subject: CheckContext, *, can_ask: bool = True) -> Iterator[Diagnostic]:
@@ -111,36 +93,6 @@ def untrusted_conditions(subject: CheckContext) -> Iterator[Diagnostic]:
             )
 
 
-def holds_free_text(place: ScopedSchema, depth: int = 0) -> bool:
-    """Whether a value of a schema can hold text that is not one of a few, or of a short fixed form."""
-    return depth > _MAX_DEPTH or _view_holds_text(view_schema(place), depth)
-
-
-def _view_holds_text(view: SchemaView, depth: int) -> bool:
-    if view.kind in _TEXTLESS_KINDS or allowed_values(view) is not None:
-        return False
-    if view.branches:
-        return any(_view_holds_text(branch, depth + 1) for branch in view.branches)
-    if view.kind == "string":
-        pattern = view.schema.get("pattern")
-        return not (
-            isinstance(pattern, str)
-            and _NARROW_PATTERN.fullmatch(pattern)
-            and not _PLACE_PATTERN.search(pattern)
-        )
-    if view.kind in {"array", "object"} and "type" not in view.schema:
-        return True  # `items` and `properties` alone let any text pass
-    if view.kind == "array":
-        elements = element_schema(view)
-        return elements is None or holds_free_text(elements, depth + 1)
-    if view.kind == "object":
-        if view.schema.get("additionalProperties") is not False or "patternProperties" in view.schema:
-            return True
-        fields = field_schemas(view).values()
-        return any(holds_free_text(subschema(part, view.root), depth + 1) for part in fields)
-    return True
-
-
 def _signatures(subject: CheckContext) -> Iterator[ToolSignature]:
     for step in subject.plan.steps:
         if (signature := subject.signature(step)) is not None:
@@ -149,115 +101,6 @@ def _signatures(subject: CheckContext) -> Iterator[ToolSignature]:
 
 def _reads_from_outside(subject: CheckContext) -> bool:
     return any(signature.untrusted_output for signature in _signatures(subject))
-
-
-# -- what is followed through a plan
-
-
-class _Arrival(NamedTuple):
-    """A place where a step reads what is followed."""
-
-    step: Step
-    signature: ToolSignature
-    use: ExpressionUse
-    origin: str
-    """The step whose output it reads, or the input (`inputs.NAME`)."""
-    names: Sequence[str]
-    """Of a parameter: its name, and the keys that lead to the part which reads it."""
-    place: ScopedSchema
-    """Of a parameter: the schema of that part."""
-
-
-class _Flow:
-    """Where what comes in with some outputs or inputs goes in one plan."""
-
-    def __init__(
-        self, subject: CheckContext, *, sources: Collection[StepId] = (), inputs: Collection[str] = ()
-    ) -> None:
-        self._subject = subject
-        self._is_secret = bool(inputs)
-        self._before: dict[str, str | None] = dict.fromkeys(
-            [*sources, *(f"inputs.{name}" for name in inputs)]
-        )
-        """Steps and inputs that hold it, each with what it was read from; nothing for a source."""
-        self._items: dict[StepId, str] = {}
-        """Steps whose `item` holds it, with what it was read from."""
-        self._numbers = {step.id: number for number, step in reversed([*enumerate(subject.plan.steps)])}
-
-    def arrivals(self) -> Iterator[_Arrival]:
-        """Yield each condition and parameter that reads it, in the order of the graph."""
-        for step_id in self._subject.graph.order():
-            step = self._subject.steps[step_id]
-            signature = self._subject.signature(step)
-            if signature is None:
-                continue
-            for use, origin in self._reading_uses(step):
-                if use.role == "for_each":
-                    self._items.setdefault(step_id, origin)
-                    continue
-                names = pointer_keys(use.pointer)[3:]
-                place = _parameter_schema(signature.input_schema, names)
-                if use.role == "params":
-                    if not self._carries(place):
-                        continue
-                    self._before.setdefault(step_id, origin)
-                yield _Arrival(step, signature, use, origin, names, place)
-
-    def way(self, origin: str) -> list[str]:
-        """Return the steps from the source to what holds it."""
-        way = [origin]
-        while (before := self._before[way[0]]) is not None:
-            way.insert(0, before)
-        return way
-
-    def _reading_uses(self, step: Step) -> Iterator[tuple[ExpressionUse, str]]:
-        """Yield where a step reads it; the list of a `for_each` comes first, for its items hold what that reads."""
-        texts = self._subject.texts[self._numbers[step.id]]
-        for text in sorted(texts, key=lambda text: text.role != "for_each"):
-            for use, found in text.reads.items():
-                if isinstance(found, ExpressionError):
-                    continue
-                origin = next((one for read in found if (one := self._origin(step, read))), None)
-                if origin is not None and self._gives_text(use, step):
-                    yield use, origin
-
-    def _origin(self, step: Step, read: Read) -> str | None:
-        if read.root == "item":
-            return self._items.get(step.id)
-        if read.root == "inputs":
-            # Without a name it may be any of them.
-            wanted = "inputs." if read.name is None else f"inputs.{read.name}"
-            return next(
-                (one for one in self._before if one == wanted or wanted == "inputs." == one[:7]), None
-            )
-        if read.name is None:
-            return None
-        held = (read.name, self._subject.superseded_by.get(StepId(read.name)))
-        return next((one for one in held if read.root == "steps" and one in self._before), None)
-
-    def _gives_text(self, use: ExpressionUse, step: Step) -> bool:
-        """Whether what an expression gives can hold free text; a condition always gives true or false."""
-        if use.role == "when":
-            return True
-        given = self._subject.types.result(use, step)
-        return given is not None and self._carries(scoped_schema(given))
-
-    def _carries(self, place: ScopedSchema) -> bool:
-        """Whether a value can hold what is followed; a secret fits a short form, too."""
-        if self._is_secret:
-            return view_schema(place).kind not in _TEXTLESS_KINDS
-        return holds_free_text(place)
-
-
-def _parameter_schema(schema: JsonSchema, names: Sequence[str]) -> ScopedSchema:
-    """Return the schema of a part of the parameters; an open one where nothing is said of it."""
-    place = scoped_schema(schema)
-    for name in names:
-        view = view_schema(place)
-        is_item = name.isdecimal() and view.kind == "array"
-        found = element_schema(view, int(name)) if is_item else field_schema(view, name)
-        place = found or scoped_schema({})
-    return place
 
 
 # -- untrusted text
@@ -271,13 +114,13 @@ class _Harm(NamedTuple):
     fix: str
 
 
-def _outside_flow(subject: CheckContext) -> _Flow:
+def _outside_flow(subject: CheckContext) -> DataFlow:
     sources = {
         step_id
         for step_id, step in subject.steps.items()
         if (signature := subject.signature(step)) is not None and signature.untrusted_output
     }
-    return _Flow(subject, sources=sources)
+    return DataFlow(subject, sources=sources)
 
 
 def _untrusted_parameters(subject: CheckContext) -> Iterator[Diagnostic]:
@@ -340,7 +183,7 @@ def _parts(place: ScopedSchema, depth: int = 0) -> tuple[frozenset[str], frozens
         names |= inside.keys()
         elements = element_schema(branch) if branch.kind == "array" else None
         for part in (*inside.values(), *(() if elements is None else (elements,))):
-            if depth < _MAX_DEPTH // 4:
+            if depth < MAX_DEPTH // 4:
                 found = _parts(part, depth + 1)
                 names |= found[0]
                 formats |= found[1]
@@ -352,7 +195,7 @@ def _parts(place: ScopedSchema, depth: int = 0) -> tuple[frozenset[str], frozens
 
 def _sent_secrets(subject: CheckContext) -> Iterator[Diagnostic]:
     secret_inputs = _secret_inputs(subject)
-    flow = _Flow(subject, inputs=secret_inputs)
+    flow = DataFlow(subject, inputs=secret_inputs)
     for found in flow.arrivals() if secret_inputs else ():
         if found.use.role == "params" and "egress" in found.signature.effects:
             yield _sent_secret(found.step, found.use.pointer, f"`{flow.way(found.origin)[0]}`")
@@ -389,7 +232,7 @@ def _declares_secret(place: ScopedSchema, depth: int = 0) -> bool:
         parts = [subschema(part, branch.root) for part in field_schemas(branch).values()]
         if branch.kind == "array" and (elements := element_schema(branch)) is not None:
             parts.append(elements)
-        if depth < _MAX_DEPTH // 4 and any(_declares_secret(part, depth + 1) for part in parts):
+        if depth < MAX_DEPTH // 4 and any(_declares_secret(part, depth + 1) for part in parts):
             return True
     return False
 
