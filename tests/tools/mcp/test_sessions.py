@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 
@@ -282,3 +283,29 @@ def test_a_call_that_is_cancelled_while_the_server_starts_leaves_the_session_to_
 
     assert anyio.run(calls) == {"text": "{}", "parts": []}
     assert record.read_text() == "call echo\n"
+
+
+def test_a_session_does_not_run_in_the_context_of_the_call_that_opens_it(
+    stub: Callable[..., McpServerSettings],
+) -> None:
+    job = ContextVar("job", default="none")
+    seen = list[str]()
+
+    class Seen(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "low on ink" in record.getMessage():
+                seen.append(job.get())
+
+    async def calls() -> None:
+        async with McpSessions([stub("progress")]) as sessions:
+            job.set("first")
+            await sessions.call("stub", "echo", request({}))
+
+    logger, handler = logging.getLogger("wavewright.tools.mcp.transports"), Seen()
+    logger.addHandler(handler)
+    try:
+        anyio.run(calls)
+    finally:
+        logger.removeHandler(handler)
+
+    assert seen == ["none"]

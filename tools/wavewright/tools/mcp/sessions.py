@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable
-from typing import Final, Self, TypeAlias, cast
+from collections.abc import Callable, Coroutine, Iterable
+from contextvars import copy_context
+from typing import Any, Final, Self, TypeAlias, cast
 
 import anyio
 import mcp_types
@@ -31,6 +32,9 @@ from wavewright.tools.mcp.transports import ConnectionState, http_transport
 
 ListingCheck: TypeAlias = Callable[[str, ServerListing], None]
 """Looks at what a server lists, by the server's name in the settings."""
+
+_Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
+"""Starts a task."""
 
 MAX_LISTED_TOOLS: Final = 1000
 MAX_PROGRESS_NOTES: Final = 1000
@@ -59,9 +63,13 @@ class McpSessions:
         """
         self._servers = {server.name: _Server(server, verify) for server in servers}
         self._group: TaskGroup | None = None
+        self._start: _Start | None = None
 
     async def __aenter__(self) -> Self:
-        self._group = await anyio.create_task_group().__aenter__()
+        self._group = group = await anyio.create_task_group().__aenter__()
+        # A session outlives the call that opens it: in that call's context, its log would be captured as the call's.
+        context = copy_context()
+        self._start = lambda run: context.run(lambda: group.start_soon(run))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -78,7 +86,7 @@ class McpSessions:
         Raises:
             ToolError: the server or the tool fails, or does not answer in time.
         """
-        return await self._server(server).call(self._tasks(), tool, request)
+        return await self._server(server).call(self._starter(), tool, request)
 
     async def listing(self, server: str) -> ServerListing:
         """Return what a server lists now.
@@ -86,7 +94,7 @@ class McpSessions:
         Raises:
             ToolError: the server fails, or does not answer in time.
         """
-        return (await self._server(server).session(self._tasks())).listing
+        return (await self._server(server).session(self._starter())).listing
 
     def _server(self, name: str) -> _Server:
         if (server := self._servers.get(name)) is None:
@@ -95,10 +103,10 @@ class McpSessions:
             )
         return server
 
-    def _tasks(self) -> TaskGroup:
-        if self._group is None:
+    def _starter(self) -> _Start:
+        if self._start is None:
             raise RuntimeError("enter the sessions before a call: async with McpSessions(...) as sessions")
-        return self._group
+        return self._start
 
 
 async def list_server_tools(server: McpServerSettings) -> ServerListing:
@@ -133,10 +141,10 @@ class _Server:
         if self._session is not None:
             self._session.state.ended.set()
 
-    async def call(self, tasks: TaskGroup, tool: str, request: ToolCall) -> Json:
+    async def call(self, start: _Start, tool: str, request: ToolCall) -> Json:
         async with self._slots:
             for is_last in (False, True):
-                session = await self.session(tasks)
+                session = await self.session(start)
                 listed = self._allowed(session.listing, tool)
                 try:
                     output = await session.call(listed, request)
@@ -153,14 +161,14 @@ class _Server:
                     return output
         raise AssertionError("unreachable: the second attempt returns or raises")
 
-    async def session(self, tasks: TaskGroup) -> _Session:
+    async def session(self, start: _Start) -> _Session:
         """Return the open session; open one where there is none, after a wait that doubles with each failure."""
         async with self._opening:
             if self._session is None or self._session.state.ended.is_set():
                 if self._failures:
                     await anyio.sleep(min(_FIRST_BACKOFF * 2 ** min(self._failures - 1, 16), _MAX_BACKOFF))
                 self._session = _Session(self._settings, self._redactor)
-                tasks.start_soon(self._session.run)
+                start(self._session.run)
             try:
                 await self._session.opened()
             except ToolError:
