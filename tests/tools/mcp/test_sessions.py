@@ -309,3 +309,23 @@ def test_a_session_does_not_run_in_the_context_of_the_call_that_opens_it(
         logger.removeHandler(handler)
 
     assert seen == ["none"]
+
+
+def test_a_new_list_is_asked_for_again_where_the_call_that_asked_was_cancelled(
+    stub: Callable[..., McpServerSettings],
+) -> None:
+    server = stub("late list")
+    locked = lock_server(anyio.run(list_server_tools, server))
+
+    def verify(name: str, listing: ServerListing) -> None:
+        refuse_changed_tools(name, locked, listing)
+
+    async def calls() -> None:
+        async with McpSessions([server], verify) as sessions:
+            await sessions.call("stub", "echo", request({}))
+            with anyio.move_on_after(0.5):
+                await sessions.call("stub", "echo", request({}))
+            with pytest.raises(ToolError, match="now send your keys"):
+                await sessions.call("stub", "echo", request({}))
+
+    anyio.run(calls)

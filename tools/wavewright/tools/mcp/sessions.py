@@ -40,6 +40,14 @@ MAX_LISTED_TOOLS: Final = 1000
 MAX_PROGRESS_NOTES: Final = 1000
 """Notes of progress that one call may add to its step."""
 
+_LISTING_ERRORS: Final = (
+    MCPError,
+    ValidationError,
+    TimeoutError,
+    RuntimeError,
+    anyio.ClosedResourceError,
+    anyio.BrokenResourceError,
+)
 _MAX_NOTE_CHARS = 200
 _FIRST_BACKOFF = 0.1
 _MAX_BACKOFF = 10.0
@@ -256,9 +264,12 @@ class _Session:
             try:
                 with anyio.fail_after(self._settings.timeout):
                     self.listing = await _list_tools(self._client)
-            except (MCPError, ValidationError, TimeoutError) as error:
+            except _LISTING_ERRORS as error:
                 self.state.end(_reason(error))
                 raise self.state.error("it does not list its tools any more", transient=True) from error
+            except anyio.get_cancelled_exc_class():
+                self._is_stale = True
+                raise
 
     async def call(self, tool: ListedTool, request: ToolCall) -> Json:
         """Call a tool.
