@@ -156,6 +156,17 @@ def test_ms11_a_call_that_reads_is_made_again_once_after_a_crash(
     assert record.read_text() == "call echo\ncall echo\n"
 
 
+@pytest.mark.parametrize(
+    ("tool", "idempotent", "calls"), [("write", {"write": True}, 2), ("echo", {"echo": False}, 1)]
+)
+def test_ms11_the_settings_say_before_the_server_whether_a_call_is_made_again(
+    stub: Callable[..., McpServerSettings], record: Path, tool: str, idempotent: dict[str, bool], calls: int
+) -> None:
+    failure(replace(stub("crash always"), idempotent=idempotent), tool)
+
+    assert record.read_text() == f"call {tool}\n" * calls
+
+
 @pytest.mark.parametrize(("tool", "calls"), [("echo", 2), ("write", 1)])
 def test_ms11_a_call_that_writes_is_not_made_again_and_no_child_is_left(
     stub: Callable[..., McpServerSettings], record: Path, tool: str, calls: int

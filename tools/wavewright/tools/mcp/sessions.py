@@ -158,7 +158,7 @@ class _Server:
                     output = await session.call(listed, request)
                 except _ConnectionLostError as error:
                     self._failures += 1
-                    if is_last or not _is_repeatable(listed):
+                    if is_last or not self._settings.idempotent.get(tool, _is_repeatable(listed)):
                         raise session.state.error(
                             "it closed the connection during the call",
                             "see the log for what it wrote; a call that writes may have taken effect",

@@ -31,6 +31,8 @@ class McpServerSettings:
     cwd: Path | None = None
     url: str | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    idempotent: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    """Tool → whether a call may be repeated; as the server's annotations say where absent."""
     limit: int = 8
     """Calls that run at once."""
     timeout: float = 60.0
@@ -63,6 +65,11 @@ def server_settings(
         cwd=None if section.command is None else root / Path(expand(section.cwd or ".")).expanduser(),
         url=None if section.url is None else expand(section.url),
         headers={key: expand(value) for key, value in section.headers.items()},
+        idempotent={
+            tool: overrides.idempotent
+            for tool, overrides in section.overrides.items()
+            if overrides.idempotent is not None
+        },
         limit=section.limit,
         timeout=section.timeout,
     )
