@@ -10,6 +10,7 @@ from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.mcp.listing import ListedTool, ServerListing
 from wavewright.tools.mcp.lock import ToolsLock, lock_server
+from wavewright.tools.mcp.settings import McpServerError
 from wavewright.tools.mcp.tools import TEXT_OUTPUT, locked_tools, mcp_tool
 
 INPUT: JsonObject = {"type": "object", "properties": {"url": {"type": "string"}}}
@@ -101,3 +102,14 @@ def test_only_allowed_tools_of_configured_servers_are_there() -> None:
         ("one", "b"),
         ("two", "b"),
     ]
+
+
+def test_an_override_of_a_tool_that_is_not_locked_is_refused() -> None:
+    locked = lock_server(ServerListing("server", "1", (ListedTool("open", input_schema=INPUT),)))
+    section = McpServerSection(command="serve", overrides={"opne": McpToolOverrides(effects=frozenset())})
+
+    with pytest.raises(McpServerError, match=r"'web' has no tool 'opne' in tools\.lock\.json") as caught:
+        list(locked_tools({"web": section}, ToolsLock(servers={"web": locked})))
+
+    assert "mcp.servers.web.overrides" in str(caught.value.hint)
+    assert list(locked_tools({"web": section}, ToolsLock())) == []

@@ -19,7 +19,7 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Effect, Json, JsonSchema
 from wavewright.tools.functions.registry import known_parameters, with_allowed_hosts
 from wavewright.tools.functions.tool import Tool, ToolCall
-from wavewright.tools.mcp.lock import LockedServer, LockedTool, ToolsLock
+from wavewright.tools.mcp.lock import LOCK_NAME, LockedTool, ToolsLock
 from wavewright.tools.mcp.settings import McpServerError
 
 if TYPE_CHECKING:
@@ -70,14 +70,23 @@ def annotated_policy(annotations: Mapping[str, Json]) -> ToolPolicy:
 def locked_tools(
     servers: Mapping[str, McpServerSection], lock: ToolsLock
 ) -> Iterator[tuple[str, str, LockedTool]]:
-    """Yield server, name and lock entry of every tool that plans may call."""
+    """Yield server, name and lock entry of every tool that plans may call.
+
+    Raises:
+        McpServerError: the settings override a tool that the lock of its server does not have.
+    """
     for server, section in servers.items():
-        for name, tool in lock.servers.get(server, _NO_TOOLS).tools.items():
+        locked = lock.servers.get(server)
+        if locked is None:
+            continue
+        if unknown := sorted(section.overrides.keys() - locked.hashes.keys()):
+            raise McpServerError(
+                f"MCP server {server!r} has no tool {unknown[0]!r} in {LOCK_NAME}",
+                f"correct the name in mcp.servers.{server}.overrides, or run `wavewright tools --lock`",
+            )
+        for name, tool in locked.tools.items():
             if section.tools is None or name in section.tools:
                 yield server, name, tool
-
-
-_NO_TOOLS: Final = LockedServer(name="", version="", tools={}, left_out={})
 
 
 def mcp_tool(
