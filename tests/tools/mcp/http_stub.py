@@ -79,6 +79,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(405, b"")
 
     def do_DELETE(self) -> None:
+        if self.server.stub.fault == "never ends":
+            self.server.stopping.wait()
         self._send(200, b"")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named so in the base class

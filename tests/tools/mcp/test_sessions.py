@@ -340,3 +340,15 @@ def test_a_new_list_is_asked_for_again_where_the_call_that_asked_was_cancelled(
                 await sessions.call("stub", "echo", request({}))
 
     anyio.run(calls)
+
+
+def test_closing_does_not_wait_for_a_server_that_never_answers_initialize(
+    stub: Callable[..., McpServerSettings],
+) -> None:
+    async def calls() -> bool:
+        async with McpSessions([stub("silent", timeout=1000)]) as sessions:
+            with anyio.move_on_after(0.01) as scope:
+                await sessions.listing("stub")
+        return scope.cancelled_caught
+
+    assert anyio.run(calls)

@@ -76,6 +76,11 @@ def test_a_session_that_the_server_has_ended_is_opened_anew() -> None:
     assert [body.get("method") for _, _, body in server.requests].count("initialize") == 2
 
 
+def test_closing_does_not_wait_for_a_server_that_does_not_end_the_session() -> None:
+    with http_stub("never ends") as server:
+        assert call(server) == {"text": '{"a": 1}', "parts": []}
+
+
 def test_a_server_that_is_not_there_fails_the_call() -> None:
     with http_stub() as server:
         pass

@@ -49,6 +49,8 @@ _LISTING_ERRORS: Final = (
     anyio.BrokenResourceError,
 )
 _MAX_NOTE_CHARS = 200
+_CLOSE_SECONDS = 2.0
+"""What a server gets to answer the end of its session."""
 _FIRST_BACKOFF = 0.1
 _MAX_BACKOFF = 10.0
 _LEVELS: Final = {
@@ -147,7 +149,7 @@ class _Server:
 
     def close(self) -> None:
         if self._session is not None:
-            self._session.state.ended.set()
+            self._session.close()
 
     async def call(self, start: _Start, tool: str, request: ToolCall) -> Json:
         async with self._slots:
@@ -212,16 +214,18 @@ class _Session:
         self.state = ConnectionState(settings.name, redactor)
         self._ready = anyio.Event()
         self._closed = anyio.Event()
+        self._scope = anyio.CancelScope()
+        """Around all that the session waits for."""
         self._client: Client | None = None
         self._is_stale = False
         self.listing = ServerListing("", "", ())
 
     async def run(self) -> None:
         """Hold the session open until its end; failures are kept as the state's fault."""
-        deadline = anyio.current_time() + self._settings.timeout
         connect = stdio_transport if self._settings.url is None else http_transport
         try:
-            with anyio.CancelScope(deadline=deadline) as opening:
+            with self._scope:
+                self._scope.deadline = anyio.current_time() + self._settings.timeout
                 async with Client(
                     connect(self._settings, self.state),
                     logging_callback=self._log,
@@ -231,15 +235,22 @@ class _Session:
                 ) as client:
                     self.listing = await _list_tools(client)
                     self._client = client
-                    opening.deadline = math.inf
+                    self._scope.deadline = math.inf
                     self._ready.set()
                     await self.state.ended.wait()
+                    self._scope.deadline = anyio.current_time() + _CLOSE_SECONDS
         except Exception as error:  # noqa: BLE001 - a server's fault must end as the fault of its calls
             self.state.end(_reason(error))
         finally:
             self.state.end("")
             self._ready.set()
             self._closed.set()
+
+    def close(self) -> None:
+        """Begin the end of the session; one that is not open yet is given up."""
+        self.state.ended.set()
+        if self._client is None:
+            self._scope.cancel()
 
     async def opened(self) -> None:
         """Wait for the end of the opening.

@@ -47,12 +47,16 @@ async def stdio_transport(
     server: McpServerSettings, state: ConnectionState
 ) -> AsyncGenerator[TransportStreams]:
     assert server.command is not None
-    process = await anyio.open_process(
-        [server.command, *server.args],
-        env=child_environment(server.env),
-        cwd=server.cwd,
-        start_new_session=True,
-    )
+    process: Process | None = None
+    # A cancelled start would leave a program that nobody ends.
+    with anyio.CancelScope(shield=True):
+        process = await anyio.open_process(
+            [server.command, *server.args],
+            env=child_environment(server.env),
+            cwd=server.cwd,
+            start_new_session=True,
+        )
+    assert process is not None
     assert process.stdin is not None
     assert process.stderr is not None
     delivered, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
