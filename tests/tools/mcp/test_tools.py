@@ -80,7 +80,7 @@ def test_an_output_is_untrusted_unless_the_server_is_trusted() -> None:
 def test_an_output_schema_types_the_output_and_without_one_it_is_text_and_parts() -> None:
     assert signature(output=INPUT).output_schema == INPUT
     assert signature().output_schema == TEXT_OUTPUT
-    assert signature().timeout == 7
+    assert signature().timeout == 600
 
 
 def test_the_version_follows_what_the_server_says() -> None:

@@ -129,7 +129,8 @@ def _signature(
             effects=policy.effects if overrides.effects is None else overrides.effects,
             idempotent=policy.idempotent if idempotent is None else idempotent,
             version=tool.hash[:12],
-            timeout=section.timeout,
+            # The session limits each request; a step also waits for a slot, for the start and for a repeat.
+            timeout=max(600.0, 4 * section.timeout),
             untrusted_output=not section.trusted,
             needs_approval=policy.needs_approval if needs_approval is None else needs_approval,
             accepts_untrusted=known_parameters(called, tool.input_schema, overrides.accepts_untrusted),
