@@ -7,6 +7,7 @@ whose tools differ from it is refused: a description is read by models, so a cha
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
@@ -26,6 +27,8 @@ LOCK_HINT: Final = "look at the changes, then accept them with `wavewright tools
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}")
 _MAX_DESCRIPTION: Final = 16 * 2**10
 _MAX_SHOWN: Final = 60
+_SHOWN_BEFORE: Final = 15
+"""Characters shown before the first difference of two descriptions."""
 
 
 class _LockModel(BaseModel):
@@ -190,10 +193,14 @@ def tool_changes(
 
 def _changed_parts(old: LockedTool | None, new: LockedTool | None) -> str:
     if old is None or new is None:
-        return "cannot be used any more" if new is None else "can be used now"
+        if new is not None:
+            return "can be used now"
+        return "still cannot be used" if old is None else "cannot be used any more"
     parts: list[str] = []
     if old.description != new.description:
-        parts.append(f"description {_excerpt(old.description)} → {_excerpt(new.description)}")
+        common = len(os.path.commonprefix([old.description, new.description]))  # noqa: RUF071 - not of paths
+        start = max(0, common - _SHOWN_BEFORE)
+        parts.append(f"description {_excerpt(old.description, start)} → {_excerpt(new.description, start)}")
     was: Mapping[str, object] = old.model_dump()
     now: Mapping[str, object] = new.model_dump()
     parts += [
@@ -204,6 +211,6 @@ def _changed_parts(old: LockedTool | None, new: LockedTool | None) -> str:
     return ", ".join(parts) or "titles of its schemas"
 
 
-def _excerpt(text: str) -> str:
-    line = " ".join(text.split())
-    return repr(line if len(line) <= _MAX_SHOWN else line[: _MAX_SHOWN - 1] + "…")
+def _excerpt(text: str, start: int) -> str:
+    shown = text[start : start + _MAX_SHOWN]
+    return repr(("…" if start else "") + shown + ("…" if start + _MAX_SHOWN < len(text) else ""))
