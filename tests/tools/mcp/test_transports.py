@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import anyio
 import pytest
 
@@ -11,6 +13,7 @@ from wavewright.planner.types import Json
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.mcp.sessions import McpSessions
 from wavewright.tools.mcp.settings import McpServerSettings
+from wavewright.tools.mcp.transports import MAX_OBJECTS, MessageMeter, OversizedMessageError
 
 
 def call(server: HttpStub, name: str = "echo", *, timeout: float = 20.0) -> Json:
@@ -87,3 +90,11 @@ def test_a_server_that_is_not_there_fails_the_call() -> None:
 
     with pytest.raises(ToolError, match="MCP server 'web': ConnectError"):
         call(server)
+
+
+def test_objects_of_json_within_a_text_are_not_counted() -> None:
+    items = [{"a": 1}] * (MAX_OBJECTS + 1)
+
+    MessageMeter().add(json.dumps({"text": json.dumps(items, indent=2)}).encode())
+    with pytest.raises(OversizedMessageError):
+        MessageMeter().add(json.dumps(items).encode())

@@ -93,8 +93,8 @@ class MessageMeter:
             OversizedMessageError: the message is too large.
         """
         self._bytes += len(chunk)
-        # Braces before an escaped quote belong to JSON within a text, which costs nothing to parse.
-        self._objects += chunk.count(b"{") - chunk.count(b'{\\"')
+        # JSON has a backslash only within a text, so a brace before one begins no object of the message.
+        self._objects += chunk.count(b"{") - chunk.count(b"{\\")
         if self._bytes > MAX_MESSAGE_BYTES:
             raise OversizedMessageError(f"it sent a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB")
         if self._objects > MAX_OBJECTS:
