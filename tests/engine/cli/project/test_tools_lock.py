@@ -79,3 +79,17 @@ def test_a_server_that_cannot_be_started_keeps_the_lock_from_being_written(
     assert locked.code == 2
     assert "MCP server 'gone'" in locked.err
     assert not (project / "tools.lock.json").exists()
+
+
+def test_what_a_server_calls_itself_and_its_tools_reaches_the_terminal_escaped(
+    wavewright: CommandLine, project: Path
+) -> None:
+    named = SERVER.replace('"sums"', '"su\\x1b[2Jms"').replace("tool()", 'tool(name="a\\x1b[2Jd")')
+    write_server(project, named)
+
+    locked = wavewright("tools", "--lock")
+
+    assert locked.code == 0, locked.err
+    assert "\x1b" not in locked.out + locked.err
+    assert "[2Jms" in locked.out
+    assert "[2Jd is left out" in locked.err

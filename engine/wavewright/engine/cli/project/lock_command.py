@@ -10,6 +10,7 @@ from wavewright.config import exit_codes
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import project_settings
+from wavewright.planner.diagnostics.rendering import printable
 from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.tool import ToolError
@@ -35,10 +36,13 @@ def write_lock() -> int:
     for name, server in new.servers.items():
         changes = tool_changes(old.servers.get(name), server)
         about = f"{name} ({server.name} {server.version})".replace(" )", ")")
-        sys.stdout.write(f"{about}: {len(server.tools)} tools, {'changed' if changes else 'unchanged'}\n")
-        sys.stdout.writelines(f"  {line}\n" for line in changes)
+        sys.stdout.write(
+            f"{printable(about)}: {len(server.tools)} tools, {'changed' if changes else 'unchanged'}\n"
+        )
+        sys.stdout.writelines(f"  {printable(line)}\n" for line in changes)
         for tool, left_out in server.left_out.items():
-            sys.stderr.write(f"warning: {name}.{tool} is left out: {left_out.reason}\n")
+            warning = printable(f"{name}.{tool} is left out: {left_out.reason}")
+            sys.stderr.write(f"warning: {warning}\n")
     write_atomically(settings.root / LOCK_NAME, new.text.encode())
     return exit_codes.OK
 
