@@ -1,6 +1,7 @@
 """Arguments that several tools of the server take: a document as text or as a file of the project.
 
-A file is a path within the project, also where a document names one: a client of the server reads nothing else.
+A path that a call gives, itself or in a plan sent as text, leads to no file outside the project; a job file of the
+project may name others.
 """
 
 from __future__ import annotations
