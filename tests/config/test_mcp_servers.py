@@ -73,12 +73,14 @@ def test_a_literal_secret_is_a_fault_at_its_place_that_does_not_show_it(
     assert "hunter2" not in shown
 
 
-def test_variables_of_env_and_headers_are_known_secrets(tmp_path: Path) -> None:
+def test_variables_of_args_env_url_and_headers_are_known_secrets(tmp_path: Path) -> None:
     settings = load(
         tmp_path,
-        "    a: {command: '${env:HOME}/a', args: ['${env:PLACE}'], env: {X: '${env:PAT}'}}\n"
-        "    b: {url: 'http://b', headers: {Authorization: 'Bearer ${env:WORD}'}}\n",
+        "    a: {command: '${env:HOME}/a', args: ['${env:HOME}/b', '--key=${env:KEY}'], env: {X: '${env:PAT}'}}\n"
+        "    b: {url: 'http://b/${env:PART}', headers: {Authorization: 'Bearer ${env:WORD}'}}\n",
     )
 
-    environment = {"HOME": "/srv/notes", "PLACE": "/data", "PAT": "pat-of-me", "WORD": "word-of-me"}
-    assert known_secrets(settings, environment) == ("pat-of-me", "word-of-me")
+    environment = {"HOME": "/srv/notes", "KEY": "key-of-me", "PAT": "pat-of-me"}
+    environment |= {"PART": "url-of-me", "WORD": "word-of-me"}
+    found = known_secrets(settings, environment)
+    assert sorted(found) == ["key-of-me", "pat-of-me", "url-of-me", "word-of-me"]

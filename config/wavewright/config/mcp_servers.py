@@ -20,6 +20,8 @@ ServerName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,
 """Name of a server, and the first part of its tools' names."""
 
 VARIABLE_PATTERN: Final = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+PUBLIC_VARIABLES: Final = frozenset({"HOME", "LANG", "PATH", "PWD", "TMPDIR", "USER"})
+"""Variables that hold no secret: redacted, they would make paths unreadable everywhere."""
 
 
 class _McpModel(BaseModel):
@@ -81,9 +83,10 @@ class McpServerSection(_McpModel):
 
     @property
     def secret_variables(self) -> frozenset[str]:
-        """Names of the environment variables that `env` and `headers` refer to."""
-        values = (*self.env.values(), *self.headers.values())
-        return frozenset(name for value in values for name in VARIABLE_PATTERN.findall(value))
+        """Names of the environment variables that all but `command` and `cwd` refer to, without `PUBLIC_VARIABLES`."""
+        values = (*self.args, *self.env.values(), self.url or "", *self.headers.values())
+        names = {name for value in values for name in VARIABLE_PATTERN.findall(value)}
+        return frozenset(names - PUBLIC_VARIABLES)
 
 
 class McpSection(_McpModel):

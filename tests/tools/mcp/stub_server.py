@@ -103,6 +103,8 @@ class Stub:
                 yield result(
                     message, {"content": [text("password=hunter2hunter2\n" + trace)], "isError": True}
                 )
+            case "repeats the token":
+                yield result(message, {"content": [text("who is canary-canary?")], "isError": True})
             case "asks":
                 for number, method in enumerate(
                     ("sampling/createMessage", "elicitation/create", "roots/list")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import logging
 
 import anyio
 import pytest
 
 from tests.tools.calling import request
 from tests.tools.mcp.http_stub import HttpStub, http_stub
+from wavewright.config.redaction import Redactor
 from wavewright.planner.types import Json
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.mcp.sessions import McpSessions
 from wavewright.tools.mcp.settings import McpServerSettings
-from wavewright.tools.mcp.transports import MAX_OBJECTS, MessageMeter, OversizedMessageError
+from wavewright.tools.mcp.transports import MAX_OBJECTS, ConnectionState, MessageMeter, OversizedMessageError
 
 
 def call(server: HttpStub, name: str = "echo", *, timeout: float = 20.0) -> Json:
@@ -98,3 +100,20 @@ def test_objects_of_json_within_a_text_are_not_counted() -> None:
     MessageMeter().add(json.dumps({"text": json.dumps(items, indent=2)}).encode())
     with pytest.raises(OversizedMessageError):
         MessageMeter().add(json.dumps(items).encode())
+
+
+def test_a_secret_that_a_cut_of_a_log_line_would_split_is_redacted(caplog: pytest.LogCaptureFixture) -> None:
+    state = ConnectionState("web", Redactor({"canary-canary"}))
+
+    for before in (1990, 7990):
+        state.log("x" * before + "canary-canary", logging.WARNING)
+
+    assert len(caplog.records) == 2
+    assert "canary" not in caplog.text
+
+
+def test_a_server_that_repeats_the_token_of_a_header_does_not_show_it() -> None:
+    with http_stub("repeats the token") as server, pytest.raises(ToolError) as caught:
+        call(server)
+
+    assert str(caught.value) == "echo failed: who is [redacted]?"

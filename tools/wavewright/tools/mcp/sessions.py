@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import copy_context
 from typing import Any, Final, Self, TypeAlias, cast
@@ -48,6 +49,7 @@ _LISTING_ERRORS: Final = (
     anyio.ClosedResourceError,
     anyio.BrokenResourceError,
 )
+_SCHEME: Final = re.compile(r"^(?:basic|bearer|token) +", re.IGNORECASE)
 _MAX_NOTE_CHARS = 200
 _CLOSE_SECONDS = 2.0
 """What a server gets to answer the end of its session."""
@@ -140,7 +142,9 @@ class _Server:
         self._settings = settings
         self._verify = verify
         self._verified: ServerListing | None = None
-        self._redactor = Redactor({*named_secrets(dict(settings.env)), *settings.headers.values()})
+        # A server may repeat the token of a header without its scheme.
+        tokens = (_SCHEME.sub("", value) for value in settings.headers.values())
+        self._redactor = Redactor({*named_secrets(dict(settings.env)), *settings.headers.values(), *tokens})
         self._slots = anyio.Semaphore(settings.limit)
         self._opening = anyio.Lock()
         self._session: _Session | None = None

@@ -26,7 +26,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor
 from wavewright.planner.diagnostics.rendering import printable_lines
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.mcp.outputs import cut
+from wavewright.tools.mcp.outputs import MAX_ERROR_CHARS, cut
 from wavewright.tools.mcp.settings import McpServerSettings
 
 MAX_MESSAGE_BYTES: Final = 8 * 2**20
@@ -35,6 +35,7 @@ MAX_OBJECTS: Final = 10_000
 """JSON objects in one message: parsing and validating each takes several microseconds of the event loop."""
 
 _KEPT_LINES = 5
+_MAX_RAW_CHARS = 4 * MAX_ERROR_CHARS
 _EVENT_END = re.compile(rb"\r?\n\r?\n|\r\r")
 _SSE_READ_SECONDS = 300.0
 
@@ -66,7 +67,8 @@ class ConnectionState:
 
     def log(self, text: str, level: int = logging.INFO) -> None:
         """Write a text of the server to the log."""
-        line = printable_lines(self.redactor.redact(cut(text))).replace("\n", " ")
+        # The first cut bounds the time; the second one removes a secret that the first has split.
+        line = printable_lines(cut(self.redactor.redact(text[:_MAX_RAW_CHARS]))).replace("\n", " ")
         _logger.log(level, "MCP server %s: %s", self.server, line)
 
 
