@@ -116,7 +116,7 @@ def test_a_goal_is_a_template_by_name_or_file_or_a_job(
 
 def test_a_goal_forbids_what_it_does_not_name(wavewright: CommandLine, project: Path) -> None:
     plan = project / "plan.yaml"
-    plan.write_text("inputs: {top: 3}\nsteps: [{id: a, tool: search_web, params: {query: words}}]\n")
+    plan.write_text("inputs: {top: 3}\nsteps: [{id: a, tool: equities.search_web, params: {query: words}}]\n")
 
     alone = wavewright("check", plan)
     held = wavewright("check", plan, "--goal", "word_ranking", "--format", "json")

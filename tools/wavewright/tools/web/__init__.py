@@ -1,1 +1,33 @@
-"""The pack `web`: pages as text, and searches over a local index or a service."""
+"""The pack `web`: pages of the public web as text, and searches over a local index or a service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wavewright.planner.types import JsonObject
+    from wavewright.tools.packs import Pack
+
+__all__ = ["TOOL_NAMES", "pack"]
+
+TOOL_NAMES = frozenset({"fetch_page", "search_web"})
+"""Tools that the pack brings."""
+
+
+def pack(settings: JsonObject, root: Path) -> Pack:
+    """Return the pack over these settings; paths in them are relative to `root`.
+
+    Raises:
+        PackError: a setting is unknown or has a wrong value.
+    """
+    from wavewright.tools.packs import Pack
+    from wavewright.tools.web.settings import read_settings
+    from wavewright.tools.web.tools import fetch_page_tool, search_web_tool
+
+    given = read_settings(settings)
+    return Pack(
+        name="web",
+        tools=(fetch_page_tool(given), search_web_tool(given, root)),
+        description="Pages of the public web as text, and searches.",
+    )

@@ -1,4 +1,4 @@
-"""The pack `web` over its settings."""
+"""The tools of the pack `web`."""
 
 from __future__ import annotations
 
@@ -11,29 +11,13 @@ from pydantic import Field
 
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.planner.language.plan import Retry
-from wavewright.planner.types import JsonObject
 from wavewright.tools.functions.log_events import Emit
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool, ToolError
-from wavewright.tools.packs import Pack
 from wavewright.tools.web.addresses import MAX_URL_LENGTH, WebAddress
 from wavewright.tools.web.pages import CrawlExecuted, Page
 from wavewright.tools.web.search import Search, SearchExecuted, SearchResult, open_search
-from wavewright.tools.web.settings import WebSettings, read_settings
-
-
-def pack(settings: JsonObject, root: Path) -> Pack:
-    """Return the pack over these settings.
-
-    Raises:
-        PackError: a setting is unknown or has a wrong value.
-    """
-    given = read_settings(settings)
-    return Pack(
-        name="web",
-        tools=(fetch_page_tool(given), search_web_tool(given, root)),
-        description="Pages of the public web as text, and searches.",
-    )
+from wavewright.tools.web.settings import WebSettings
 
 
 def fetch_page_tool(settings: WebSettings) -> Tool:
