@@ -165,7 +165,7 @@ async def test_a_job_that_no_feedback_can_mend_fails_with_the_reason(
         failed = await client.until_told(wanted, "JOB_FAILED")
 
     assert "package 1 was rejected, and nothing mends it" in str(failed["reason"])
-    assert "no tool of it has a parameter 'feedback'" in str(failed["reason"])
+    assert "none of its tools has a parameter 'feedback'" in str(failed["reason"])
 
 
 @pytest.mark.parametrize(("iterations", "status"), [(0, "JOB_COMPLETED"), (1, "JOB_FAILED")])
@@ -221,5 +221,5 @@ async def test_a_model_that_mends_sees_that_there_is_feedback_and_not_what_it_sa
         await client.until_told(wanted, "JOB_FAILED")
 
     texts = [request.text for request in model_server.requests]
-    assert any("rejected with 2 remarks" in text for text in texts)
+    assert any("rejected with feedback of 2 texts" in text for text in texts)
     assert not any("CANARY" in text for text in texts)

@@ -27,7 +27,7 @@ from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.default_pipeline import default_pipeline
 from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer, FakeToolCall, Reply
 from wavewright.engine.pipeline.context import ApprovalRequest, Ports, RunContext, RunRequest
-from wavewright.engine.project import tools as toolbox
+from wavewright.engine.project import tool_sources
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.hashing import plan_hash
@@ -203,8 +203,8 @@ async def test_in_a_thousand_runs_only_the_approved_plan_is_executed(
     def tools_again(given: Sequence[Json], root: Path) -> Sequence[Tool]:
         return tools
 
-    monkeypatch.setattr(toolbox, "load_user_tools", tools_again)
-    monkeypatch.setattr(toolbox, "pack_names", tuple[str, ...])
+    monkeypatch.setattr(tool_sources, "load_user_tools", tools_again)
+    monkeypatch.setattr(tool_sources, "pack_names", tuple[str, ...])
     services = make_services(settings)
     seen: dict[str, int] = {}
 
