@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class _ToolCandidate:
     """A tool that a name may mean."""
 
     owner: str
@@ -80,11 +80,11 @@ class ToolSources:
         """Return the tools of MCP servers by their full names."""
         return {one.full_name: one.make() for one in self._server_tools(None) if one.full_name is not None}
 
-    def _own_tool(self, name: str) -> Iterator[_Candidate]:
+    def _own_tool(self, name: str) -> Iterator[_ToolCandidate]:
         if name in self.own:
-            yield _Candidate("this project", None, lambda: self.own[name])
+            yield _ToolCandidate("this project", None, lambda: self.own[name])
 
-    def _server_tools(self, name: str | None) -> Iterator[_Candidate]:
+    def _server_tools(self, name: str | None) -> Iterator[_ToolCandidate]:
         """Yield the tools of MCP servers that a name means; all tools without a name."""
         servers = self.settings.mcp.servers
         if not servers:
@@ -102,9 +102,9 @@ class ToolSources:
                 make = partial(
                     mcp_tool, name or full, server, tool, locked, servers[server], self.services.mcp
                 )
-                yield _Candidate(f"MCP server {server!r}", full, make)
+                yield _ToolCandidate(f"MCP server {server!r}", full, make)
 
-    def _pack_candidates(self, name: str, *, is_found: bool) -> list[_Candidate]:
+    def _pack_candidates(self, name: str, *, is_found: bool) -> list[_ToolCandidate]:
         """Return the tools of packs that a name means: of configured packs, or else of those installed.
 
         Packs that are not listed count only if the name is found nowhere else.
@@ -123,7 +123,7 @@ class ToolSources:
                 return bringing
         return []
 
-    def _bringing(self, name: str, packs: Iterable[str], *, is_found: bool) -> Iterator[_Candidate]:
+    def _bringing(self, name: str, packs: Iterable[str], *, is_found: bool) -> Iterator[_ToolCandidate]:
         for pack in packs:
             given, root, file = self._pack_settings(pack)
             try:
@@ -134,7 +134,7 @@ class ToolSources:
                 raise _placed(error, file) from error
             short = next((one for one in names if name in (one, full_name(pack, one))), None)
             if short is not None:
-                yield _Candidate(
+                yield _ToolCandidate(
                     f"pack {pack!r}", full_name(pack, short), partial(self._pack_tool, pack, short)
                 )
 
@@ -154,7 +154,7 @@ def full_name(source: str, tool: str) -> str:
     return tool if tool.startswith(f"{source}.") else f"{source}.{tool}"
 
 
-def _ambiguous(name: str, candidates: list[_Candidate]) -> ToolDefinitionError:
+def _ambiguous(name: str, candidates: list[_ToolCandidate]) -> ToolDefinitionError:
     full = [repr(one.full_name) for one in candidates if one.full_name not in (None, name)]
     owners = " and of ".join(one.owner for one in candidates)
     if not full:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from wavewright.tools.equities.documents import Announcement, AnnouncementsDocument, SourceNote
-from wavewright.tools.equities.html_text import Page, read_page
+from wavewright.tools.equities.html_text import PageText, read_page
 from wavewright.tools.equities.prices import parse_date
 from wavewright.tools.equities.wording import counted, one_line
 from wavewright.tools.folder import Folder, PathRefused
@@ -164,7 +164,7 @@ def _read_file(folder: Folder, name: str) -> _AnnouncementFile | str:
     )
 
 
-def _read_markdown(text: str) -> Page:
+def _read_markdown(text: str) -> PageText:
     """Return a Markdown file's text and what its front matter says: plain `name: value` lines, no YAML."""
     fields: dict[str, str] = {}
     body = text
@@ -178,7 +178,7 @@ def _read_markdown(text: str) -> Page:
                     fields[matched[1].lower()] = matched[2].strip("'\"")
             body = "\n".join(lines[ends[0] + 1 :])
     heading = next((line.lstrip("# ").strip() for line in body.splitlines() if line.startswith("#")), None)
-    return Page(
+    return PageText(
         title=fields.get("title") or heading,
         date=fields.get("date"),
         code=fields.get("code") or fields.get("symbol") or fields.get("ticker"),

@@ -55,7 +55,7 @@ _MAX_ATTRIBUTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageText:
     """What an announcement says of itself."""
 
     title: str | None
@@ -73,7 +73,7 @@ class _HtmlToken:
     attributes: str = ""
 
 
-def read_page(page: str) -> Page:
+def read_page(page: str) -> PageText:
     """Return the words of a page, with its date and title where it says them."""
     reader = _PageReader()
     for token in _tokens(page):
@@ -81,7 +81,7 @@ def read_page(page: str) -> Page:
     lines = (" ".join(line.split()) for line in "".join(reader.pieces).split("\n"))
     named = [value for name, value in reader.metas.items() if name in _DATE_NAMES and value]
     codes = [value for name, value in reader.metas.items() if name in _CODE_NAMES and value]
-    return Page(
+    return PageText(
         title=_joined(reader.titles) or _joined(reader.headings),
         date=next(iter([*named, *reader.dates]), None),
         code=next(iter(codes), None),

@@ -73,7 +73,7 @@ class McpSessions:
             servers: The servers that may be called.
             verify: Raises `McpServerError` where a server lists other tools than expected; none of them is called.
         """
-        self._servers = {server.name: _Server(server, verify) for server in servers}
+        self._servers = {server.name: _ServerSessions(server, verify) for server in servers}
         self._group: TaskGroup | None = None
         self._start: _Start | None = None
 
@@ -108,7 +108,7 @@ class McpSessions:
         """
         return (await self._server(server).session(self._starter())).listing
 
-    def _server(self, name: str) -> _Server:
+    def _server(self, name: str) -> _ServerSessions:
         if (server := self._servers.get(name)) is None:
             raise ToolError(
                 f"there is no MCP server {name!r}", hint=f"add it to the settings as mcp.servers.{name}"
@@ -135,7 +135,7 @@ class _ConnectionLostError(Exception):
     """A session ended before it answered; the call may have taken effect."""
 
 
-class _Server:
+class _ServerSessions:
     """One server, over all its sessions."""
 
     def __init__(self, settings: McpServerSettings, verify: ListingCheck | None) -> None:
@@ -294,7 +294,7 @@ class _Session:
             _ConnectionLostError: the session ended before the answer.
         """
         assert self._client is not None
-        progress = _Progress(request)
+        progress = _CallProgress(request)
         try:
             with anyio.fail_after(self._settings.timeout):
                 result = await self._client.call_tool(
@@ -339,7 +339,7 @@ class _Session:
             self._is_stale = True
 
 
-class _Progress:
+class _CallProgress:
     """Passes a call's progress to its step."""
 
     def __init__(self, request: ToolCall) -> None:

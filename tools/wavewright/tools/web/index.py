@@ -66,7 +66,7 @@ class PageMatch:
     """Higher is better; comparable within one search only."""
 
 
-class _Ranking(Protocol):
+class _PageRanker(Protocol):
     """Stores pages and ranks them."""
 
     def replace(self, gone: Collection[str], pages: Iterable[IndexedPage]) -> None:
@@ -94,7 +94,7 @@ class FolderIndex:
         """
         self._folder = folder
         self._exclude = tuple(exclude)
-        self._ranking: _Ranking = _Fts5Ranking() if engine == "fts5" else _TantivyRanking()
+        self._ranker: _PageRanker = _Fts5Ranker() if engine == "fts5" else _TantivyRanker()
         self._known = dict[str, tuple[int, int]]()
         self._lock = threading.Lock()
 
@@ -110,7 +110,7 @@ class FolderIndex:
         with self._lock:
             self._update()
             words = query_words(query)
-            found = self._ranking.search(words, max(limit, _CANDIDATES)) if words else []
+            found = self._ranker.search(words, max(limit, _CANDIDATES)) if words else []
         found.sort(key=lambda scored: _named_words(scored[0].title, words), reverse=True)
         return [
             PageMatch(page.path, page.title, _snippet(page.text, words), score)
@@ -123,7 +123,7 @@ class FolderIndex:
         gone = self._known.keys() - found.keys()
         if changed or gone:
             replaced = gone | (self._known.keys() & changed)
-            self._ranking.replace(replaced, (read_page(self._folder, path) for path in changed))
+            self._ranker.replace(replaced, (read_page(self._folder, path) for path in changed))
             self._known = found
 
     def _files(self) -> Iterator[tuple[str, tuple[int, int]]]:
@@ -210,7 +210,7 @@ def _read_html(source: str) -> tuple[str, str]:
     return title, body.text(separator=" ") if body is not None else ""
 
 
-class _Fts5Ranking:
+class _Fts5Ranker:
     """SQLite's FTS5 with Porter's stemmer."""
 
     def __init__(self) -> None:
@@ -240,7 +240,7 @@ class _Fts5Ranking:
         return [(IndexedPage(path, title, text), score) for path, title, text, score in rows]
 
 
-class _TantivyRanking:
+class _TantivyRanker:
     """The library tantivy with its English stemmer."""
 
     def __init__(self) -> None:

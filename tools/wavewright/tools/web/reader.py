@@ -35,7 +35,7 @@ MAX_CRAWL_DELAY: Final = 60.0
 
 
 @dataclass(slots=True)
-class _Server:
+class _OriginState:
     """What is known of the server at one origin; instants are those of the event loop's clock."""
 
     rate: RateLimiter
@@ -55,7 +55,7 @@ class WebReader:
         self._pages = pages
         self._agent = settings.user_agent.partition("/")[0]
         self._rate = RateLimiter(settings.requests_per_minute)
-        self._servers: OrderedDict[str, _Server] = OrderedDict()
+        self._servers: OrderedDict[str, _OriginState] = OrderedDict()
 
     async def get_page(self, url: str) -> WebAnswer:
         """Return a page, from the cache where it is new enough or its server says that it has not changed.
@@ -106,7 +106,7 @@ class WebReader:
         server = self._server(address)
         await self._wait(server, address, server.rate, self._rate)
 
-    async def _wait(self, server: _Server, address: WebAddress, *rates: RateLimiter) -> None:
+    async def _wait(self, server: _OriginState, address: WebAddress, *rates: RateLimiter) -> None:
         is_over = False
         while not is_over:
             seconds = server.retry_at - anyio.current_time()
@@ -131,7 +131,7 @@ class WebReader:
             )
         await self.wait(address)
 
-    async def _read_robots(self, server: _Server, address: WebAddress) -> None:
+    async def _read_robots(self, server: _OriginState, address: WebAddress) -> None:
         """Read a server's robots.txt; one that is not there allows everything, one that fails raises (RFC 9309)."""
         try:
             answer = await self._client.get(
@@ -150,8 +150,8 @@ class WebReader:
     async def _wait_shared(self, address: WebAddress) -> None:
         await self._wait(self._server(address), address, self._rate)
 
-    def _server(self, address: WebAddress) -> _Server:
-        server = self._servers.pop(address.origin, None) or _Server(self._server_rate())
+    def _server(self, address: WebAddress) -> _OriginState:
+        server = self._servers.pop(address.origin, None) or _OriginState(self._server_rate())
         self._servers[address.origin] = server
         if len(self._servers) > MAX_SERVERS:
             self._servers.popitem(last=False)
