@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +18,17 @@ from wavewright.tools.web.addresses import MAX_URL_LENGTH, WebAddress
 from wavewright.tools.web.pages import CrawlExecuted, Page
 from wavewright.tools.web.search import Search, SearchExecuted, SearchResult, open_search
 from wavewright.tools.web.settings import WebSettings
+
+_make_web_tool = partial(
+    make_tool,
+    effects={"read", "egress"},
+    tags={"data"},
+    expected_seconds=2.0,
+    untrusted_output=True,
+    retry=Retry(attempts=3),
+    timeout="2m",
+)
+"""Makes a tool that asks the web: it reads, sends the question out, and brings untrusted text back."""
 
 
 def fetch_page_tool(settings: WebSettings) -> Tool:
@@ -41,14 +52,8 @@ def fetch_page_tool(settings: WebSettings) -> Tool:
         emit(CrawlExecuted(page.url, len(page.text), round(time.monotonic() - begun, 3)))
         return page
 
-    return make_tool(
+    return _make_web_tool(
         fetch_page,
-        effects={"read", "egress"},
-        tags={"data"},
-        expected_seconds=2.0,
-        untrusted_output=True,
-        retry=Retry(attempts=3),
-        timeout="2m",
         settings=settings.model_dump(mode="json"),
     )
 
@@ -84,13 +89,7 @@ def search_web_tool(settings: WebSettings, root: Path) -> Tool:
         emit(SearchExecuted(provider, query, len(found), round(time.monotonic() - begun, 3)))
         return found
 
-    return make_tool(
+    return _make_web_tool(
         search_web,
-        effects={"read", "egress"},
-        tags={"data"},
-        expected_seconds=2.0,
-        untrusted_output=True,
-        retry=Retry(attempts=3),
-        timeout="2m",
         settings=[settings.model_dump(mode="json"), str(root)],
     )
