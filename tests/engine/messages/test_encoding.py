@@ -40,6 +40,7 @@ from wavewright.executor.store.job_records import (
 )
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.tools.lore.messages import CONTRACT, ResearchPackage
+from wavewright.tools.lore.models import NPCData, ZoneData
 from wavewright.tools.message_contract import Payload
 
 KEY = b"a key that nobody else has"
@@ -221,8 +222,8 @@ def test_a_research_package_is_told_field_by_field() -> None:
         package_id=package_id(JOB_ID, 1),
         iteration=1,
         zone_name="Westfall",
-        zone_data={"name": "Westfall"},
-        npcs=[{"name": "Gryan Stoutmantle"}],
+        zone_data=ZoneData(name="Westfall"),
+        npcs=[NPCData(name="Gryan Stoutmantle")],
         confidence={"npcs": 0.7},
     )
 
@@ -363,7 +364,7 @@ CANARY = "correct-horse-battery"
             package_id="p",
             iteration=1,
             zone_name="Westfall",
-            zone_data={"lore": [CANARY, None, 1.5]},
+            zone_data=ZoneData(name="Westfall", narrative_arc=CANARY),
         ),
     ],
     ids=lambda payload: type(payload).__name__,

@@ -12,6 +12,7 @@ from wavewright.executor.store.job_records import JobId
 from wavewright.planner.types import Json, StepId
 from wavewright.reviewer import records
 from wavewright.tools.lore.messages import CONTRACT, ResearchPackage
+from wavewright.tools.lore.models import NPCData, ZoneData
 from wavewright.tools.message_contract import PackagePayload
 
 JOB_ID = JobId(JOB)
@@ -54,8 +55,8 @@ def test_what_was_found_about_a_zone_goes_out_field_by_field() -> None:
         package_id=package_id(JOB_ID, 2),
         iteration=2,
         zone_name="Westfall",
-        zone_data={"name": "Westfall"},
-        npcs=[{"name": "Gryan"}],
+        zone_data=ZoneData(name="Westfall"),
+        npcs=[NPCData(name="Gryan")],
         confidence={"npcs": 1.0},
         quality_warnings=["few sources"],
     )
@@ -127,3 +128,37 @@ def test_a_zone_whose_goal_is_not_achieved_says_so_among_its_warnings() -> None:
 
     assert isinstance(report, ResearchPackage)
     assert report.quality_warnings == ["No source agrees.", "few sources"]
+
+
+def test_sources_and_conflicts_that_the_result_leaves_out_are_the_runs() -> None:
+    page = records.SourceReference(name="Westfall", location="https://lore.test/westfall", tier="primary")
+    file = records.SourceReference(name="prices", location="prices.csv")
+    told: tuple[Json, ...] = (
+        {"value": {"min": 10}, "sources": ["a", "b"]},
+        {"value": "20", "sources": ["c"]},
+        {"value": "30", "sources": ["d"]},
+    )
+    conflict = records.Conflict(subject="Westfall: level_range", message="they differ", values=told)
+    vague = records.Conflict(subject="Westfall: era", message="unclear")
+    found = {"sources": (page, file), "conflicts": (conflict, vague)}
+
+    report = report_of(1, made(FOUND).model_copy(update=found))
+
+    assert isinstance(report, ResearchPackage)
+    assert [source.model_dump(mode="json") for source in report.sources] == [
+        {
+            "url": "https://lore.test/westfall",
+            "domain": "lore.test",
+            "tier": "primary",
+            "accessed_at": "2026-04-14T09:30:00Z",
+        }
+    ]
+    assert [one.model_dump() for one in report.conflicts] == [
+        {
+            "data_point": "Westfall: level_range",
+            "source_a": "a, b",
+            "source_b": "c",
+            "claim_a": '{"min":10}',
+            "claim_b": "20",
+        }
+    ]

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Final
+from collections.abc import Iterator
+from typing import ClassVar, Final, get_args
+from urllib.parse import urlsplit
 
-from pydantic import Field
-
+from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.lore.models import (
+    FactionData,
+    LoreData,
+    NarrativeItemData,
+    NPCData,
+    PageReference,
+    Probability,
+    SourceConflict,
+    Tier,
+    ZoneData,
+)
 from wavewright.tools.message_contract import (
     Depth,
     MessageContract,
@@ -37,22 +49,20 @@ class ZoneRequest(RequestPayload):
 
 
 class ResearchPackage(PackagePayload):
-    """`research_package`: what was found out about one zone. The goal template decides what each record holds."""
+    """`research_package`: what was found out about one zone."""
 
     message_type: ClassVar = "research_package"
 
     zone_name: str
-    zone_data: JsonObject
-    npcs: list[JsonObject] = []
-    factions: list[JsonObject] = []
-    lore: list[JsonObject] = []
-    narrative_items: list[JsonObject] = []
-    sources: list[JsonObject] = []
-    """Address, domain, tier and access time of each."""
-    confidence: dict[str, Annotated[float, Field(ge=0, le=1)]] = {}
+    zone_data: ZoneData
+    npcs: list[NPCData] = []
+    factions: list[FactionData] = []
+    lore: list[LoreData] = []
+    narrative_items: list[NarrativeItemData] = []
+    sources: list[PageReference] = []
+    confidence: dict[str, Probability] = {}
     """From 0 to 1, by category of findings."""
-    conflicts: list[JsonObject] = []
-    """Statements of two sources that cannot both be right."""
+    conflicts: list[SourceConflict] = []
     quality_warnings: list[str] = []
     """What a reader should know before relying on the package."""
 
@@ -74,8 +84,8 @@ def _research(package: JsonObject, zone: str) -> JsonObject | None:
         return None
     found: JsonObject = {
         "zone_name": zone,
-        "sources": package["sources"],
-        "conflicts": package["conflicts"],
+        "sources": [*_sources(package)],
+        "conflicts": [*_conflicts(package)],
         "quality_warnings": package["warnings"],
         **result,
         "confidence": _confidence(package["review"], result.get("confidence")),
@@ -85,6 +95,44 @@ def _research(package: JsonObject, zone: str) -> JsonObject | None:
         # The message has no status of its own.
         found["quality_warnings"] = [_verdict(package), *warnings]
     return found
+
+
+def _sources(package: JsonObject) -> Iterator[Json]:
+    """Yield the run's sources that are pages of the web."""
+    found = package["sources"]
+    for one in found if isinstance(found, list) else []:
+        url = one.get("location") if isinstance(one, dict) else None
+        if isinstance(one, dict) and isinstance(url, str) and url.startswith(("http://", "https://")):
+            tier = one.get("tier")
+            yield {
+                "url": url,
+                "domain": urlsplit(url).hostname or "",
+                "tier": tier if tier in get_args(Tier) else "unlisted",
+                "accessed_at": one.get("accessed") or package["now"],
+            }
+
+
+def _conflicts(package: JsonObject) -> Iterator[Json]:
+    """Yield the run's conflicts whose values have a source each, the first two values of each."""
+    found = package["conflicts"]
+    for one in found if isinstance(found, list) else []:
+        values = one.get("values") if isinstance(one, dict) else None
+        told = [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+        if isinstance(one, dict) and len(told) > 1:
+            (claim_a, source_a), (claim_b, source_b) = map(_claim, told[:2])
+            yield {
+                "data_point": one["subject"],
+                "source_a": source_a,
+                "source_b": source_b,
+                "claim_a": claim_a,
+                "claim_b": claim_b,
+            }
+
+
+def _claim(told: JsonObject) -> tuple[str, str]:
+    value, sources = told.get("value"), told.get("sources")
+    claim = value if isinstance(value, str) else canonical_json(value).decode()
+    return claim, ", ".join(map(str, sources)) if isinstance(sources, list) else ""
 
 
 def _verdict(package: JsonObject) -> Json:
