@@ -444,6 +444,17 @@ def test_no_text_makes_it_slow(piece: str) -> None:
     assert len(Redactor(["a-known-secret"]).redact(text)) > 0
 
 
+def test_escapes_within_escapes_are_read_once() -> None:
+    # Read again at each level, or from each backslash, these texts would need an hour.
+    depth = 300_000
+    nested = "%" * depth + "3" * (depth - 1) + "41"
+    redactor = Redactor(["A-known-secret"])
+
+    assert redactor.redact_known(f"{nested}-known-secret") == REDACTED
+    assert redactor.redact_known("\\" * 10 * depth + "x41-known-secret") == REDACTED
+    assert redactor.redact("\\" * 10 * depth) == "\\" * 10 * depth
+
+
 def test_json_loses_secrets_in_texts_in_names_and_by_name() -> None:
     value: JsonValue = {
         "note": "use a-known-secret",

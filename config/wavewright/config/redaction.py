@@ -270,24 +270,42 @@ def _redact_unescaped(redact: Callable[[str], str], text: str) -> str:
 
 
 def _unescape_text(text: str) -> str:
-    """Return a text with letters, digits and plain signs in place of their escapes; JSON stays JSON."""
-    while ("\\" in text or "%" in text or "&#" in text) and (
-        plain := _NEEDLESS_ESCAPE.sub(_unescaped, text)
-    ) != text:
-        text = plain
-    return text
+    """Return a text with letters, digits and plain signs in place of their escapes; JSON stays JSON.
+
+    An escape may hold escapes itself (`%%341` is `%41`, `A`): from the end to the start, all that follows one is plain
+    already, so that each is read once.
+    """
+    if "\\" not in text and "%" not in text and "&#" not in text:
+        return text
+    plain: list[str] = []  # characters, the last one first
+    end = len(text)
+    for mark in reversed(list(_ESCAPE_MARK.finditer(text))):
+        plain.extend(text[mark.end() : end][::-1])
+        end = mark.start()
+        escape = _ESCAPED.match(mark[0][-2:] + "".join(plain[: -_MAX_ESCAPED - 1 : -1]))
+        character = _unescaped(escape) if escape else None
+        if escape and character:
+            del plain[len(mark[0][-2:]) - escape.end() :]
+            plain.append(character)
+        else:
+            plain.extend(mark[0][::-1])
+    return text[:end] + "".join(reversed(plain))
 
 
-_NEEDLESS_ESCAPE = re.compile(
+_ESCAPE_MARK = re.compile(r"(?<!\\)\\++(?=[%&uUx])|%(?=[%&\\2-7])|&\#(?=[%&\\xX0-9])")
+"""What begins an escape, if what follows it does not rule that out, as a digit that is escaped would not."""
+_ESCAPED = re.compile(
     r"(?:\\++(?:u00|U000000|x)|%)(?P<text>[2-7][0-9A-Fa-f])"
     r"|&\#(?:[xX]0{0,6}(?P<page>[2-7][0-9A-Fa-f])|0{0,6}(?P<decimal>[0-9]{2,3}));"
 )
+_MAX_ESCAPED = 10
+"""Maximum characters of an escape after its mark."""
 
 
-def _unescaped(escape: re.Match[str]) -> str:
+def _unescaped(escape: re.Match[str]) -> str | None:
     code = escape["text"] or escape["page"]
     character = chr(int(code, 16) if code else int(escape["decimal"]))
-    return character if character in _PLAIN_SIGNS or _is_plain(character) else escape[0]
+    return character if character in _PLAIN_SIGNS or _is_plain(character) else None
 
 
 _PLAIN_SIGNS = frozenset(" _.:/=@+?;,~-")
