@@ -226,6 +226,8 @@ class DaemonSection(_DaemonModel):
 
     pack: str | None = Field(default=None, min_length=1)
     """Pack whose messages, log events and names of queues are used; the neutral ones where absent."""
+    role: str | None = Field(default=None, min_length=1)
+    """Which of the pack's daemons this is, such as `validator`, where the pack has several; its first where absent."""
     amqp_url: AmqpUrl | None = Field(default=None, repr=False)
     """Address of the broker, `amqps://USER:PASSWORD@HOST/VHOST`; it belongs in `WAVEWRIGHT_AMQP_URL`, for it holds a
     password. The user `guest` is refused on another machine than this one."""

@@ -43,7 +43,7 @@ def goal(request):
     return RequestedGoal(goal="Brew tea", target=request["tea"], depth=0, budget_tokens=100)
 
 
-def cup(package, target):
+def cup(package, target, request):
     result = package["result"]
     return {"tea": target, **result} if isinstance(result, dict) else None
 

@@ -43,8 +43,8 @@ def test_what_was_given_up_can_be_sent_again_as_it_lies_among_the_dead_letters()
     goal: JsonObject = {"goal": "Tell", "depth": 1, "budget_tokens": 500, "target": "Westfall"}
     sent: JsonObject = {
         "message_type": "job_request",
-        "payload": goal,
-        "goal": goal,
+        "payload": {"job_id": DEAD.job, **goal},
+        "goal": {**goal, "inputs": None, "template": None},
         "source_agent": "ui_backend",
         "correlation_id": CORRELATION,
     }

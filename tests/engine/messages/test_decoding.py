@@ -22,9 +22,18 @@ from tests.engine.messages.sample_messages import (
     without,
 )
 from wavewright.engine.daemon.dispatcher import SMALL_JOB_WEIGHT
-from wavewright.engine.messages.decoding import decode, goal_of
+from wavewright.engine.messages.decoding import decode, goal_of, resolved_verdict
+from wavewright.engine.messages.ids import package_id
 from wavewright.engine.messages.refusals import MessageRejected
-from wavewright.executor.store.job_records import DecisionMade, JobId, JobRequested, VerdictGiven
+from wavewright.executor.store.job_records import (
+    DecisionMade,
+    JobId,
+    JobRequested,
+    JobRow,
+    SentPackage,
+    VerdictGiven,
+)
+from wavewright.planner.types import JsonObject, RunId
 
 DOCUMENT: Loose = {
     "name": "words",
@@ -41,8 +50,8 @@ def test_a_goal_is_read_with_what_its_sender_goes_by() -> None:
     assert received.request.job == JOB
     assert received.request.request == {
         "message_type": "job_request",
-        "payload": without(GOAL, "job_id"),
-        "goal": without(GOAL, "job_id"),
+        "payload": GOAL,
+        "goal": {**without(GOAL, "job_id"), "inputs": None, "template": None},
         "correlation_id": "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0ecc",
         "source_agent": "ui_backend",
     }
@@ -80,6 +89,41 @@ def test_a_verdict_is_read() -> None:
         accepted=False,
         feedback=("no sources",),
     )
+
+
+BY_FIELD: Loose = {"field": "npcs", "reason": "none is named", "suggestion": "read the page of the village"}
+
+
+def test_a_verdict_may_say_what_is_wrong_with_each_field() -> None:
+    received = decoded(
+        delivered(envelope(VERDICT | {"feedback": [BY_FIELD, "no sources"]}, "validation_result"))
+    )
+
+    assert isinstance(received.request, VerdictGiven)
+    assert received.request.feedback == (
+        "npcs: none is named; read the page of the village",
+        "no sources",
+    )
+
+
+def test_a_verdict_without_ids_is_found_by_its_correlation_id_target_and_iteration() -> None:
+    rules = replace(RULES, target_field="zone_name")
+    sent: Loose = {"zone_name": "Westfall", "accepted": False, "feedback": [BY_FIELD], "iteration": 2}
+    verdict = decoded(delivered(envelope(sent, "validation_result")), rules).request
+    assert isinstance(verdict, VerdictGiven)
+    ours: JsonObject = {"correlation_id": "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0ecc"}
+    mill = package_id(JobId(JOB), 2, "Westfall")
+    other = JobRow(JobId("other"), RunId("r1"), "validating", {}, 0.0, package="p", iteration=2)
+    single = replace(other, job=JobId(JOB), request=ours, package=package_id(JobId(JOB), 2))
+    several = replace(single, package=None, iteration=0, sent=(SentPackage(mill, 2),))
+
+    assert resolved_verdict(verdict, [other]) == verdict
+    for job, package in ((single, single.package), (several, mill)):
+        found = resolved_verdict(verdict, [other, job])
+        assert (found.job, found.package, found.target) == (JOB, package, None)
+    # The one that was judged is still found when its verdict comes again.
+    judged = replace(several, sent=(), feedback=(replace(verdict, package=mill),))
+    assert resolved_verdict(verdict, [judged]).package == mill
 
 
 def test_an_answer_is_that_of_the_agent_who_sent_it() -> None:

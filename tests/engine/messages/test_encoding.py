@@ -12,9 +12,9 @@ from hypothesis import example, given, strategies as st
 
 from tests.engine.messages.sample_messages import JOB, NOW, RULES
 from wavewright.config.redaction import REDACTED, Redactor
-from wavewright.engine.messages.decoding import decode
+from wavewright.engine.messages.decoding import correlation_of, decode
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.engine.messages.encoding import MessageAddress, correlation_of, encode, sender_of
+from wavewright.engine.messages.encoding import MessageAddress, encode, sender_of
 from wavewright.engine.messages.ids import decision_id, message_id, package_id
 from wavewright.engine.messages.models import (
     REPORTS,

@@ -44,7 +44,9 @@ def made(result: Json, *confidences: records.Confidence, is_achieved: bool = Tru
 
 
 def report_of(iteration: int, package: records.Package, zone: str | None = "Westfall") -> PackagePayload:
-    return package_report(JOB_ID, iteration, package, forms=CONTRACT.packages, goal_target=zone)
+    report = package_report(JOB_ID, iteration, package, forms=CONTRACT.packages, goal_target=zone)
+    assert isinstance(report, PackagePayload)
+    return report
 
 
 def test_what_was_found_about_a_zone_goes_out_field_by_field() -> None:

@@ -97,17 +97,25 @@ class RequestedGoal:
     goal: str
     target: str
     """First target."""
-    depth: int
+    depth: int = 0
     """Waves of targets after the first."""
-    budget_tokens: int
-    """Tokens that the job may spend on models."""
+    budget_tokens: int | None = None
+    """Tokens that the job may spend on models; as the goal template says where absent."""
+    inputs: JsonObject | None = None
+    """Inputs of the job; `depth` alone where absent."""
+    template: str | None = None
+    """Goal template; the one that the settings name where absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestForm:
-    """A form of request: its payload, and the goal that a payload asks for."""
+    """An incoming message that starts a job: its payload, and the goal that a payload asks for.
 
-    payload: type[RequestPayload]
+    The id of the job is the payload's `job_id` where it is a `RequestPayload`, else that of the message: so a package
+    that another daemon sends may start a job, each iteration of it another one.
+    """
+
+    payload: type[Payload]
     goal: Callable[[JsonObject], RequestedGoal]
     """Called with a payload that its model has validated."""
 
@@ -116,10 +124,12 @@ class RequestForm:
 class PackageForm:
     """A message that carries a result in a form of the pack's own."""
 
-    payload: type[PackagePayload]
-    build: Callable[[JsonObject, str], JsonObject | None]
-    """Return the payload of a package (see `wavewright schema package`) about a target, without the fields of
-    `PackagePayload`; `None` where the package goes out as the neutral `package`."""
+    payload: type[Payload]
+    """The fields of a `PackagePayload` are filled in; any other payload is as it was built."""
+    build: Callable[[JsonObject, str, JsonObject], JsonObject | None]
+    """Called with a package (see `wavewright schema package`), its target, and the payload of the job's request.
+    Returns the message's payload, without the fields that are filled in; `None` where the package goes out as the
+    neutral `package`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,3 +149,5 @@ class MessageContract:
     log_events: Mapping[str, str] = field(default_factory=dict[str, str])
     daemon: JsonObject = field(default_factory=dict[str, JsonValue])
     """Defaults of the settings section `daemon`: names of exchanges, queues and agents, goal template, identities."""
+    roles: Mapping[str, MessageContract] = field(default_factory=dict[str, "MessageContract"])
+    """Contracts of the pack's other daemons, such as a validator: the setting `daemon.role` names one."""

@@ -7,7 +7,7 @@ the reason; it is neither repaired nor requeued.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import anyio
@@ -17,7 +17,7 @@ from wavewright.engine.bus.errors import BusError
 from wavewright.engine.daemon.dispatcher import Dispatcher
 from wavewright.engine.daemon.job_runner import JobRunner
 from wavewright.engine.jobs.job_requests import request_name
-from wavewright.engine.messages.decoding import decode
+from wavewright.engine.messages.decoding import decode, resolved_verdict
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.engine.messages.refusals import MessageRejected
 from wavewright.engine.messages.rules import AcceptanceRules
@@ -65,7 +65,7 @@ class MessageHandler:
         except MessageRejected as refusal:
             metrics.count_received("unknown", Receipt("dead_letter", refusal.kind))
             return await self._dead_letter(delivery, refusal.kind, refusal.reason)
-        receipt = await self._receive(received, delivery)
+        received, receipt = await self._receive(received, delivery)
         metrics.count_received(received.kind, receipt)
         if receipt.action == "dead_letter":
             return await self._dead_letter(delivery, receipt.kind or "bad_payload", receipt.reason)
@@ -102,7 +102,17 @@ class MessageHandler:
                     asked = await jobs.find_decision(decision)
                     log_received(log, received, asked.job if asked else None)
 
-    async def _receive(self, received: ReceivedMessage, delivery: Delivery) -> Receipt:
+    async def _resolved(self, received: ReceivedMessage) -> ReceivedMessage:
+        """Return a message whose verdict names its job and package, where these are known."""
+        verdict = received.request
+        if not isinstance(verdict, VerdictGiven) or verdict.target is None:
+            return received
+        jobs = await self.runner.jobs.list_jobs(("queued", "running", "waiting", "validating"))
+        return replace(received, request=resolved_verdict(verdict, jobs))
+
+    async def _receive(
+        self, received: ReceivedMessage, delivery: Delivery
+    ) -> tuple[ReceivedMessage, Receipt]:
         """Commit the effect of a message; where the store cannot be written, try again until it can.
 
         The message is not requeued meanwhile, since each delivery counts against its limit.
@@ -110,6 +120,7 @@ class MessageHandler:
         pause = FIRST_PAUSE
         while True:
             try:
+                received = await self._resolved(received)
                 receipt = await self.runner.jobs.receive(received, self.runner.reporter.state_reports)
             except JournalError as fault:
                 self.runner.note_store_state(fault)
@@ -122,7 +133,7 @@ class MessageHandler:
                 pause = min(2 * pause, MAX_PAUSE)
             else:
                 self.runner.note_store_state(None, wrote=True)
-                return receipt
+                return received, receipt
 
     async def _dead_letter(self, delivery: Delivery, kind: str, reason: str) -> None:
         try:

@@ -13,12 +13,12 @@ from typing import Final
 from wavewright.config.redaction import Redactor, named_secrets
 from wavewright.config.sections import DaemonSection
 from wavewright.engine.bus.topology import ATTEMPTS_HEADER, KIND_HEADER, QUEUE_HEADER, REASON_HEADER
-from wavewright.engine.messages.decoding import goal_of
+from wavewright.engine.messages.decoding import correlation_of, goal_of
 from wavewright.engine.messages.encoding import (
     MessageAddress,
-    correlation_of,
     encode,
     encode_request,
+    request_payload,
     sender_of,
 )
 from wavewright.engine.messages.ids import message_id
@@ -28,7 +28,7 @@ from wavewright.engine.pipeline.context import PackageNotPublished
 from wavewright.executor.store.job_records import Decision, JobId, JobRow, OutgoingMessage
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.records import Package
-from wavewright.tools.message_contract import JobStatus, MessageContract, PackagePayload, Payload
+from wavewright.tools.message_contract import JobStatus, MessageContract, Payload
 
 POISON: Final = "max_deliveries"
 """Kind of the dead letter of a valid message whose job never ended."""
@@ -196,10 +196,17 @@ class Reporter:
 
     def _package_report(
         self, job: JobRow, iteration: int, package: Package, target: str | None = None
-    ) -> PackagePayload:
+    ) -> Payload:
         about = None if (first := goal_target(job)) is None else target or first
-        forms = self.contract.packages
-        return package_report(job.job, iteration, package, target=target, forms=forms, goal_target=about)
+        return package_report(
+            job.job,
+            iteration,
+            package,
+            target=target,
+            forms=self.contract.packages,
+            goal_target=about,
+            request=request_payload(job),
+        )
 
     def _accepted_verdict(self, job: JobRow) -> OutgoingMessage:
         verdict = job.feedback[-1] if job.feedback else None

@@ -44,14 +44,15 @@ def request_name(request: JsonObject, job: JobId) -> str:
 
 
 def _document_of_goal(goal: RequestedGoal, settings: Settings) -> JsonObject:
-    template = settings.daemon.goal_template
+    template = goal.template or settings.daemon.goal_template
     document: JsonObject = {
         "name": goal.target,
         "goal_template": template,
         "goal": goal.goal,
-        "inputs": {"depth": goal.depth},
-        "overrides": {"limits": {"budget": {"tokens": goal.budget_tokens}}},
+        "inputs": {"depth": goal.depth} if goal.inputs is None else goal.inputs,
     }
+    if goal.budget_tokens is not None:
+        document["overrides"] = {"limits": {"budget": {"tokens": goal.budget_tokens}}}
     if template is not None and _expands_targets(template, settings):
         return {**document, "targets": {"first": [goal.target], "depth": goal.depth}}
     return {**document, "variables": [goal.target]}

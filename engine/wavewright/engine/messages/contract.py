@@ -17,11 +17,17 @@ def message_contract(settings: Settings) -> MessageContract:
     """Return the message contract of the settings.
 
     Raises:
-        PackError: `daemon.pack` names no pack that defines messages.
+        PackError: `daemon.pack` names no pack that defines messages, or `daemon.role` none of its daemons.
     """
-    name = settings.daemon.pack
-    if name is None:
+    name, role = settings.daemon.pack, settings.daemon.role
+    if name is None and role is None:
         return MessageContract()
+    if name is None:
+        raise PackError(
+            f"daemon.role: {role!r} is the role of no daemon, for no pack is named",
+            hint="name a pack in daemon.pack, or leave the role out",
+            place=str(settings.file),
+        )
     given = settings.packs.get(name)
     pack = load_pack(name, given if isinstance(given, dict) else {}, settings.root)
     if pack.messages is None:
@@ -30,7 +36,15 @@ def message_contract(settings: Settings) -> MessageContract:
             hint="name a pack with a message contract, or leave the setting out",
             place=str(settings.file),
         )
-    return pack.messages
+    if role is None:
+        return pack.messages
+    if role not in pack.messages.roles:
+        raise PackError(
+            f"daemon.role: pack {name!r} has no daemon with the role {role!r}",
+            hint=f"roles: {', '.join(sorted(pack.messages.roles)) or 'none'}",
+            place=str(settings.file),
+        )
+    return pack.messages.roles[role]
 
 
 def with_contract_defaults(settings: Settings) -> Settings:

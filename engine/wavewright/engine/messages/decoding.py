@@ -7,15 +7,18 @@ by the sender.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any, Final, TypeVar, cast
 
 from pydantic import ValidationError
 
 from wavewright.engine.messages.delivery import Delivery
+from wavewright.engine.messages.ids import package_id
 from wavewright.engine.messages.models import (
     VERSION,
     VERSION_HEADER,
+    CorrelatedValidationResult,
     Envelope,
     JobRequest,
     UserDecisionResponse,
@@ -34,13 +37,14 @@ from wavewright.executor.store.job_records import (
     DecisionMade,
     JobId,
     JobRequested,
+    JobRow,
     MessageId,
     ReceivedMessage,
     Request,
     VerdictGiven,
 )
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.message_contract import RequestedGoal, WireModel
+from wavewright.tools.message_contract import RequestedGoal, RequestPayload, WireModel
 
 _Model = TypeVar("_Model", bound=WireModel)
 
@@ -51,7 +55,7 @@ SOURCE_KEY: Final = "source_agent"
 TYPE_KEY: Final = "message_type"
 """Key of a stored request that came by a request form: the type of its message."""
 PAYLOAD_KEY: Final = "payload"
-"""Key of a stored request that came by a request form: the payload as it was sent, without the job's id."""
+"""Key of a stored request that came by a request form: the payload as it was sent."""
 GOAL_KEY: Final = "goal"
 """Key of a stored request that came by a request form: the fields of its `RequestedGoal`."""
 
@@ -174,14 +178,7 @@ def _read(model: type[_Model], value: JsonObject, where: str) -> _Model:
 def _request(kind: str, envelope: Envelope, rules: AcceptanceRules) -> Request:
     match kind:
         case "validation_result":
-            verdict = _read(ValidationResult, envelope.payload, "payload")
-            return VerdictGiven(
-                job=JobId(verdict.job_id),
-                package=verdict.package_id,
-                iteration=verdict.iteration,
-                accepted=verdict.accepted,
-                feedback=tuple(verdict.feedback),
-            )
+            return _verdict(envelope, rules)
         case "user_decision_response":
             answer = _read(UserDecisionResponse, envelope.payload, "payload")
             return DecisionMade(
@@ -201,19 +198,53 @@ def _request(kind: str, envelope: Envelope, rules: AcceptanceRules) -> Request:
             return _requested_goal(kind, envelope, rules)
 
 
+def _verdict(envelope: Envelope, rules: AcceptanceRules) -> VerdictGiven:
+    sent = envelope.payload
+    if "job_id" in sent or "package_id" in sent:
+        named = _read(ValidationResult, sent, "payload")
+        given = VerdictGiven(JobId(named.job_id), named.package_id, named.iteration, named.accepted)
+        return replace(given, feedback=tuple(map(str, named.feedback)))
+    own = rules.target_field
+    renamed = {("target" if name == own else name): value for name, value in sent.items()}
+    found = _read(CorrelatedValidationResult, renamed, "payload")
+    given = VerdictGiven(JobId(envelope.correlation_id), "", found.iteration, found.accepted)
+    return replace(given, feedback=tuple(map(str, found.feedback)), target=found.target)
+
+
+def resolved_verdict(verdict: VerdictGiven, jobs: Sequence[JobRow]) -> VerdictGiven:
+    """Return a verdict that came without the ids of job and package with both, by the jobs that have not ended.
+
+    Its job is one whose messages have the verdict's correlation id. Without such a job the verdict is unchanged.
+    """
+    correlated = [job for job in jobs if correlation_of(job) == verdict.job]
+    named = [
+        (job, package_id(job.job, verdict.iteration, target))
+        for job in correlated
+        for target in (None, verdict.target)
+    ]
+    for job, package in named:
+        judged = {earlier.package for earlier in job.feedback}
+        if package in {job.package, *judged, *(sent.package for sent in job.sent)}:
+            return replace(verdict, job=job.job, package=package, target=None)
+    return replace(verdict, job=named[0][0].job, package=named[0][1], target=None) if named else verdict
+
+
 def _requested_goal(kind: str, envelope: Envelope, rules: AcceptanceRules) -> JobRequested:
-    if not rules.takes_goals:
-        reason = "jobs are taken as job documents only, in the field job: no goal template is configured"
-        raise MessageRejected("bad_payload", reason)
     form = rules.forms[kind]
     payload = _read(form.payload, envelope.payload, "payload")
     goal = form.goal(envelope.payload)
-    sent: JsonObject = {name: value for name, value in envelope.payload.items() if name != "job_id"}
+    if goal.template is None and not rules.takes_goals:
+        reason = "jobs are taken as job documents only, in the field job: no goal template is configured"
+        raise MessageRejected("bad_payload", reason)
+    sent, job = envelope.payload, JobId(envelope.message_id)
+    if isinstance(payload, RequestPayload):
+        job = JobId(payload.job_id)
+        sent = {**sent, "job_id": job}
     stored: JsonObject = {TYPE_KEY: kind, PAYLOAD_KEY: sent, GOAL_KEY: asdict(goal)}
     return JobRequested(
-        job=JobId(payload.job_id),
+        job=job,
         request={**stored, **_origin(envelope)},
-        weight=max(1.0, goal.budget_tokens / _TOKENS_PER_STEP),
+        weight=max(1.0, (goal.budget_tokens or 0) / _TOKENS_PER_STEP),
     )
 
 
@@ -225,6 +256,12 @@ def goal_of(request: JsonObject) -> RequestedGoal | None:
     """Return the goal of a stored request that came by a request form; none for a job document."""
     goal = request.get(GOAL_KEY)
     return RequestedGoal(**cast("dict[str, Any]", goal)) if isinstance(goal, dict) else None
+
+
+def correlation_of(job: JobRow) -> str:
+    """Return what all messages of a job have in common: what its request was correlated by, or the job's own id."""
+    known = job.request.get(CORRELATION_KEY)
+    return known if isinstance(known, str) else job.job
 
 
 def _estimated_steps(job: JsonObject) -> float:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from wavewright.config.redaction import Redactor
-from wavewright.engine.messages.decoding import CORRELATION_KEY, PAYLOAD_KEY, SOURCE_KEY, TYPE_KEY
+from wavewright.engine.messages.decoding import PAYLOAD_KEY, SOURCE_KEY, TYPE_KEY, correlation_of
 from wavewright.engine.messages.models import (
     VERSION,
     VERSION_HEADER,
@@ -86,11 +86,15 @@ def encode(
 
 def encode_request(job: JobRow, address: MessageAddress, *, message: MessageId) -> OutgoingMessage:
     """Return the request of a job as a new message, with the payload as it was sent."""
-    sent = job.request.get(PAYLOAD_KEY)
-    content = sent if isinstance(sent, dict) else {"job": job.request["job"]}
-    payload: JsonObject = {"job_id": job.job, **content}
+    payload = request_payload(job) or {"job_id": job.job, "job": job.request["job"]}
     kind = _text(job, TYPE_KEY) or "job_request"
     return _outgoing(kind, payload, address, message, correlation_of(job), job.received, job.job)
+
+
+def request_payload(job: JobRow) -> JsonObject | None:
+    """Return the payload of the request form that a job came by; None for a job document."""
+    sent = job.request.get(PAYLOAD_KEY)
+    return sent if isinstance(sent, dict) else None
 
 
 def _outgoing(
@@ -125,11 +129,6 @@ def _outgoing(
         headers=_headers(document, body, address),
         at=at,
     )
-
-
-def correlation_of(job: JobRow) -> str:
-    """Return what all messages of a job have in common: what its request was correlated by, or the job's own id."""
-    return _text(job, CORRELATION_KEY) or job.job
 
 
 def sender_of(job: JobRow) -> str | None:

@@ -117,21 +117,49 @@ def _goal(request: JsonObject) -> RequestedGoal:
 GOAL_FORM: Final = RequestForm(GoalRequest, _goal)
 
 
-class ValidationResult(Payload):
-    """`validation_result`: the verdict on a package."""
+_Remark: TypeAlias = Annotated[str, Field(max_length=2_000)]
 
+
+class FieldFeedback(WireModel):
+    """What is wrong with one field of a package."""
+
+    field: _Remark
+    """Which field it is, as `npcs.0.role`."""
+    reason: _Remark
+    suggestion: _Remark | None = None
+    """What would be better."""
+
+    def __str__(self) -> str:
+        """Return it as one remark."""
+        more = f"; {self.suggestion}" if self.suggestion else ""
+        return f"{self.field}: {self.reason}{more}"
+
+
+class _Verdict(Payload):
     message_type: ClassVar = "validation_result"
+
+    accepted: bool
+    """Whether the package is accepted."""
+    iteration: Annotated[int, Field(ge=1, le=10)]
+    """Number of the package within the job, or of its target, from 1."""
+    feedback: Annotated[list[_Remark | FieldFeedback], Field(max_length=50)]
+    """What is wrong or missing, in words or by field; may be empty."""
+
+
+class ValidationResult(_Verdict):
+    """`validation_result`: the verdict on a package."""
 
     job_id: Uuid
     """The job whose package it was."""
     package_id: Annotated[str, Field(min_length=1, max_length=200)]
     """The package, by the id that it came with."""
-    accepted: bool
-    """Whether the package is accepted."""
-    iteration: Annotated[int, Field(ge=1, le=10)]
-    """Number of the package within the job, from 1."""
-    feedback: Annotated[list[Annotated[str, Field(max_length=2_000)]], Field(max_length=50)]
-    """What is wrong or missing; may be empty."""
+
+
+class CorrelatedValidationResult(_Verdict):
+    """`validation_result` without ids: the package is known by the message's correlation id, target and iteration."""
+
+    target: Name
+    """The target that the package is about."""
 
 
 class UserDecisionResponse(Payload):
@@ -215,6 +243,7 @@ REQUESTS: Final[tuple[type[Payload], ...]] = (
     JobRequest,
     GoalRequest,
     ValidationResult,
+    CorrelatedValidationResult,
     UserDecisionResponse,
 )
 """Neutral payloads that the daemon reads."""

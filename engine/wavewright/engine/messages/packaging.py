@@ -17,7 +17,7 @@ from wavewright.executor.store.job_records import JobId
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer import records
 from wavewright.reviewer.values import shorten
-from wavewright.tools.message_contract import PackageForm, PackagePayload
+from wavewright.tools.message_contract import PackageForm, PackagePayload, Payload
 
 _MAX_FAULTS: Final = 3
 
@@ -34,7 +34,8 @@ def package_report(
     target: str | None = None,
     forms: tuple[PackageForm, ...] = (),
     goal_target: str | None = None,
-) -> PackagePayload:
+    request: JsonObject | None = None,
+) -> Payload:
     """Return the payload for a package.
 
     Args:
@@ -44,6 +45,7 @@ def package_report(
         target: The target that the package is about, where the job has several.
         forms: Package forms of the contract.
         goal_target: The target for the package forms, where the job came by a request form.
+        request: The payload of that request.
 
     Raises:
         InvalidResult: a form built a payload that does not fit its model.
@@ -56,13 +58,14 @@ def package_report(
     # What tools print stays on the machine that ran them.
     content: JsonObject = package.model_dump(mode="json", exclude={"failed_attempts"})
     for form in forms if goal_target is not None else ():
-        built = form.build(content, goal_target or "")
+        built = form.build(content, goal_target or "", request or {})
         if built is not None:
-            return _read(form, {**built, **ids})
+            has_ids = issubclass(form.payload, PackagePayload)
+            return _read(form, {**built, **ids} if has_ids else built)
     return PackageReport.model_validate({**ids, "target": target, "package": content})
 
 
-def _read(form: PackageForm, payload: JsonObject) -> PackagePayload:
+def _read(form: PackageForm, payload: JsonObject) -> Payload:
     try:
         return form.payload.model_validate(payload)
     except ValidationError as error:

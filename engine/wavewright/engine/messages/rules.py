@@ -79,6 +79,8 @@ class AcceptanceRules:
     """Request forms by message type."""
     takes_goals: bool = True
     """Whether requests may hold a goal; the settings must name a goal template."""
+    target_field: str = "target"
+    """The contract's name of the field `target`."""
 
     @property
     def message_types(self) -> tuple[str, ...]:
@@ -119,4 +121,5 @@ def acceptance_rules(
         key=None if hmac_key is None else hmac_key.encode(),
         forms=request_forms(contract),
         takes_goals=section.goal_template is not None,
+        target_field=contract.fields.get("target", "target"),
     )

@@ -16,6 +16,7 @@ from wavewright.engine.messages.models import (
     REPORTS,
     REQUESTS,
     VERSION,
+    CorrelatedValidationResult,
     Envelope,
     JobStatusUpdate,
 )
@@ -41,6 +42,7 @@ def message_schema(contract: MessageContract) -> JsonObject:
         by_type[model.message_type].append(model)
         _define(model, definitions)
     _add_names(definitions[JobStatusUpdate.__name__], contract)
+    _rename_target(definitions[CorrelatedValidationResult.__name__], contract)
     schema = published_schema(Envelope, "message", "A message of wavewright's daemon", version=VERSION)
     properties = schema["properties"]
     assert isinstance(properties, dict)
@@ -57,6 +59,17 @@ def _add_names(status: Json, contract: MessageContract) -> None:
     assert isinstance(properties, dict)
     properties |= {own: properties[neutral] for neutral, own in contract.fields.items()}
     properties["status"] = {"enum": [*get_args(JobStatus), *contract.statuses.values()]}
+
+
+def _rename_target(verdict: Json, contract: MessageContract) -> None:
+    """Give the target of a verdict without ids the contract's name."""
+    assert isinstance(verdict, dict)
+    properties, required = verdict["properties"], verdict["required"]
+    assert isinstance(properties, dict)
+    assert isinstance(required, list)
+    own = contract.fields.get("target", "target")
+    properties[own] = properties.pop("target")
+    verdict["required"] = [own if name == "target" else name for name in required]
 
 
 def _define(model: type[Payload], definitions: JsonObject) -> None:

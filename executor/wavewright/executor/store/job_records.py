@@ -51,6 +51,9 @@ class VerdictGiven:
     iteration: int
     accepted: bool
     feedback: tuple[str, ...] = ()
+    target: str | None = None
+    """The target of the package, where the verdict came without ids: then `package` is empty, and `job` is the
+    correlation id."""
 
 
 @dataclass(frozen=True, slots=True)

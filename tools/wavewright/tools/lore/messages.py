@@ -74,11 +74,12 @@ def _goal(request: JsonObject) -> RequestedGoal:
     )
 
 
-def _research(package: JsonObject, zone: str) -> JsonObject | None:
+def _research(package: JsonObject, zone: str, request: JsonObject) -> JsonObject | None:
     """Return a `research_package` where the result is an object with `zone_data`.
 
     Sources, confidence, conflicts and warnings that the result leaves out are those of the run.
     """
+    del request
     result = package["result"]
     if not isinstance(result, dict) or "zone_data" not in result:
         return None
