@@ -20,7 +20,7 @@ from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import LoopLimits, ModelError, NamedCall
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools import Registry, Tool, ToolDefinitionError, ToolError, make_tool
+from wavewright.tools import MemoryRunData, Registry, RunData, Tool, ToolDefinitionError, ToolError, make_tool
 from wavewright.tools.functions.tool import AgentToolCall, Emission, ToolCall
 from wavewright.tools.workers import agent_tool, make_services
 from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
@@ -583,3 +583,38 @@ def test_a_tool_that_the_model_invents_is_refused_in_its_last_words_too(tmp_path
         harness.call()
 
     assert harness.calls == []
+
+
+def test_calls_of_an_agent_share_run_data_and_are_made_anew_once_that_has_changed(tmp_path: Path) -> None:
+    def store(page: str, *, data: RunData) -> str:
+        """Store a page."""
+        data.write("pages", page, f"text of {page}")
+        if page == "torn":
+            raise ToolError("it is torn")
+        return "stored"
+
+    def list_pages(*, data: RunData) -> list[str]:
+        """List the pages."""
+        return [*data.read("pages")]
+
+    services, models = serving(tmp_path, "Done.")
+    tools = [make_tool(store, writes_data={"pages"}), make_tool(list_pages, reads_data={"pages"})]
+    offered = Goal(
+        name="g",
+        job="j",
+        text="t",
+        inputs={},
+        tools=tuple(AvailableTool(name=t.signature.name) for t in tools),
+    )
+    agent = agent_tool(services, Registry(tools), offered)
+    models.steps.append(Step((("list_pages", {}),)))
+    models.steps.append(Step((("store", {"page": "a"}),)))
+    models.steps.append(Step((("store", {"page": "torn"}),)))
+    models.steps.append(Step((("list_pages", {}),)))
+    data = MemoryRunData(reads=agent.signature.reads_data, writes=agent.signature.writes_data)
+
+    output = anyio.run(agent.call, replace(request({"task": "Store a page."}), data=data))
+
+    assert isinstance(output, dict)
+    assert output["collected"] == {"call_1": [], "call_2": "stored", "call_4": ["a"]}
+    assert data.written == {"pages": {"a": "text of a"}}

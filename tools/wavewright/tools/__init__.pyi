@@ -13,6 +13,10 @@ from .functions.registry import (
     Registry as Registry,
     make_tool as make_tool,
 )
+from .functions.run_data import (
+    MemoryRunData as MemoryRunData,
+    RunData as RunData,
+)
 from .functions.signature_files import (
     read_tools_file as read_tools_file,
 )

@@ -56,6 +56,8 @@ class RecordedCall:
     output: Json = None
     error: StepError | None = None
     emitted: tuple[EmittedEvent, ...] = ()
+    data: dict[str, JsonObject] | None = None
+    """The run data that it wrote."""
 
     @property
     def place(self) -> str:
@@ -75,6 +77,9 @@ class RecordedCall:
             output=redactor.redact_json(self.output),
             error=error,
             emitted=tuple(_redact_emitted(event, redactor) for event in self.emitted),
+            data=None
+            if self.data is None
+            else {name: _object(redactor.redact_json(values)) for name, values in self.data.items()},
         )
 
 
@@ -157,6 +162,7 @@ class _CallReader:
             output=ending.output,
             error=ending.error,
             emitted=emitted,
+            data=ending.data,
         )
 
     def _status(self, ending: StepFinished | ItemFinished) -> CallStatus | None:

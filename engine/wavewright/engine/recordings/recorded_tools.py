@@ -217,6 +217,8 @@ class RecordedTools:
             request.emit(_replayed_emission(event))
         if recorded.error is not None:
             raise RecordedFailure(recorded.error)
+        if recorded.data is not None and request.data is not None:
+            request.data.keep(recorded.data)
         return recorded.output
 
     def _requested_call(self, request: ToolCall) -> RecordedCall:

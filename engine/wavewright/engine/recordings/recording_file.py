@@ -105,6 +105,7 @@ class _CallModel(_RecordingModel):
     output: JsonValue = None
     error: _ErrorModel | None = None
     emitted: Annotated[tuple[dict[str, JsonValue], ...], Field(strict=False)] = ()
+    data: dict[str, dict[str, JsonValue]] | None = None
 
 
 class _RecordingFileModel(_RecordingModel):
@@ -204,6 +205,7 @@ def _call_json(call: RecordedCall) -> JsonObject:
         "error": None if call.error is None else _error_json(call.error),
         "emitted": [to_json(event) for event in call.emitted] or None,
         "key": call.key,
+        "data": None if call.data is None else {**call.data},
     }
     return {name: value for name, value in content.items() if value is not None}
 
@@ -228,6 +230,7 @@ def _call_of(read: _CallModel) -> RecordedCall:
         output=read.output,
         error=error,
         emitted=tuple(_emitted_of(event) for event in read.emitted),
+        data=read.data,
     )
 
 

@@ -7,7 +7,7 @@ state never changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
@@ -183,6 +183,21 @@ class RunState:
         """Return the steps that ran to an end; a patch may not touch them."""
         ran = SUCCESSES | {"failed"}
         return frozenset(step for step, ended in self.steps.items() if ended.status in ran)
+
+
+def written_data(state: RunState, step: StepId) -> Iterator[dict[str, JsonObject]]:
+    """Yield the run data that the calls of a step have written, by name and key; of items in their order."""
+    ending = state.steps.get(step)
+    if ending is None:
+        return
+    if ending.items is None:
+        calls: Iterable[StepFinished | ItemFinished | None] = (ending,)
+    else:
+        items = state.items.get(step, _NO_ITEMS_OF_STEP)
+        calls = (items.get(index) for index in range(ending.items[1]))
+    for call in calls:
+        if call is not None and call.data is not None and call.status in SUCCESSES:
+            yield call.data
 
 
 def blocking_gate(gates: tuple[GateRecord, ...]) -> GateRecord | None:

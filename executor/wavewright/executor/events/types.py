@@ -173,6 +173,8 @@ class ItemFinished:
     attempts: int = 1
     withheld: tuple[str, ...] = ()
     """As of a step."""
+    data: dict[str, JsonObject] | None = None
+    """As of a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,8 @@ class StepFinished:
     """Why it was skipped, blocked, cancelled or reused."""
     withheld: tuple[str, ...] = ()
     """Fields of the output in which the journal has `[redacted]` in place of a secret; `""` is the whole output."""
+    data: dict[str, JsonObject] | None = None
+    """The run data that the call has written, by name and key; None for a `for_each` step, whose items have it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,15 +211,13 @@ class CallExecutor:
     def _is_reused_from_retried_run(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
         """Whether the same call succeeded in the run that this one retries; then its output is reused."""
         ending = self._found_in_retried_run(call, compiled)
-        if ending is None:
-            return False
-        if self._is_withheld(ending, True) and compiled.tool.is_repeatable:
+        if ending is None or (self._is_withheld(ending, True) and compiled.tool.is_repeatable):
             return False
         if self._is_withheld(ending, False):
             self._fail(call, WITHHELD)
             return True
         assert self._reuse_source is not None
-        call.withheld = ending.withheld
+        call.withheld, call.written = ending.withheld, ending.data
         reused = self._finish_call(
             call, "reused", ending.output, f"taken over from run {self._reuse_source.state.run!r}"
         )
@@ -239,6 +237,7 @@ class CallExecutor:
         """Whether the output of an equal call of this run is reused, now or once that call ends."""
         equal = self._reuse.find(key)
         if equal is not None:
+            call.written = equal.data
             self._finish_call(call, "reused", equal.output, f"an equal call was made by {equal.step!r}")
             return True
         return self._reuse.follows(call, key)
@@ -279,6 +278,7 @@ class CallExecutor:
 
     def _serve_followers(self, key: StepKey, ending: FinishedCall, reason: str | None = None) -> None:
         for follower in self._reuse.succeed(key, ending):
+            follower.written = ending.data
             own_reason = reason or f"an equal call was made by {ending.step!r}"
             self._finish_call(follower, "reused", ending.output, own_reason)
 
@@ -319,6 +319,7 @@ class CallExecutor:
             items=None if items is None or fan_out is None else (len(items), len(fan_out.items)),
             reason=reason,
             withheld=call.withheld,
+            data=call.written,
         )
         if isinstance(gates, tuple):
             self._outcome.endings.append(ending)

@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
+from wavewright.executor.events.state import RunState, written_data
 from wavewright.executor.events.types import PersonAsk
 from wavewright.planner.language.goals import AvailableTool, Limits
 from wavewright.planner.language.plan import Plan, Retry, Step
-from wavewright.planner.language.signatures import ToolSignature, asks_approval
+from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature, asks_approval
 from wavewright.planner.plans.expressions import (
     Evaluator,
     Renderer,
@@ -235,6 +236,26 @@ class CompiledPlan:
     def visible(self, step_id: StepId, outputs: Mapping[StepId, Json]) -> JsonObject:
         """Return the outputs that a step may read: those of dependencies that are present."""
         return {name: outputs[name] for name in self.graph.dependencies[step_id] if name in outputs}
+
+    def visible_data(self, step_id: StepId, state: RunState) -> dict[str, JsonObject]:
+        """Return the run data that a step may read: the plan's inputs, and what it depends on has written.
+
+        Steps come in the order of their waves and items in theirs, so it does not matter which ended first.
+        """
+        tool = self.tools.get(self.graph.steps[step_id].tool)
+        if tool is None or not tool.signature.reads_data:
+            return {}
+        found: dict[str, JsonObject] = {RUN_INPUTS: self.plan.inputs}
+        before = [name for name in self.graph.ancestors(step_id) if self._writes_data(name)]
+        for name in sorted(before, key=lambda name: (self.wave_of[self.place[name]], self.place[name])):
+            for written in written_data(state, name):
+                for part in written.keys() & tool.signature.reads_data:
+                    found[part] = {**found.get(part, {}), **written[part]}
+        return found
+
+    def _writes_data(self, step_id: StepId) -> bool:
+        tool = self.tools.get(self.graph.steps[step_id].tool)
+        return tool is not None and bool(tool.signature.writes_data)
 
     def _expected_seconds(self, step: Step) -> float:
         tool = self.tools.get(step.tool)

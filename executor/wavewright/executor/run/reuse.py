@@ -48,8 +48,8 @@ class StepKeyBuilder:
         bucket = freshness_bucket(signature, now=now, run=run)
         self._after = "," + _canonical_text([config or {}, bucket])[1:]
 
-    def key(self, params: JsonObject, step: StepId, index: int | None) -> StepKey:
-        """Return the key of one call.
+    def key(self, params: JsonObject, step: StepId, index: int | None, data: str = "") -> StepKey:
+        """Return the key of one call; `data` is the hash of the run data that it may read.
 
         Raises:
             ValueError: the parameters are not JSON.
@@ -63,9 +63,11 @@ class StepKeyBuilder:
                 run=self._run,
                 step=step,
                 index=index,
+                data=data,
             )
         digest = self._before.copy()
-        digest.update((_canonical_text(params) + self._after).encode("ascii"))
+        after = f'{self._after[:-1]},{{"data":"{data}"}}]' if data else self._after
+        digest.update((_canonical_text(params) + after).encode("ascii"))
         return StepKey(digest.hexdigest())
 
 

@@ -15,10 +15,12 @@ from wavewright.executor.run.ports import Clock, GateRecords, ReadyCalls
 from wavewright.executor.run.program import CompiledStep
 from wavewright.planner.language.plan import Step
 from wavewright.planner.types import Json, JsonObject, StepId, StepKey
+from wavewright.tools.functions.run_data import RunValues
 
 ItemStatus: TypeAlias = Literal["ok", "empty", "failed", "reused"]
 
 _EMPTY: JsonObject = {}
+_NO_DATA: RunValues = {}
 
 
 def _empty() -> JsonObject:
@@ -43,6 +45,12 @@ class ScheduledCall:
     """Outputs that the step may read."""
     params: JsonObject = field(default_factory=_empty)
     key: StepKey | None = None
+    data: RunValues = field(default_factory=lambda: _NO_DATA)
+    """Run data that the step may read."""
+    data_digest: str = ""
+    """Hash of that data; empty where there is none."""
+    written: dict[str, JsonObject] | None = None
+    """Run data that a successful attempt has written, or that came with a reused output."""
     withheld: tuple[str, ...] = ()
     """Withheld fields of the reused output, where that comes from a journal."""
     answer: str | None = None
@@ -90,6 +98,8 @@ def item_call(fan: FanOut, index: int) -> ScheduledCall:
         fan_out=fan,
         compiled=fan.compiled,
         visible=head.visible,
+        data=head.data,
+        data_digest=head.data_digest,
         answer=head.answer,
     )
 
@@ -109,6 +119,7 @@ def finished_item(
         seconds=clock.monotonic() - call.clock_start,
         attempts=call.attempt,
         withheld=call.withheld,
+        data=call.written,
     )
 
 

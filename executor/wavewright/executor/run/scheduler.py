@@ -28,6 +28,7 @@ from wavewright.executor.run.scheduled_calls import CallOutcome, PendingGates, P
 from wavewright.executor.run.step_runner import StepRunner
 from wavewright.planner.language.goals import Limits
 from wavewright.planner.types import Schedule, StepId
+from wavewright.tools.functions.run_data import values_digest
 
 _CALLS_BETWEEN_YIELDS = 64
 """After so many calls a worker whose calls never wait lets the event loop run timers, signals and other runs."""
@@ -121,6 +122,8 @@ class Scheduler:
             try:
                 if call.compiled is None:
                     call.visible = self._program.visible(call.step.id, self._readiness.outputs)
+                    if data := self._program.visible_data(call.step.id, self._recorder.state):
+                        call.data, call.data_digest = data, values_digest(data)
                 outcome = await self._calls.prepare(call)
                 if isinstance(outcome, CompiledStep):
                     output = await self._runner.attempt(call, outcome)

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 from wavewright.config.redaction import Redactor
 from wavewright.executor.events.json_values import NotJsonError, clean_json, copy_json
@@ -33,6 +34,7 @@ from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.expressions import ExpressionError
 from wavewright.planner.schemas.validation import Validator
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+from wavewright.tools.functions.run_data import MemoryRunData
 from wavewright.tools.functions.tool import ToolCall
 
 _MAX_MISMATCHES = 3
@@ -122,7 +124,9 @@ class StepRunner:
         call.params = params
         try:
             keys = self._key_builder(call.step, tool)
-            call.key = keys.key(params, call.step.id, None if call.index < 0 else call.index)
+            call.key = keys.key(
+                params, call.step.id, None if call.index < 0 else call.index, call.data_digest
+            )
         except ValueError as error:
             return StepError("params", f"the parameters are not JSON: {error}", attempts=0)
         return None
@@ -131,6 +135,10 @@ class StepRunner:
         """Make one attempt; return the clean and valid output, or why there is none."""
         assert call.key is not None
         tool = compiled.tool
+        call.written = None
+        data = MemoryRunData(
+            values=call.data, reads=tool.signature.reads_data, writes=tool.signature.writes_data
+        )
         request = ToolCall(
             run=self._run,
             step=call.step.id,
@@ -146,6 +154,7 @@ class StepRunner:
             budget=call.step.budget,
             emit=partial(self._emissions.emit, call, call.attempt),
             answer=call.answer,
+            data=data,
         )
         call.is_under_way = True
         output: object = None
@@ -170,7 +179,18 @@ class StepRunner:
             CURRENT_CAPTURE.reset(token)
             texts = capture.close(self._redactor)
             self._emissions.finish(call, texts, failure.traceback if failure is not None else "")
-        return failure or checked_output(output, tool)
+        if failure is not None:
+            return failure
+        if data.written:
+            try:
+                written = clean_json(data.written)
+            except NotJsonError as error:
+                return AttemptFailure("output", f"run data: {error}", hint="write plain JSON values")
+            # What later steps read is what the journal has, so that they read the same in a resumed run.
+            call.written = cast(
+                "dict[str, JsonObject]", self._redactor.redact_json(written, keep_numbers=True)
+            )
+        return checked_output(output, tool)
 
     def ask_gates(
         self, call: ScheduledCall, output: Json, items: Sequence[tuple[int, Json]] | None

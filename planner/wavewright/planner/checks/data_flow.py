@@ -1,7 +1,7 @@
 """Where data of one plan goes: from some outputs or inputs through expressions, items and the outputs of other steps.
 
 A value that can hold no free text (a number, a choice, a short pattern) carries nothing on, nor does order without
-data (`depends_on`).
+data (`depends_on`). Run data is taken to hold free text always.
 """
 
 from __future__ import annotations
@@ -104,6 +104,9 @@ class DataFlow:
         """Steps whose `item` holds it, with what it was read from."""
         self._numbers = {step.id: number for number, step in reversed([*enumerate(subject.plan.steps)])}
 
+        self._data_writers: dict[str, list[StepId]] = {}
+        """Steps that write it under a name of run data."""
+
     def arrivals(self) -> Iterator[Arrival]:
         """Yield each condition and parameter that reads it, in the order of the graph."""
         for step_id in self._subject.graph.order():
@@ -111,6 +114,8 @@ class DataFlow:
             signature = self._subject.signature(step)
             if signature is None:
                 continue
+            if (writer := self._data_origin(step_id, signature)) is not None:
+                self._before.setdefault(step_id, writer)
             for use, origin in self._reading_uses(step):
                 if use.role == "for_each":
                     self._items.setdefault(step_id, origin)
@@ -122,6 +127,15 @@ class DataFlow:
                         continue
                     self._before.setdefault(step_id, origin)
                 yield Arrival(step, signature, use, origin, names, place)
+            if step_id in self._before:
+                for name in signature.writes_data:
+                    self._data_writers.setdefault(name, []).append(step_id)
+
+    def _data_origin(self, step_id: StepId, signature: ToolSignature) -> StepId | None:
+        """Return a step that it depends on and that has written it as run data which this one reads."""
+        writers = [step for name in signature.reads_data for step in self._data_writers.get(name, ())]
+        seen = self._subject.graph.ancestors(step_id) if writers else ()
+        return next((step for step in sorted(writers) if step in seen), None)
 
     def way(self, origin: str) -> list[str]:
         """Return the steps from the source to what holds it."""

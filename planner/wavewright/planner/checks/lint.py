@@ -17,6 +17,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnosti
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import Step
+from wavewright.planner.language.signatures import RUN_INPUTS
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import (
     ExpressionText,
@@ -114,6 +115,7 @@ def lint(subject: CheckContext) -> Iterator[Diagnostic]:
     yield from _batchable_calls(calls)
     yield from _unreachable_steps(subject)
     yield from _template_references(subject)
+    yield from _unwritten_data(subject)
     if any(step.when for step in subject.plan.steps):
         from wavewright.planner.checks.safety import untrusted_conditions  # few plans have conditions
 
@@ -156,6 +158,26 @@ def _used_steps(subject: CheckContext) -> set[str]:
         if gate.id not in imposed and gate.on is not None:
             used.add(gate.on)
     return used
+
+
+def _unwritten_data(subject: CheckContext) -> Iterator[Diagnostic]:
+    for number, step in enumerate(subject.plan.steps):
+        signature = subject.signature(step)
+        wanted = (
+            set[str]() if signature is None else signature.reads_data - signature.writes_data - {RUN_INPUTS}
+        )
+        if not wanted:
+            continue
+        before = [subject.signature(subject.steps[name]) for name in subject.graph.ancestors(step.id)]
+        missing = wanted.difference(*(one.writes_data for one in before if one is not None))
+        if missing and None not in before:
+            yield make_diagnostic(
+                "W810",
+                f"/steps/{number}",
+                f"step {step.id!r} reads the run data {', '.join(map(repr, sorted(missing)))}, which no step before "
+                "it writes",
+                "let it depend on the step that writes them: `depends_on: [...]`",
+            )
 
 
 class _CallArguments(NamedTuple):

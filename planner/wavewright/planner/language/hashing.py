@@ -64,6 +64,7 @@ def step_key(
     run: RunId,
     step: StepId,
     index: int | None = None,
+    data: str = "",
 ) -> StepKey:
     """Return the key of one call: equal keys mean that one result serves both.
 
@@ -76,6 +77,7 @@ def step_key(
         step: The step and `index` the item; part of the key of a tool that writes, because there two equal
             calls are two effects and not one.
         index: Position of the item of a `for_each` step.
+        data: Hash of the run data that the call may read.
     """
     content: list[Json] = [
         signature.name,
@@ -86,4 +88,6 @@ def step_key(
     ]
     if signature.writes:
         content += [step, index]
+    if data:
+        content.append({"data": data})
     return StepKey(hashlib.sha256(canonical_json(content)).hexdigest())

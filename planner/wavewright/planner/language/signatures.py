@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.plan import DocumentModel, Retry, Step
 from wavewright.planner.types import TOOL_NAME_PATTERN, Effect, JsonSchema
+
+RUN_INPUTS: Final = "inputs"
+"""Among the names of run data: the plan's inputs, which no tool writes."""
 
 
 class ToolSignature(DocumentModel):
@@ -57,6 +60,11 @@ class ToolSignature(DocumentModel):
     """Parameters that may hold untrusted text: the tool treats it as data, whatever it says."""
     allowed_hosts: dict[str, Annotated[tuple[str, ...], Field(strict=False)]] = {}
     """Parameter → hosts that an address in it may name, with their subdomains; a call with another is refused."""
+
+    reads_data: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """Names of run data that a call may read; what is there under them is part of the step key."""
+    writes_data: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """Names of run data that a call may write."""
 
     @property
     def writes(self) -> bool:

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.plan import Retry
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature
 from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema
 from wavewright.tools.functions.contracts import Contract, ToolDefinitionError, UserFunction, read_contract
 from wavewright.tools.functions.schemas import properties
@@ -89,6 +89,8 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
     needs_approval: bool = False,
     accepts_untrusted: Iterable[str] = (),
     allowed_hosts: Mapping[str, Iterable[str]] | None = None,
+    reads_data: Iterable[str] = (),
+    writes_data: Iterable[str] = (),
     settings: Json = None,
 ) -> Tool:
     """Return a function as a tool.
@@ -130,8 +132,31 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
         "needs_approval": needs_approval,
         "accepts_untrusted": known_parameters(shown, contract.input_schema, accepts_untrusted),
         "allowed_hosts": hosts,
+        **_declared_data(shown, contract, frozenset(reads_data), frozenset(writes_data), cache_for),
     }
     return Tool(_signature(shown, fields), _bind_function(function, contract), code_hash(function))
+
+
+def _declared_data(
+    tool: str, contract: Contract, reads: frozenset[str], writes: frozenset[str], cache_for: object
+) -> dict[str, object]:
+    """Return the names of run data of a tool, with the plan's inputs where it can read them.
+
+    Raises:
+        ToolDefinitionError: the names cannot be used.
+    """
+    fault = None
+    if "data" not in contract.reserved:
+        if not reads | writes:
+            return {}
+        fault = "the function has no keyword-only parameter 'data': add `data: RunData` after a `*`"
+    elif RUN_INPUTS in writes:
+        fault = f"no tool writes {RUN_INPUTS!r}, the plan's inputs: choose another name"
+    elif writes and cache_for is not None:
+        fault = "a result for other runs brings no run data with it: leave 'cache_for' or 'writes_data' out"
+    if fault is not None:
+        raise ToolDefinitionError(f"tool {tool!r} declares run data that it cannot use", hint=fault)
+    return {"reads_data": reads | {RUN_INPUTS}, "writes_data": writes}
 
 
 def known_parameters(tool: str, schema: JsonSchema, names: Iterable[str]) -> frozenset[str]:
@@ -248,6 +273,10 @@ def _reserved_arguments(request: ToolCall, reserved: frozenset[str]) -> dict[str
         "idempotency_key": request.key,
         "emit": request.emit,
     }
+    if "data" in reserved:
+        from wavewright.tools.functions.run_data import MemoryRunData
+
+        given["data"] = MemoryRunData() if request.data is None else request.data
     return {name: value for name, value in given.items() if name in reserved}
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from wavewright.planner.ports.fallback_ladder import RungRecord
     from wavewright.planner.ports.model_port import ModelUse
     from wavewright.tools.functions.log_events import LogEvent
+    from wavewright.tools.functions.run_data import MemoryRunData
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class ToolCall:
     """Lets something be known while the tool works; never waits."""
     answer: str | None = None
     """What a person has answered, for a tool with `asks_person`."""
+    data: MemoryRunData | None = None
+    """The run data that the call sees; None outside a run."""
 
 
 ToolFunction: TypeAlias = Callable[[ToolCall], Awaitable[Json]]

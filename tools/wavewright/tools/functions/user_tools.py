@@ -53,6 +53,8 @@ class ToolOptions(DocumentModel):
     untrusted_output: bool | None = None
     needs_approval: bool | None = None
     accepts_untrusted: Annotated[frozenset[str], Field(strict=False)] | None = None
+    reads_data: Annotated[frozenset[str], Field(strict=False)] | None = None
+    writes_data: Annotated[frozenset[str], Field(strict=False)] | None = None
     allowed_hosts: dict[str, Annotated[tuple[str, ...], Field(strict=False)]] | None = None
 
 

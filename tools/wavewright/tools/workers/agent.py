@@ -66,6 +66,8 @@ def agent_tool(
         expected_tokens=limits.requests * _TOKENS_PER_REQUEST,
         timeout=limits.seconds + _TIMEOUT_MARGIN_SECONDS,
         max_items=100,
+        reads_data=frozenset[str]().union(*(tool.signature.reads_data for tool in open_ones.values())),
+        writes_data=frozenset[str]().union(*(tool.signature.writes_data for tool in open_ones.values())),
         untrusted_output=any(tool.signature.untrusted_output for tool in open_ones.values()) or not is_closed,
     )
     turns = AgentConcurrency(Limits() if goal is None else goal.limits)

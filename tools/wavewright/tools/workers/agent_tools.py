@@ -96,7 +96,7 @@ class AgentCalls:
                 f"{misfit.pointer or 'they'} {misfit.message}" for misfit in misfits[:_MAX_MISFITS]
             )
             raise self._refusal(name, params, f"the parameters do not fit: {told}")
-        request = self._request(name, tool.signature, whole)
+        request, memory_key = self._request(name, tool.signature, whole)
         while request.key in self._running:
             await self._running[request.key].wait()
         if request.key in self._handles:
@@ -108,7 +108,7 @@ class AgentCalls:
         self._count += 1
         ended = self._running[request.key] = anyio.Event()
         try:
-            output = await self._replayed_output(tool, request)
+            output = await self._replayed_output(tool, request, memory_key)
         except LoopToolError as error:
             self._record(name, params, "failed", time.monotonic() - started, str(error))
             raise
@@ -123,13 +123,12 @@ class AgentCalls:
         self._handles[request.key] = handle
         return self._view(handle)
 
-    async def _replayed_output(self, tool: Tool, request: ToolCall) -> Json:
+    async def _replayed_output(self, tool: Tool, request: ToolCall, key: str) -> Json:
         """Return what the call gave before the run was interrupted, or make it and keep what it gives.
 
         Raises:
             LoopToolError: it failed, then or now.
         """
-        key = f"tool {request.step}[{'' if request.index is None else request.index}] {request.key}"
         kept = self.memory.get(request.run, key)
         if kept is None:
             async with self.concurrency.tool_limiter(tool.signature), self.concurrency.total:
@@ -137,6 +136,11 @@ class AgentCalls:
             await self.memory.put(request.run, key, kept)
         if "error" in kept:
             raise LoopToolError(str(kept["error"]))
+        written = kept.get("data")
+        if isinstance(written, dict) and self.call.data is not None:
+            self.call.data.keep(
+                {part: values for part, values in written.items() if isinstance(values, dict)}
+            )
         return kept["output"]
 
     def views(self) -> JsonObject:
@@ -154,11 +158,18 @@ class AgentCalls:
             "output": shorten(output, self.limits.view_chars),
         }
 
-    def _request(self, name: str, signature: ToolSignature, params: JsonObject) -> ToolCall:
+    def _request(self, name: str, signature: ToolSignature, params: JsonObject) -> tuple[ToolCall, str]:
+        """Return a call, and the key under which its output is kept for a resumed run.
+
+        A call that sees other run data is another call. The key of what is kept does not say so: where calls ran side
+        by side, what each of them saw depends on which began first.
+        """
         call = self.call
         said = self.goal_tools.get(name)
         config = None if said is None else said.config
-        key = step_key(
+        seen = None if call.data is None else call.data.child(signature.reads_data, signature.writes_data)
+        key_of = partial(
+            step_key,
             signature,
             params,
             config=config,
@@ -167,12 +178,13 @@ class AgentCalls:
             step=call.step,
             index=call.index,
         )
-        return ToolCall(
+        place = f"{call.step}[{'' if call.index is None else call.index}]"
+        request = ToolCall(
             run=call.run,
             step=call.step,
             tool=name,
             params=params,
-            key=key,
+            key=key_of(data="" if seen is None else seen.digest(signature.reads_data)),
             now=call.now,
             index=call.index,
             worker_type=None if said is None else said.worker_type,
@@ -180,7 +192,9 @@ class AgentCalls:
             job=call.job,
             budget=call.budget,
             emit=call.emit,
+            data=seen,
         )
+        return request, f"tool {place} {key_of()}"
 
     def _resolve_handles(self, name: str, params: JsonObject) -> JsonObject:
         """Return parameters with the outputs that their handles stand for."""
@@ -245,7 +259,12 @@ def function_names(tools: Iterable[str]) -> dict[str, str]:
 
 async def _call_outcome(tool: Tool, request: ToolCall) -> JsonObject:
     try:
-        return {"output": await _checked_output(tool, request)}
+        outcome: JsonObject = {"output": await _checked_output(tool, request)}
+        if request.data is not None and request.data.written:
+            outcome["data"] = _plain_json(
+                dict(request.data.written), f"the run data of {tool.signature.name}"
+            )
+        return outcome
     except LoopToolError as error:
         return {"error": str(error)}
 
@@ -266,14 +285,19 @@ async def _checked_output(tool: Tool, request: ToolCall) -> Json:
         raise LoopToolError(f"{error}; {error.hint}" if error.hint else str(error)) from error
     except Exception as error:  # the call of a tool: a failure is told to the model
         raise LoopToolError(f"{type(error).__name__}: {error}") from error
-    try:
-        clean: Json = json.loads(json.dumps(output, allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise LoopToolError(f"{signature.name} gave no JSON: {error}") from error
+    clean = _plain_json(output, f"the output of {signature.name}")
     misfits = validator_of(signature.output_schema).violations(clean)
     if misfits:
         raise LoopToolError(f"{signature.name} gave an output that does not fit: {misfits[0].message}")
     return clean
+
+
+def _plain_json(value: Json, what: str) -> Json:
+    try:
+        plain: Json = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise LoopToolError(f"{what} is no JSON: {error}") from error
+    return plain
 
 
 def _call_entry(
