@@ -125,7 +125,7 @@ def test_warnings_of_an_output_are_told_with_its_step() -> None:
     "output",
     [
         {"document": {"title": "nothing in it"}},
-        {"source": {"tier": "primary"}},
+        {"sources": [{"tier": "primary"}]},
         {"source": 17},
         {"chart": "a picture"},
         {"chart": {"series": [{"name": "x", "points": [["2010-01-01", math.inf]]}]}},
@@ -141,7 +141,17 @@ def test_what_has_another_shape_is_left_out_with_a_warning(output: JsonObject) -
 
 
 @pytest.mark.parametrize(
-    "output", [None, "text", 3, [], [1, "x", None], {}, {"document": None, "sources": "", "chart": []}]
+    "output",
+    [
+        None,
+        "text",
+        3,
+        [],
+        [1, "x", None],
+        {},
+        {"document": None, "sources": "", "chart": []},
+        {"source": {"timezone": "UTC", "is_dst": False}, "target": {"timezone": "Europe/Berlin"}},
+    ],
 )
 def test_an_output_that_carries_nothing_gives_nothing(output: Json) -> None:
     assert gather(output) == Artifacts()

@@ -134,9 +134,9 @@ class _ArtifactCollector:
             if isinstance(found, dict):
                 self._add_document(step, found)
                 for source in _entries_under(found, "source"):
-                    self._add_source(step, source)
+                    self._add_source(step, source, found)
         for found in _entries_under(carrier, "source"):
-            self._add_source(step, found)
+            self._add_source(step, found, carrier)
         for found in _entries_under(carrier, "chart"):
             self._add_chart(step, found)
         for found in _entries_under(carrier, "conflict"):
@@ -172,7 +172,8 @@ class _ArtifactCollector:
             )
         )
 
-    def _add_source(self, step: StepId, found: Json) -> None:
+    def _add_source(self, step: StepId, found: Json, carrier: JsonObject) -> None:
+        """Add a source; a nameless object in the field `source` means something else, such as an origin."""
         if isinstance(found, str) and found:
             self.sources.append(SourceReference(name=shorten(found, 500), step=step))
             return
@@ -182,7 +183,8 @@ class _ArtifactCollector:
             else None
         )
         if not isinstance(found, dict) or name is None:
-            self.warnings.append(f"step {step!r} named a source without a name: {brief(found)}")
+            if not isinstance(found, dict) or found is not carrier.get("source"):
+                self.warnings.append(f"step {step!r} named a source without a name: {brief(found)}")
             return
         self.sources.append(
             SourceReference(

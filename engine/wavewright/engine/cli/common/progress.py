@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
+from wavewright.engine.cli.common.output import counted
 from wavewright.engine.cli.common.run_text import noteworthy_rungs, rung_line, use_line
 from wavewright.executor.events.state import SUCCESSES
 from wavewright.executor.events.types import (
@@ -178,7 +179,7 @@ def event_lines(event: Event) -> Iterator[str]:
             steps = event.plan.get("steps")
             count = len(steps) if isinstance(steps, list) else 0
             origin = f"patch, round {event.round}" if event.patch is not None else event.rung
-            yield f"plan valid ({origin}): {count} steps, {event.plan_hash[:19]}"
+            yield f"plan valid ({origin}): {counted(count, 'step')}, {event.plan_hash[:19]}"
         case WaveStarted():
             yield f"wave {event.wave + 1}: {', '.join(event.steps)}"
         case StepFinished():
