@@ -30,6 +30,7 @@ class Stub:
         self.record = record
         self.calls = 0
         self.lists = 0
+        self.waiting = list[Message]()
 
     def answers(self, message: Message) -> Iterator[Message]:
         """Yield what is sent for a message, in order."""
@@ -115,6 +116,10 @@ class Stub:
                 yield result(message, {"content": [text("asked")]})
             case "hang":
                 return
+            case "three at once":
+                self.waiting.append(message)
+                for one in self.waiting if len(self.waiting) == 3 else ():
+                    yield result(one, {"content": [text("done")]})
             case "crash always":
                 os._exit(3)
             case "crash once" if not self.has_crashed():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +15,13 @@ import pytest
 
 from tests.tools.calling import request
 from tests.tools.mcp import stub_server
+from wavewright.config.mcp_servers import McpServerSection
 from wavewright.planner.types import Json
 from wavewright.tools.functions.tool import TextChunk, ToolError
 from wavewright.tools.mcp.listing import ServerListing
 from wavewright.tools.mcp.lock import lock_server, refuse_changed_tools
 from wavewright.tools.mcp.sessions import ListingCheck, McpSessions, list_server_tools
-from wavewright.tools.mcp.settings import McpServerSettings
+from wavewright.tools.mcp.settings import McpServerSettings, server_settings
 
 
 @pytest.fixture
@@ -201,6 +203,42 @@ def test_a_call_that_takes_too_long_is_cancelled_and_the_session_lives_on(
 
     assert str(first) == str(second) == "MCP server 'stub': echo gave no answer within 0.3 s"
     assert record.read_text() == "call echo\ncancelled\ncall echo\ncancelled\n"
+
+
+@pytest.mark.parametrize(("limit", "answered"), [(3, 3), (2, 1)])
+def test_no_more_calls_than_the_limit_of_a_server_run_at_once(
+    stub: Callable[..., McpServerSettings], limit: int, answered: int
+) -> None:
+    # The stub answers when it has three calls: below that limit the first ones must time out.
+    server = replace(stub("three at once", timeout=20.0 if limit == 3 else 0.5), limit=limit)
+    outputs = list[Json]()
+
+    async def call_one(sessions: McpSessions) -> None:
+        with suppress(ToolError):
+            outputs.append(await sessions.call("stub", "write", request({})))
+
+    async def calls() -> None:
+        async with McpSessions([server]) as sessions, anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(call_one, sessions)
+
+    anyio.run(calls)
+
+    assert outputs == [{"text": "done", "parts": []}] * answered
+
+
+@pytest.mark.parametrize("place", ["args", "env"])
+def test_what_a_program_repeats_of_a_variable_is_not_shown(tmp_path: Path, place: str) -> None:
+    arguments = ["-S", "-E", stub_server.__file__, "repeats the token"]
+    section = McpServerSection(
+        command=sys.executable,
+        args=["-X", "${env:WORD}", *arguments] if place == "args" else arguments,
+        env={"PLACE": "${env:WORD}"} if place == "env" else {},
+    )
+
+    error = failure(server_settings("stub", section, tmp_path, {"WORD": "canary-canary"}))
+
+    assert str(error) == "echo failed: who is [redacted]?"
 
 
 def test_lines_that_are_no_messages_go_to_the_log(

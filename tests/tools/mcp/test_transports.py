@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import json
 import logging
+from pathlib import Path
 
 import anyio
 import pytest
 
 from tests.tools.calling import request
 from tests.tools.mcp.http_stub import HttpStub, http_stub
+from wavewright.config.mcp_servers import McpServerSection
 from wavewright.config.redaction import Redactor
 from wavewright.planner.types import Json
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.mcp.sessions import McpSessions
-from wavewright.tools.mcp.settings import McpServerSettings
+from wavewright.tools.mcp.settings import server_settings
 from wavewright.tools.mcp.transports import MAX_OBJECTS, ConnectionState, MessageMeter, OversizedMessageError
 
 
-def call(server: HttpStub, name: str = "echo", *, timeout: float = 20.0) -> Json:
-    """Return what a call gives."""
-    settings = McpServerSettings(
-        "web", url=server.url, headers={"Authorization": "Bearer canary-canary"}, timeout=timeout
+def call(server: HttpStub, name: str = "echo", *, timeout: float = 20.0, word_in_url: bool = False) -> Json:
+    """Return what a call gives; a secret is in a header, or in the URL."""
+    section = McpServerSection(
+        url=f"{server.url}/${{env:WORD}}" if word_in_url else server.url,
+        headers={} if word_in_url else {"Authorization": "Bearer ${env:WORD}"},
+        timeout=timeout,
     )
+    settings = server_settings("web", section, Path(), {"WORD": "canary-canary"})
 
     async def once() -> Json:
         async with McpSessions([settings]) as sessions:
@@ -112,8 +117,9 @@ def test_a_secret_that_a_cut_of_a_log_line_would_split_is_redacted(caplog: pytes
     assert "canary" not in caplog.text
 
 
-def test_a_server_that_repeats_the_token_of_a_header_does_not_show_it() -> None:
+@pytest.mark.parametrize("word_in_url", [False, True])
+def test_what_a_server_repeats_of_a_variable_is_not_shown(*, word_in_url: bool) -> None:
     with http_stub("repeats the token") as server, pytest.raises(ToolError) as caught:
-        call(server)
+        call(server, word_in_url=word_in_url)
 
     assert str(caught.value) == "echo failed: who is [redacted]?"

@@ -258,7 +258,7 @@ async def open_services(
         DocumentError: a ladder of the settings is faulty.
         PlanError: the calibration of the settings is absent or faulty.
         JournalError: the journal's file, which keeps the budgets, cannot be used.
-        ToolDefinitionError: the lock of MCP tools is damaged, or a server needs a variable that is not set.
+        ToolDefinitionError: the extra `mcp` is not installed, and the settings have a server.
     """
     async with (
         _mcp_sessions(settings) as sessions,
@@ -269,7 +269,7 @@ async def open_services(
 
 @asynccontextmanager
 async def _mcp_sessions(settings: Settings) -> AsyncGenerator[ServerCaller | None]:
-    """Open sessions with the MCP servers that are in the lock; each is started at its first call."""
+    """Open sessions with the MCP servers of the settings; each is started at its first call."""
     if not settings.mcp.servers:
         yield None
         return
@@ -277,17 +277,22 @@ async def _mcp_sessions(settings: Settings) -> AsyncGenerator[ServerCaller | Non
         raise ToolDefinitionError("the extra 'mcp' is not installed", install_hint("mcp"))
     from wavewright.tools.mcp.lock import read_lock, refuse_changed_tools
     from wavewright.tools.mcp.sessions import McpSessions
-    from wavewright.tools.mcp.settings import server_settings
+    from wavewright.tools.mcp.settings import McpServerError, McpServerSettings, server_settings
 
-    locked, sections = read_lock(settings.root).servers, settings.mcp.servers
-    servers = [
-        server_settings(name, section, settings.root) for name, section in sections.items() if name in locked
-    ]
+    sections = settings.mcp.servers
+    servers, unusable = list[McpServerSettings](), dict[str, McpServerError]()
+    for name, section in sections.items():
+        try:
+            servers.append(server_settings(name, section, settings.root))
+        except McpServerError as error:
+            unusable[name] = error
 
     def verify(server: str, listing: ServerListing) -> None:
-        refuse_changed_tools(server, locked.get(server), listing, sections[server].tools)
+        # The lock may have been written since: a daemon lives for long.
+        locked = read_lock(settings.root).servers.get(server)
+        refuse_changed_tools(server, locked, listing, sections[server].tools)
 
-    async with McpSessions(servers, verify) as sessions:
+    async with McpSessions(servers, verify, unusable) as sessions:
         yield sessions
 
 

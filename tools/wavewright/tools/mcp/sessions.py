@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextvars import copy_context
 from typing import Any, Final, Self, TypeAlias, cast
 
@@ -22,7 +22,7 @@ from mcp.client.session import IncomingMessage
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 from pydantic import ValidationError
 
-from wavewright.config.redaction import Redactor, named_secrets
+from wavewright.config.redaction import Redactor
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.tool import TextChunk, ToolCall, ToolError
 from wavewright.tools.mcp.listing import ListedTool, ServerListing
@@ -66,13 +66,20 @@ _LEVELS: Final = {
 class McpSessions:
     """The sessions with the servers of the settings, at most one with each."""
 
-    def __init__(self, servers: Iterable[McpServerSettings], verify: ListingCheck | None = None) -> None:
+    def __init__(
+        self,
+        servers: Iterable[McpServerSettings],
+        verify: ListingCheck | None = None,
+        unusable: Mapping[str, McpServerError] | None = None,
+    ) -> None:
         """Open nothing yet.
 
         Args:
             servers: The servers that may be called.
             verify: Raises `McpServerError` where a server lists other tools than expected; none of them is called.
+            unusable: Server → why its settings cannot be used; its calls fail with that.
         """
+        self._unusable = unusable or {}
         self._servers = {server.name: _ServerSessions(server, verify) for server in servers}
         self._group: TaskGroup | None = None
         self._start: _Start | None = None
@@ -109,6 +116,8 @@ class McpSessions:
         return (await self._server(server).session(self._starter())).listing
 
     def _server(self, name: str) -> _ServerSessions:
+        if (error := self._unusable.get(name)) is not None:
+            raise ToolError(str(error), hint=error.hint)
         if (server := self._servers.get(name)) is None:
             raise ToolError(
                 f"there is no MCP server {name!r}", hint=f"add it to the settings as mcp.servers.{name}"
@@ -142,9 +151,8 @@ class _ServerSessions:
         self._settings = settings
         self._verify = verify
         self._verified: ServerListing | None = None
-        # A server may repeat the token of a header without its scheme.
-        tokens = (_SCHEME.sub("", value) for value in settings.headers.values())
-        self._redactor = Redactor({*named_secrets(dict(settings.env)), *settings.headers.values(), *tokens})
+        # A server may repeat a token without the scheme that its variable has.
+        self._redactor = Redactor({*settings.secrets, *(_SCHEME.sub("", one) for one in settings.secrets)})
         self._slots = anyio.Semaphore(settings.limit)
         self._opening = anyio.Lock()
         self._session: _Session | None = None

@@ -33,6 +33,8 @@ class McpServerSettings:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     idempotent: Mapping[str, bool] = field(default_factory=dict[str, bool])
     """Tool → whether a call may be repeated; as the server's annotations say where absent."""
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    """Values of environment variables that the settings refer to; never shown."""
     limit: int = 8
     """Calls that run at once."""
     timeout: float = 60.0
@@ -70,6 +72,7 @@ def server_settings(
             for tool, overrides in section.overrides.items()
             if overrides.idempotent is not None
         },
+        secrets=frozenset(environment[variable] for variable in section.secret_variables),
         limit=section.limit,
         timeout=section.timeout,
     )
