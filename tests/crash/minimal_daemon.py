@@ -34,7 +34,7 @@ from wavewright.engine.messages.rules import acceptance_rules
 from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.monitoring import Telemetry
 from wavewright.engine.pipeline.cancellation import CancellationToken
-from wavewright.engine.pipeline.services import OpenServices, open_services
+from wavewright.engine.pipeline.services import open_services
 from wavewright.executor.events.types import Event
 from wavewright.executor.run.reuse import JournalReplayCache
 from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
@@ -45,6 +45,7 @@ from wavewright.executor.store.journal import Journal
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
 from wavewright.tools.message_contract import MessageContract
+from wavewright.tools.workers.services import Services
 
 MOST_ROUNDS = 200
 """Turns after which a daemon that finds something to do each time is going round in circles."""
@@ -167,9 +168,9 @@ async def little_daemon(
         _given(stores) if stores is not None else _stores(settings, clock) as opened_stores,
         open_services(
             settings, opened_stores.budget_store, JournalReplayCache(_pointed(opened_stores), clock)
-        ) as opened,
+        ) as services,
     ):
-        yield assemble(settings, opened_stores, opened, broker, clock)
+        yield assemble(settings, opened_stores, services, broker, clock)
 
 
 @asynccontextmanager
@@ -188,7 +189,7 @@ async def _given(stores: Stores) -> AsyncGenerator[Stores]:
 
 
 def assemble(
-    settings: Settings, stores: Stores, opened: OpenServices, broker: FileBroker, clock: Callable[[], float]
+    settings: Settings, stores: Stores, services: Services, broker: FileBroker, clock: Callable[[], float]
 ) -> LittleDaemon:
     """Put a daemon together of its parts."""
     section = settings.daemon
@@ -197,7 +198,7 @@ def assemble(
         settings=settings,
         journal=_pointed(stores),
         jobs=stores.jobs,
-        open_services=opened,
+        services=services,
         reporter=Reporter(section),
         watch=watch,
         daily_budget=DailyBudget(clock, lambda _reason, _until: None),

@@ -17,12 +17,11 @@ async def run_request(
     request: RunRequest, *, settings: Settings, journal: Journal, **ports: Any
 ) -> PipelineRun[RunContext]:
     """Run or resume what is asked for; `ports` are further fields of `Ports`."""
-    async with open_services(settings, memory=JournalReplayCache(journal)) as opened:
+    async with open_services(settings, memory=JournalReplayCache(journal)) as services:
         whole = Ports(
             journal=journal,
             settings=settings,
-            services=opened.services,
-            budget_store=opened.budget_store,
+            services=services,
             **ports,
         )
         return await session.run_request(request, whole)

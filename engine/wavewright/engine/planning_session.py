@@ -10,7 +10,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.dry_run.outlook import read_remaining_allowance
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.pipeline.context import Asker, RunRequest
-from wavewright.engine.pipeline.services import OpenServices, open_services, remaining_allowance
+from wavewright.engine.pipeline.services import open_services, remaining_allowance
 from wavewright.engine.project.tools import signatures_to_check, tools_of_goal
 from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.checks.checker import check
@@ -22,6 +22,7 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.estimates import estimate_plan_tokens
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
+from wavewright.tools.workers.services import Services
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,9 @@ async def make_plan_for_request(
     watch = _UsageCollector(on_use, on_rung)
     if order.draft is not None and (order.draft.is_saved or order.draft.rung == "given"):
         return _user_supplied_plan_report(order, settings)
-    async with open_services(settings) as opened:
-        tools = tools_of_goal(order.goal, settings, opened.services).signatures
-        planned = await _planned(order, tools, settings, opened, asker, watch)
+    async with open_services(settings) as services:
+        tools = tools_of_goal(order.goal, settings, services).signatures
+        planned = await _planned(order, tools, settings, services, asker, watch)
     bound = bind_plan(planned.plan, order.goal, tools) if planned.plan is not None else None
     uses, tokens = tuple(watch.uses), _estimate_tokens(bound, tools)
     return PlanReport(order.goal, planned, bound, uses, tokens)
@@ -99,20 +100,17 @@ async def _planned(
     order: ResolvedJob,
     tools: dict[str, ToolSignature],
     settings: Settings,
-    opened: OpenServices,
+    services: Services,
     asker: Asker | None,
     watch: _UsageCollector,
 ) -> PlanningResult:
     """Plan, and put the planner's questions to whoever can answer them."""
-    services, budget_store = opened.services, opened.budget_store
     template_plan = order.draft.plan if order.draft is not None else None
     # Planning is held to the budgets of a run, and its plan to what such a run would have left.
     run = new_run_id(time.time())
-    if budget_store is not None:
-        budget_store.limit_run(run, order.goal.limits.budget)
-    allowance = await remaining_allowance(
-        budget_store, services, settings, order.goal, run=run, plan=template_plan
-    )
+    if services.budget_store is not None:
+        services.budget_store.limit_run(run, order.goal.limits.budget)
+    allowance = await remaining_allowance(services, settings, order.goal, run=run, plan=template_plan)
     answers: list[AnsweredQuestion] = []
     while True:
         planned = await make_plan(
@@ -124,7 +122,7 @@ async def _planned(
             template_plan=template_plan,
             run=run,
             answers=answers,
-            history=services.history,
+            history=services.budget_store,
             allowance=allowance,
             on_use=watch.add,
             on_rung=watch.on_rung,

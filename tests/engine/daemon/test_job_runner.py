@@ -147,12 +147,12 @@ async def test_a_fault_of_one_runs_journal_counts_against_its_job_and_not_agains
         load_settings(tmp_path, {}),
         Telemetry(StructuredLog(agent="a", domain="d", stream=io.StringIO())),
     )
-    async with open_stores(settings) as stores, open_services(settings) as opened:
+    async with open_stores(settings) as stores, open_services(settings) as services:
         job_runner = work.JobRunner(
             settings=settings,
             journal=stores.journal,
             jobs=stores.jobs,
-            open_services=opened,
+            services=services,
             reporter=Reporter(settings.daemon),
             watch=watch,
             daily_budget=DailyBudget(time.time, lambda _reason, _until: None),

@@ -110,12 +110,12 @@ async def open_job_runner(
         dead_letter_exchange=street.topology.dead_exchange,
         queues=QueuesSection(intake=street.topology.intake, status=street.topology.outlets[1]),
     )
-    async with open_services(settings) as opened:
+    async with open_services(settings) as services:
         yield JobRunner(
             settings=settings,
             journal=receiver.stores.journal,
             jobs=receiver.stores.jobs,
-            open_services=opened,
+            services=services,
             reporter=Reporter(section),
             watch=Telemetry(StructuredLog(agent="tester", domain="tests", stream=io.StringIO())),
             daily_budget=DailyBudget(lambda: receiver.now, lambda _reason, _until: None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,9 +12,10 @@ import pytest
 
 from tests.tools.calling import request
 from tests.tools.scripted_models import MODEL, Script, ScriptedModels, answer_of, project, serving
+from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.fallback_ladder import FallbackFailure, Ladder, Rung, RungRecord, RungTimeout
-from wavewright.planner.ports.model_port import ModelError, ModelUse, NamedCall
+from wavewright.planner.ports.model_port import ModelError, ModelUse, NamedCall, Role
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools import ToolError
 from wavewright.tools.functions.tool import Emission, TextChunk
@@ -343,10 +345,10 @@ def test_what_a_step_may_spend_goes_with_the_question(home: Path) -> None:
     assert (asked.budget, asked.job, asked.step, asked.index) == (Budget(tokens=100), "the job", "step", 3)
 
 
-class Slow:
-    """A history in which calls took long."""
+class Slow(MemoryBudgetStore):
+    """A budget store in which calls took long."""
 
-    async def past_seconds(self, model: str, role: str) -> list[float]:
+    async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
         assert (model, role) == (MODEL, "worker")
         return [40.0] * 20
 
@@ -367,9 +369,9 @@ def test_the_clock_grows_with_the_question_and_with_what_calls_took_before(home:
 
     short = timeout_of(services, models, SPEC, "x")
     long = timeout_of(services, models, SPEC, "x" * 50_000)
-    slow = timeout_of(replace(services, history=Slow()), models, SPEC, "x")
+    slow = timeout_of(replace(services, budget_store=Slow()), models, SPEC, "x")
     bounded = timeout_of(
-        replace(services, history=Slow()), models, SPEC.model_copy(update={"timeout": 50.0}), "x"
+        replace(services, budget_store=Slow()), models, SPEC.model_copy(update={"timeout": 50.0}), "x"
     )
 
     assert 9 < short < 11

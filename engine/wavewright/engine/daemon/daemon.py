@@ -152,14 +152,14 @@ async def _serve(
             PausingBudgetStore(WarningBudgetStore(stores.budget_store, watch.log, clock), day),
             JournalReplayCache(stores.journal),
             circuit,
-        ) as opened,
+        ) as services,
         open_bus(daemon_bus_settings(section), _broker_event_handler(watch), watch.note_sent) as bus,
     ):
         job_runner = JobRunner(
             settings=settings,
             journal=stores.journal,
             jobs=stores.jobs,
-            open_services=opened,
+            services=services,
             reporter=Reporter(
                 section,
                 message_contract(settings),
@@ -173,7 +173,7 @@ async def _serve(
             clock=clock,
         )
         watch.log.write("daemon_started", "info", version=__version__, **_summary(settings))
-        if opened.budget_store is not None and await is_daily_budget_spent(stores.budget_store):
+        if services.budget_store is not None and await is_daily_budget_spent(stores.budget_store):
             day.mark_spent("the day's budget is spent", None)
         on_ready()
         try:
@@ -255,7 +255,7 @@ class DaemonTasks:
             group.start_soon(repeat, remove_old_ids, PRUNE_POLL_SECONDS, on_fault)
             if settings.retention is not None:
                 group.start_soon(repeat, remove_old_runs, DAY_SECONDS, on_fault)
-            if (models := self.runner.open_services.services.models) is not None:
+            if (models := self.runner.services.models) is not None:
                 group.start_soon(self.runner.model_circuit.run, models)
             group.start_soon(self._update_metrics, dispatcher)
             group.start_soon(self.runner.watch.store.run, jobs.count_states)

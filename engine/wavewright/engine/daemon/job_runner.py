@@ -39,7 +39,6 @@ from wavewright.engine.pipeline.context import (
     RunRequest,
     permanent_error_text,
 )
-from wavewright.engine.pipeline.services import OpenServices
 from wavewright.engine.session import run_request
 from wavewright.executor.events.types import Event
 from wavewright.executor.store.errors import (
@@ -55,6 +54,7 @@ from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.journal import Journal
 from wavewright.planner.planning.planner import UserQuestion
 from wavewright.planner.types import RunId
+from wavewright.tools.workers.services import Services
 
 
 def job_feedback(job: JobRow, section: DaemonSection) -> Feedback | None:
@@ -142,7 +142,7 @@ class JobRunner:
     settings: Settings
     journal: Journal
     jobs: JobStore
-    open_services: OpenServices
+    services: Services
     reporter: Reporter
     watch: Telemetry
     daily_budget: DailyBudget
@@ -187,8 +187,8 @@ class JobRunner:
             )
             await self._release_job(wait, job.run)
         finally:
-            if self.open_services.budget_store is not None:
-                self.open_services.budget_store.limit_run(job.run, None)
+            if self.services.budget_store is not None:
+                self.services.budget_store.limit_run(job.run, None)
         self.wake_relay()
 
     async def _run_once(
@@ -228,8 +228,7 @@ class JobRunner:
                     Ports(
                         journal=outbox,
                         settings=self.settings,
-                        services=self.open_services.services,
-                        budget_store=self.open_services.budget_store,
+                        services=self.services,
                         approver=answers,
                         asker=answers,
                         on_event=on_event,

@@ -92,7 +92,7 @@ class MakePlan:
         services, goal = self.ports.services, context.goal
         template_plan = context.draft.plan if context.draft is not None else None
         allowance = await remaining_allowance(
-            self.ports.budget_store, services, self.ports.settings, goal, run=context.run, plan=template_plan
+            services, self.ports.settings, goal, run=context.run, plan=template_plan
         )
 
         async def work(recorder: ModelEventRecorder) -> PlanningResult:
@@ -105,7 +105,7 @@ class MakePlan:
                 template_plan=template_plan,
                 run=context.run,
                 answers=_given_answers(context.state),
-                history=services.history,
+                history=services.budget_store,
                 allowance=allowance,
                 on_use=recorder.record_use,
                 on_rung=recorder.record_rung,
@@ -272,9 +272,7 @@ async def _check_resumed(ports: Ports, context: RunContext, plan: Plan) -> list[
 
 
 async def _plan_allowance(ports: Ports, context: RunContext, plan: Plan) -> Allowance | None:
-    return await remaining_allowance(
-        ports.budget_store, ports.services, ports.settings, context.goal, run=context.run, plan=plan
-    )
+    return await remaining_allowance(ports.services, ports.settings, context.goal, run=context.run, plan=plan)
 
 
 def _items_done(state: RunState) -> dict[StepId, int]:

@@ -175,8 +175,8 @@ class OpenRun:
 
     def _limit_spending(self, context: RunContext, run: RunId) -> None:
         """Limit the cost of models to the goal's own budget."""
-        if self.ports.budget_store is not None:
-            self.ports.budget_store.limit_run(run, context.goal.limits.budget)
+        if self.ports.services.budget_store is not None:
+            self.ports.services.budget_store.limit_run(run, context.goal.limits.budget)
 
 
 def _run_instant(context: RunContext, now: dt.datetime) -> float:

@@ -101,7 +101,7 @@ class ReviewRun:
                 models=models,
                 prompts=services.prompts,
                 ladder=services.ladders["reviewer"],
-                history=services.history,
+                history=services.budget_store,
                 on_use=recorder.record_use,
                 on_rung=recorder.record_rung,
             )
@@ -160,7 +160,7 @@ async def _replan(
             models=services.models,
             prompts=services.prompts,
             ladder=services.ladders["recovery"],
-            history=services.history,
+            history=services.budget_store,
             seen=seen,
             feedback=feedback,
             on_use=recorder.record_use,

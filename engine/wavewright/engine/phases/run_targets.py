@@ -258,8 +258,8 @@ class RunTargets:
                 done = await self.pipeline(ports).run(request)
         finally:
             self.ports.services.memory.evict(run)
-            if self.ports.budget_store is not None:
-                self.ports.budget_store.limit_run(run, None)
+            if self.ports.services.budget_store is not None:
+                self.ports.services.budget_store.limit_run(run, None)
             with anyio.CancelScope(shield=True):
                 try:
                     root.tokens_used[run] = tokens_used_by(fold(await self.ports.journal.load(run)))

@@ -31,7 +31,6 @@ from wavewright.planner.language.goals import Goal, JobTargets
 from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.planner import UserQuestion
-from wavewright.planner.ports.budgets import InspectableBudgetStore
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import Json, JsonObject, RunId, Schedule, StepId
 from wavewright.prompts import PromptError
@@ -206,9 +205,7 @@ class Ports:
     journal: Journal
     settings: Settings
     services: Services
-    """Language models and their prompts and ladders; its `models` is None if none is configured."""
-    budget_store: InspectableBudgetStore | None = None
-    """Keeps the budgets of models; None if no model is configured."""
+    """Language models with their budgets, prompts and ladders; `models` is None if none is configured."""
     approver: Approver
     asker: Asker | None = None
     """Answers the questions of planner and steps; without one, a run with a question is interrupted."""

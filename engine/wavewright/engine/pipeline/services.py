@@ -193,22 +193,16 @@ def single_exception(failure: BaseException) -> BaseException:
 
 
 async def remaining_allowance(
-    budget_store: InspectableBudgetStore | None,
-    services: Services,
-    settings: Settings,
-    goal: Goal,
-    *,
-    run: RunId,
-    plan: Plan | None = None,
+    services: Services, settings: Settings, goal: Goal, *, run: RunId, plan: Plan | None = None
 ) -> Allowance | None:
     """Return what a run's steps may still spend; None if no model is configured.
 
     If a budget of money is set, also by a step of the plan, the allowance holds the price of a token of the model that
     a worker without a preference would ask.
     """
-    if budget_store is None:
+    if services.budget_store is None:
         return None
-    allowance = await budget_store.left(BudgetScope(run=run, job=goal.job, role="worker"))
+    allowance = await services.budget_store.left(BudgetScope(run=run, job=goal.job, role="worker"))
     steps = plan.steps if plan is not None else ()
     if not allowance.bounds_usd and all(step.budget is None or step.budget.usd is None for step in steps):
         return allowance
@@ -229,22 +223,13 @@ def _worker_price(services: Services, settings: Settings, goal: Goal) -> float |
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class OpenServices:
-    """The models that a run asks, and the budgets that they are held to."""
-
-    services: Services
-    budget_store: InspectableBudgetStore | None = None
-    """None if no model is configured."""
-
-
 @asynccontextmanager
 async def open_services(
     settings: Settings,
     budget_store: InspectableBudgetStore | None = None,
     memory: ReplayCache = NULL_REPLAY_CACHE,
     circuit: CircuitBreaker = ALWAYS_CLOSED,
-) -> AsyncGenerator[OpenServices]:
+) -> AsyncGenerator[Services]:
     """Open the configured models under the configured budgets, and sessions with MCP servers, as far as configured.
 
     Args:
@@ -262,9 +247,9 @@ async def open_services(
     """
     async with (
         _mcp_sessions(settings) as sessions,
-        _open_models(settings, budget_store, memory, circuit) as opened,
+        _open_models(settings, budget_store, memory, circuit) as services,
     ):
-        yield replace(opened, services=replace(opened.services, mcp=sessions))
+        yield replace(services, mcp=sessions)
 
 
 @asynccontextmanager
@@ -302,9 +287,9 @@ async def _open_models(
     budget_store: InspectableBudgetStore | None,
     memory: ReplayCache,
     circuit: CircuitBreaker,
-) -> AsyncGenerator[OpenServices]:
+) -> AsyncGenerator[Services]:
     if not model_configured(settings):
-        yield OpenServices(make_services(settings))
+        yield make_services(settings)
         return
     from wavewright.executor.stores import budget_store_of
     from wavewright.reviewer.gates.calibration import read_calibration
@@ -321,4 +306,4 @@ async def _open_models(
         models = await stack.enter_async_context(open_models(settings, kept, memory=memory, circuit=circuit))
         services = make_services(settings, models, kept, memory)
         services.ladder("planner")  # reports faulty ladders before a run begins
-        yield OpenServices(services, kept)
+        yield services

@@ -168,12 +168,11 @@ async def _run(
     now: float | None = None,
     tools_through: ToolWrapper = keep_tools,
 ) -> JobRecording:
-    async with open_services(settings) as opened:
+    async with open_services(settings) as services:
         ports = Ports(
             journal=journal,
             settings=settings,
-            services=opened.services,
-            budget_store=opened.budget_store,
+            services=services,
             approver=approver,
             asker=asker,
             clock=utc_now if now is None else partial(dt.datetime.fromtimestamp, now, dt.UTC),

@@ -21,7 +21,7 @@ from wavewright.engine.pipeline.context import (
     RunRequest,
     withhold_package,
 )
-from wavewright.engine.pipeline.services import OpenServices, open_services
+from wavewright.engine.pipeline.services import open_services
 from wavewright.engine.project.tools import tools_of_goal
 from wavewright.engine.recordings.recorded_calls import recorded_calls
 from wavewright.engine.recordings.recorded_models import RecordedAnswers, ReplayedModels, ignore_model_use
@@ -53,7 +53,7 @@ from wavewright.planner.types import RunId
 from wavewright.reviewer.package.builder import build_package
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.functions.tool import Tool
-from wavewright.tools.workers.services import make_services
+from wavewright.tools.workers.services import Services, make_services
 
 
 @dataclass(slots=True)
@@ -192,12 +192,11 @@ async def replay_run(
     has_model = settings.model is not None
     async with _services(
         changed_settings, request, models, had_models=had_models, has_model=has_model
-    ) as opened:
+    ) as services:
         ports = Ports(
             journal=journal,
             settings=changed_settings,
-            services=opened.services,
-            budget_store=opened.budget_store,
+            services=services,
             approver=(respondents := RecordedRespondents.of(events)),
             asker=respondents,
             wrap_tools=tools.wrap,
@@ -325,19 +324,19 @@ async def _services(
     *,
     had_models: bool,
     has_model: bool,
-) -> AsyncGenerator[OpenServices]:
+) -> AsyncGenerator[Services]:
     """Open the models that the replay calls: none, where all answers are recorded."""
     asks = models if had_models or request.asks_models else None
     if not models.live_roles or changed_settings.model is None:
-        yield OpenServices(make_services(changed_settings, asks))
+        yield make_services(changed_settings, asks)
         return
     async with open_services(changed_settings) as opened:
-        models.real = opened.services.models
+        models.real = opened.models
         # A worker's signature depends on the project's settings, not on the models of the replay.
-        services = replace(opened.services, models=asks, has_model=has_model)
+        services = replace(opened, models=asks, has_model=has_model)
         if not had_models:
-            services = replace(services, ladders=_recorded_ladders(services.ladders, request))
-        yield OpenServices(services, opened.budget_store)
+            services = replace(services, ladders=_recorded_ladders(opened.ladders, request))
+        yield services
 
 
 def _recorded_ladders(ladders: Mapping[str, Ladder], request: ReplayOptions) -> dict[str, Ladder]:

@@ -183,12 +183,11 @@ async def run_pipeline(
     await journal.append(_RUN_ID, (started, draft_note(simulated.draft, at)))
     await journal.close_run(_RUN_ID)
     try:
-        async with open_services(simulated.settings) as opened:
+        async with open_services(simulated.settings) as services:
             ports = Ports(
                 journal=journal,
                 settings=simulated.settings,
-                services=opened.services,
-                budget_store=opened.budget_store,
+                services=services,
                 approver=approver,
                 wrap_tools=scenario.stub_tools,
                 publish=withhold_package,

@@ -177,13 +177,12 @@ async def _run(request: RunRequest, settings: Settings, calls: CallRecorder, peo
     events: list[Event] = []
     async with (
         SqliteJournal(settings.journal) as journal,
-        open_services(settings, memory=JournalReplayCache(journal)) as opened,
+        open_services(settings, memory=JournalReplayCache(journal)) as services,
     ):
         ports = Ports(
             journal=journal,
             settings=settings,
-            services=opened.services,
-            budget_store=opened.budget_store,
+            services=services,
             approver=people,
             asker=people,
             on_event=events.append,

@@ -332,7 +332,7 @@ class WorkerRun:
     async def _model_deadline(self, models: ModelClient, rung: Rung, chars: int) -> Deadline:
         """Return when the model's time is up: before the step's is, so that the next rung has its turn."""
         model = models.choose(preference_of(self.spec, self.services), "worker").model
-        history = self.services.history
+        history = self.services.budget_store
         past = () if history is None else await history.past_seconds(model, "worker")
         return Deadline.after(min(rung_timeout(rung.clock or _CLOCK, chars, past), 0.9 * self.spec.timeout))
 

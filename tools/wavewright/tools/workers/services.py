@@ -18,7 +18,7 @@ from wavewright.prompts import Prompts
 from wavewright.tools.functions.tool import ToolError
 
 if TYPE_CHECKING:
-    from wavewright.planner.ports.budgets import CallHistory
+    from wavewright.planner.ports.budgets import InspectableBudgetStore
     from wavewright.planner.ports.fallback_ladder import Ladder, RungRecord
     from wavewright.planner.ports.model_port import ModelClient, ModelError
     from wavewright.tools.functions.tool import ServerCaller
@@ -37,8 +37,8 @@ class Services:
     """None where no model is configured, or where nothing is to be called."""
     prompts: Prompts
     ladders: Mapping[str, Ladder]
-    history: CallHistory | None = None
-    """How long calls took before; clocks adapt to it."""
+    budget_store: InspectableBudgetStore | None = None
+    """Keeps the budgets of models, and how long calls took, for adaptive timeouts; None without models to call."""
     has_model: bool = False
     """Whether a model is configured: decides what a worker's signature says of its effects."""
     worker_tokens: int = 50_000
@@ -75,7 +75,7 @@ class Services:
 def make_services(
     settings: Settings,
     models: ModelClient | None = None,
-    history: CallHistory | None = None,
+    budget_store: InspectableBudgetStore | None = None,
     memory: ReplayCache = NULL_REPLAY_CACHE,
 ) -> Services:
     """Return the services of a project; without models they only describe workers, and run those that need none."""
@@ -83,7 +83,7 @@ def make_services(
         models=models,
         prompts=Prompts(settings.prompts),
         ladders=_LazyLadders(settings),
-        history=history,
+        budget_store=budget_store,
         has_model=settings.model is not None,
         worker_tokens=settings.models.worker_tokens,
         max_output_tokens=settings.models.max_output_tokens,

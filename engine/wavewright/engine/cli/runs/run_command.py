@@ -155,12 +155,11 @@ async def run_in_project(
             _check_started(request.run, events)
             _check_unfinished(request.run, events)
             on_earlier(events)
-        async with open_services(settings, memory=JournalReplayCache(journal)) as opened:
+        async with open_services(settings, memory=JournalReplayCache(journal)) as services:
             ports = Ports(
                 journal=journal,
                 settings=settings,
-                services=opened.services,
-                budget_store=opened.budget_store,
+                services=services,
                 approver=approver,
                 asker=asker,
                 can_ask=can_approve(approver),
