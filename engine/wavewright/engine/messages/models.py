@@ -124,7 +124,7 @@ class FieldFeedback(WireModel):
     """What is wrong with one field of a package."""
 
     field: _Remark
-    """Which field it is, as `npcs.0.role`."""
+    """Which field it is, as `items.0.name`."""
     reason: _Remark
     suggestion: _Remark | None = None
     """What would be better."""
