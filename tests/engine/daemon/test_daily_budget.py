@@ -265,7 +265,7 @@ async def test_a_spent_day_pauses_the_daemon_until_the_next(
     assert midnight in str(paused["reason"])
     for said in (daemon.said("budget_exhausted"), after.said("budget_exhausted")):
         assert [(line["budget_type"], line["action"], line["until"]) for line in said] == [
-            ("day", "pause", midnight)
+            ("day", "sleep", midnight)
         ]
     assert len(after.said("budget_renewed")) == 1
     assert after.watch.health.faults["budget"] is None

@@ -120,7 +120,7 @@ def test_a_verdict_without_ids_is_found_by_its_correlation_id_target_and_iterati
     assert resolved_verdict(verdict, [other]) == verdict
     for job, package in ((single, single.package), (several, mill)):
         found = resolved_verdict(verdict, [other, job])
-        assert (found.job, found.package, found.target) == (JOB, package, None)
+        assert (found.job, found.package) == (JOB, package)
     # The one that was judged is still found when its verdict comes again.
     judged = replace(several, sent=(), feedback=(replace(verdict, package=mill),))
     assert resolved_verdict(verdict, [judged]).package == mill

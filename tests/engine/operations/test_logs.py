@@ -10,6 +10,7 @@ import pytest
 from wavewright.config.redaction import Redactor
 from wavewright.engine.operations.logs import Level, StructuredLog
 from wavewright.planner.types import JsonObject
+from wavewright.tools.message_contract import LogForm, MessageContract
 
 
 @pytest.fixture
@@ -39,6 +40,27 @@ def test_every_line_says_when_who_and_what(stream: io.StringIO) -> None:
         "domain": "world_lore",
         "slots": 4,
     }
+
+
+def test_a_pack_names_an_event_its_fields_and_its_level(stream: io.StringIO) -> None:
+    contract = MessageContract(
+        fields={"target": "zone_name"},
+        log_events={
+            "run_started": "cycle_started",
+            "search_executed": LogForm("search_executed", "debug", {"results": "result_count"}),
+            "checkpoint_loaded": LogForm("checkpoint_loaded", fields={"target": "zone"}),
+        },
+    )
+    log = StructuredLog(agent="a", domain="d", level="debug", stream=stream, contract=contract)
+
+    log.write("run_started", target="Westfall")
+    log.write("search_executed", results=3)
+    log.write("checkpoint_loaded", "info", target="Westfall")
+
+    cycle, search, loaded = lines(stream)
+    assert (cycle["event"], cycle["zone_name"]) == ("cycle_started", "Westfall")
+    assert (search["level"], search["result_count"]) == ("debug", 3)
+    assert (loaded["level"], loaded["zone"]) == ("info", "Westfall")
 
 
 def test_what_is_below_the_level_is_not_written(stream: io.StringIO) -> None:

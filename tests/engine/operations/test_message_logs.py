@@ -18,6 +18,8 @@ from wavewright.executor.store.job_records import (
     VerdictGiven,
 )
 from wavewright.planner.types import JsonObject
+from wavewright.tools.lore.messages import CONTRACT
+from wavewright.tools.message_contract import MessageContract
 
 JOB = "9a1f6c3e-0000-4000-8000-000000000001"
 
@@ -71,3 +73,34 @@ def test_a_question_is_told_of_with_its_options_when_it_is_out() -> None:
     assert fields(json.loads(stream.getvalue()), "decision_id", "options", "question") == [
         "user_decision_requested", "info", "d", ["Duskwood", "Redridge"], "Where next?",
     ]  # fmt: skip
+
+
+def sent_line(kind: str, payload: JsonObject, contract: MessageContract) -> JsonObject:
+    """Return the line about a message that was sent."""
+    stream = io.StringIO()
+    body = json.dumps({"message_type": kind, "payload": payload}).encode()
+    reported = "job_status" if kind == "job_status" else "package"
+    sent = OutgoingMessage(MessageId("m"), reported, "x", "q", body, JobId(JOB))
+    log_sent(StructuredLog(agent="a", domain="d", stream=stream, contract=contract), sent)
+    line: JsonObject = json.loads(stream.getvalue())
+    return line
+
+
+def test_a_package_in_the_packs_form_is_counted_as_the_pack_says() -> None:
+    payload: JsonObject = {"zone_name": "Westfall", "npcs": [{}, {}], "lore": [{}], "sources": [{}]}
+
+    line = sent_line("research_package", payload, CONTRACT)
+
+    assert fields(line, "zone_name", "data_point_count", "total_sources") == [
+        "package_sent", "info", "Westfall", 4, 1,
+    ]  # fmt: skip
+
+
+def test_a_failed_target_is_an_error_in_the_packs_words_and_in_neutral_ones() -> None:
+    own = sent_line(
+        "job_status", {"status": "ZONE_FAILED", "zone_name": "Westfall", "reason": "no page"}, CONTRACT
+    )
+    neutral = sent_line("job_status", {"status": "TARGET_FAILED", "target": "mill"}, MessageContract())
+
+    assert fields(own, "zone", "message") == ["zone_failed", "error", "Westfall", "no page"]
+    assert fields(neutral, "target") == ["target_failed", "error", "mill"]

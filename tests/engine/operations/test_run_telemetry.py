@@ -19,9 +19,9 @@ from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.metrics import Metrics
 from wavewright.engine.operations.tracing import RunTrace, export_traces
 from wavewright.executor.events.codec import from_json
-from wavewright.executor.events.types import Event, ModelCalled, Noted, RunFinished
+from wavewright.executor.events.types import Event, ModelCalled, Noted, RunFinished, RunStarted, WaveStarted
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.planner.types import JsonObject, StepId
+from wavewright.planner.types import JsonObject, RunId, StepId
 
 
 @pytest.fixture
@@ -66,6 +66,44 @@ def test_the_log_follows_the_run_from_its_cycle_to_its_tokens(events: list[Event
     completed = [line for line in lines if line["event"] == "pipeline_step_completed"]
     assert {str(line["step_name"]) for line in started} == {str(line["step_name"]) for line in completed}
     assert all(isinstance(line["duration_ms"], int) and "tokens_used" in line for line in completed)
+
+
+def test_a_resumed_run_has_the_numbers_of_its_steps_and_all_of_its_tokens() -> None:
+    body: JsonObject = {
+        "tools": {"pages": "fetch", "text": "write"},
+        "step": 1,
+        "queue_size": 1,
+        "orchestrator_tokens": 40,
+        "worker_tokens": 2,
+    }
+    use = ModelUse("worker", "w", "m", "answered", 30, 3, step=StepId("text"))
+
+    lines = logged(
+        [
+            Noted(1.0, "resumed", body),
+            WaveStarted(1.0, 0, (StepId("text"),), 0),
+            ModelCalled(1.0, use),
+            RunFinished(2.0, "achieved"),
+        ]
+    )
+
+    loaded, step, tokens, _ = lines
+    assert (loaded["event"], loaded["step"], loaded["queue_size"]) == ("checkpoint_loaded", 1, 1)
+    assert (step["step_number"], step["step_name"], step["tool"]) == (2, "text", "write")
+    assert (tokens["orchestrator_tokens"], tokens["worker_tokens"], tokens["total_tokens"]) == (40, 35, 75)
+
+
+def test_a_run_that_stops_before_its_end_has_no_tokens_to_tell_yet() -> None:
+    assert [line["event"] for line in logged([RunFinished(2.0, "interrupted")])] == ["run_finished"]
+
+
+def test_a_job_with_targets_starts_and_ends_by_other_names_than_the_run_of_each() -> None:
+    started = RunStarted(run=RunId("r"), at=1.0, job="j", goal={}, now=1.0, versions={})
+    wanted = Noted(1.0, "targets", {})
+
+    lines = logged([started, wanted, RunFinished(2.0, "achieved")])
+
+    assert [line["event"] for line in lines] == ["job_started", "job_finished"]
 
 
 def test_a_red_gate_and_the_recovery_are_told(events: list[Event]) -> None:

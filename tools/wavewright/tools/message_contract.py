@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SkipValidation
 
+from wavewright.config.sections import LogLevel
 from wavewright.planner.types import JsonObject
 
 UUID_PATTERN: Final = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
@@ -130,6 +131,20 @@ class PackageForm:
     """Called with a package (see `wavewright schema package`), its target, and the payload of the job's request.
     Returns the message's payload, without the fields that are filled in; `None` where the package goes out as the
     neutral `package`."""
+    log_fields: Callable[[JsonObject], JsonObject] | None = None
+    """Given the message's payload, returns the fields of its log line `package_sent`: `target`, `data_point_count`
+    and `total_sources`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogForm:
+    """How a log event of the engine or of a tool is written."""
+
+    name: str
+    level: LogLevel | None = None
+    """Its own level where absent."""
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Own names of fields; they win over those of the contract."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +161,10 @@ class MessageContract:
     """The first one that builds a payload is sent."""
     statuses: Mapping[JobStatus, str] = field(default_factory=dict[JobStatus, str])
     fields: Mapping[TargetField, str] = field(default_factory=dict[TargetField, str])
-    log_events: Mapping[str, str] = field(default_factory=dict[str, str])
+    log_events: Mapping[str, str | LogForm] = field(default_factory=dict[str, str | LogForm])
+    """By the event's own name."""
+    domain: str | None = None
+    """Value of `domain` in every log line; the goal template of the settings where absent."""
     daemon: JsonObject = field(default_factory=dict[str, JsonValue])
     """Defaults of the settings section `daemon`: names of exchanges, queues and agents, goal template, identities."""
     roles: Mapping[str, MessageContract] = field(default_factory=dict[str, "MessageContract"])

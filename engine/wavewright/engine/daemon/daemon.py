@@ -131,7 +131,7 @@ async def _serve(
     def on_spent(reason: str, until: float) -> None:
         at = format_instant(until)
         watch.log.write(
-            "budget_exhausted", "warning", budget_type="day", action="pause", until=at, message=reason
+            "budget_exhausted", "warning", budget_type="day", action="sleep", until=at, message=reason
         )
         watch.health.mark_failing("budget", f"the day's budget is spent; jobs continue at {at}")
 

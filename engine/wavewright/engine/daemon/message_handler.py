@@ -105,7 +105,7 @@ class MessageHandler:
     async def _resolved(self, received: ReceivedMessage) -> ReceivedMessage:
         """Return a message whose verdict names its job and package, where these are known."""
         verdict = received.request
-        if not isinstance(verdict, VerdictGiven) or verdict.target is None:
+        if not isinstance(verdict, VerdictGiven) or verdict.package:
             return received
         jobs = await self.runner.jobs.list_jobs(("queued", "running", "waiting", "validating"))
         return replace(received, request=resolved_verdict(verdict, jobs))

@@ -225,8 +225,8 @@ def resolved_verdict(verdict: VerdictGiven, jobs: Sequence[JobRow]) -> VerdictGi
     for job, package in named:
         judged = {earlier.package for earlier in job.feedback}
         if package in {job.package, *judged, *(sent.package for sent in job.sent)}:
-            return replace(verdict, job=job.job, package=package, target=None)
-    return replace(verdict, job=named[0][0].job, package=named[0][1], target=None) if named else verdict
+            return replace(verdict, job=job.job, package=package)
+    return replace(verdict, job=named[0][0].job, package=named[0][1]) if named else verdict
 
 
 def _requested_goal(kind: str, envelope: Envelope, rules: AcceptanceRules) -> JobRequested:

@@ -47,7 +47,8 @@ def log_received(
     """
     match received.request:
         case VerdictGiven() as verdict:
-            about: JsonObject = {"job_id": job, "target": target, "iteration": verdict.iteration}
+            named = verdict.target or target
+            about: JsonObject = {"job_id": job, "target": named, "iteration": verdict.iteration}
             log.write("validation_received", "info", **about, accepted=verdict.accepted)
             if not verdict.accepted:
                 summary = "; ".join(verdict.feedback)[:MAX_SUMMARY_LENGTH]
@@ -71,10 +72,12 @@ def log_received(
 
 
 def log_sent(log: StructuredLog, sent: OutgoingMessage) -> None:
-    """Log a confirmed message with a package or a question."""
+    """Log a confirmed message with a package, a question or the failure of a target."""
     match sent.kind:
-        case "job_status" | "dead_letter":
+        case "dead_letter":
             return
+        case "job_status":
+            _log_failed_target(log, sent)
         case "user_decision_required":
             question = _payload(sent)
             log.write(
@@ -85,21 +88,39 @@ def log_sent(log: StructuredLog, sent: OutgoingMessage) -> None:
                 question=question.get("question"),
             )
         case _:  # a package, in the neutral form or the pack's
-            package = _inner(_payload(sent), "package")
-            log.write(
-                "package_sent",
-                job_id=sent.job,
-                target=package.get("job"),
-                message_id=sent.message,
-                data_point_count=_count(_inner(package, "review").get("confidences")),
-                total_sources=_count(package.get("sources")),
-                bytes=len(sent.body),
-            )
+            kind, payload = _message(sent)
+            form = next((one for one in log.contract.packages if one.payload.message_type == kind), None)
+            package = _inner(payload, "package")
+            fields: JsonObject = {
+                "target": package.get("job"),
+                "data_point_count": _count(_inner(package, "review").get("confidences")),
+                "total_sources": _count(package.get("sources")),
+            }
+            if form is not None:
+                fields = {} if form.log_fields is None else form.log_fields(payload)
+            line: JsonObject = {"message_id": sent.message, "message_type": kind, "bytes": len(sent.body)}
+            log.write("package_sent", "info", job_id=sent.job, **fields, **line)
+
+
+def _log_failed_target(log: StructuredLog, sent: OutgoingMessage) -> None:
+    names = {"TARGET_FAILED", log.contract.statuses.get("TARGET_FAILED", "TARGET_FAILED")}
+    if not any(name.encode() in sent.body for name in names):
+        return
+    status = _payload(sent)
+    if status.get("status") in names:
+        target = status.get(log.contract.fields.get("target", "target"), status.get("target"))
+        log.write("target_failed", "error", job_id=sent.job, target=target, message=status.get("reason"))
 
 
 def _payload(sent: OutgoingMessage) -> JsonObject:
+    return _message(sent)[1]
+
+
+def _message(sent: OutgoingMessage) -> tuple[str, JsonObject]:
+    """Return the type and the payload of a message."""
     envelope: Json = json.loads(sent.body)
-    return _inner(envelope, "payload")
+    kind = envelope.get("message_type", sent.kind) if isinstance(envelope, dict) else sent.kind
+    return str(kind), _inner(envelope, "payload")
 
 
 def _inner(value: Json, name: str) -> JsonObject:
@@ -128,6 +149,8 @@ class RunLog:
     _numbers: dict[StepId, int] = field(default_factory=dict[StepId, int])
     _named: Redactor | None = None
     """Redacts values that the plan passes to tools under secret names."""
+    _started: RunStarted | None = None
+    """The start of the run, until it is logged."""
     _has_targets: bool = False
     _begun: set[StepId] = field(default_factory=set[StepId])
     _step_tokens: Counter[StepId] = field(default_factory=Counter[StepId])
@@ -135,9 +158,12 @@ class RunLog:
 
     def __call__(self, event: Event) -> None:
         """Log an event; most events are not logged."""
+        if self._started is not None:
+            self._write_start(self._started, event)
         match event:
             case RunStarted():
-                self._write_line("run_started", run=event.run)
+                # A job with targets says so in its next event; each target has a run of its own.
+                self._started = event
             case PlanAccepted():
                 self._take_plan(event)
             case WaveStarted():
@@ -157,6 +183,13 @@ class RunLog:
                 self._end(event)
             case _:
                 pass
+
+    def _write_start(self, started: RunStarted, following: Event) -> None:
+        self._started = None
+        if isinstance(following, Noted) and following.topic == "targets":
+            self._write_line("job_started", run=started.run)
+        else:
+            self._write_line("run_started", run=started.run)
 
     def _write_line(self, event: str, level: Level = "info", **fields: Json) -> None:
         if self._named is not None:
@@ -238,7 +271,7 @@ class RunLog:
     def _note(self, event: Noted) -> None:
         match event.topic:
             case "resumed":
-                self._write_line("checkpoint_loaded", step=len(self._begun), queue_size=self._left)
+                self._resume(event.body)
             case "targets" | "target_started" | "target_sent" | "target_judged":
                 # The cost of each target is logged when its own run ends.
                 self._has_targets = True
@@ -262,12 +295,18 @@ class RunLog:
         fields = _inner(body, "fields")
         self._write_line(str(body["event"]), "info", step_name=step, tool=self.tools.get(step, ""), **fields)
 
-    @property
-    def _left(self) -> int:
-        return len(self.tools.keys() - self._begun)
+    def _resume(self, body: JsonObject) -> None:
+        """Take over what earlier attempts have done; a job with targets has no tools of its own."""
+        self._has_targets = "tools" not in body
+        self.tools = {StepId(step): str(tool) for step, tool in _inner(body, "tools").items()}
+        self._numbers = {step: number for number, step in enumerate(self.tools, start=1)}
+        for side in ("orchestrator", "worker"):
+            tokens = body.get(f"{side}_tokens")
+            self._tokens[side] = tokens if isinstance(tokens, int) else 0
+        self._write_line("checkpoint_loaded", step=body.get("step"), queue_size=body.get("queue_size"))
 
     def _end(self, event: RunFinished) -> None:
-        if not self._has_targets:
+        if not self._has_targets and event.status != "interrupted":
             self._write_line(
                 "run_tokens",
                 total_tokens=self._tokens.total(),
@@ -275,4 +314,7 @@ class RunLog:
                 worker_tokens=self._tokens["worker"],
             )
         level: Level = "warning" if event.status == "failed" else "info"
-        self._write_line("run_finished", level, status=event.status, reason=event.reason)
+        if self._has_targets:
+            self._write_line("job_finished", level, status=event.status, reason=event.reason)
+        else:
+            self._write_line("run_finished", level, status=event.status, reason=event.reason)

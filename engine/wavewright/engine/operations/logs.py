@@ -13,7 +13,7 @@ import logging
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -25,7 +25,7 @@ from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 from wavewright.config.redaction import PrivateKeyLines, Redactor
 from wavewright.planner.diagnostics.rendering import escape_json
 from wavewright.planner.types import Json
-from wavewright.tools.message_contract import MessageContract
+from wavewright.tools.message_contract import LogForm, MessageContract
 
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 
@@ -77,8 +77,8 @@ class StructuredLog:
             stream: The stream for lines.
             contract: Names of events and fields; the neutral ones by default.
         """
-        self._events: Mapping[str, str] = {} if contract is None else contract.log_events
-        self._fields: Mapping[str, str] = dict[str, str](() if contract is None else contract.fields.items())
+        self.contract = contract or MessageContract()
+        """Names of events and fields."""
         line = _LineProcessor(redactor or Redactor())
         self._bound: FilteringBoundLogger = structlog.wrap_logger(
             structlog.WriteLogger(stream or sys.stderr),
@@ -96,8 +96,12 @@ class StructuredLog:
             level: Level of the line.
             fields: Further fields; an exception under `error` becomes its type and its message.
         """
-        named = {self._fields.get(name, name): value for name, value in fields.items()}
-        getattr(self._bound, level)(self._events.get(event, event), **named)
+        form = self.contract.log_events.get(event, event)
+        if isinstance(form, str):
+            form = LogForm(form)
+        names = dict[str, str](self.contract.fields.items()) | dict(form.fields)
+        named = {names.get(name, name): value for name, value in fields.items()}
+        getattr(self._bound, form.level or level)(form.name, **named)
 
     def capture_logging(self) -> None:
         """Log records of libraries from level `warning` on."""

@@ -29,7 +29,7 @@ from wavewright.engine.pipeline.services import (
     draft_note,
     end_interrupted,
     record,
-    record_resumed,
+    record_attempt,
     single_exception,
 )
 from wavewright.engine.pipeline.version import __version__
@@ -110,7 +110,10 @@ class RunTargets:
 
     async def _open(self, context: RunContext) -> RunContext:
         if not isinstance(context, TargetsContext):
-            return await record_resumed(self.ports, context)
+            waves = target_waves(context.state)
+            assert waves is not None
+            body: JsonObject = {"step": len(waves.ends), "queue_size": len(waves.known()) - len(waves.ends)}
+            return await record_attempt(self.ports, context, body)
         order, now = context.job, self.ports.clock()
         if order.draft is not None:
             require_valid_expansion(
@@ -128,9 +131,9 @@ class RunTargets:
             versions={"wavewright": __version__, "python": platform.python_version()},
         )
         given = () if order.draft is None else (draft_note(order.draft, now.timestamp()),)
-        body: JsonObject = {"targets": context.targets.model_dump(mode="json"), "text": order.text}
+        wanted: JsonObject = {"targets": context.targets.model_dump(mode="json"), "text": order.text}
         # One append: a root run without this note would be resumed as a run without targets.
-        events = (started, *given, Noted(now.timestamp(), TARGETS_WANTED, body))
+        events = (started, *given, Noted(now.timestamp(), TARGETS_WANTED, wanted))
         return await record(self.ports, context, *events, run=run)
 
     async def _run_wave(self, root: TargetRoot, wave: list[Target]) -> None:

@@ -33,6 +33,7 @@ from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelError, ModelUse
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import JsonObject, RunId
+from wavewright.reviewer.package.call_reports import token_shares
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.tool import ServerCaller
 from wavewright.tools.models import model_configured
@@ -63,8 +64,26 @@ async def record_note(ports: Ports, context: C, topic: str, body: JsonObject) ->
 
 
 async def record_resumed(ports: Ports, context: C) -> C:
-    """Journal that another attempt begins, and whether it announces its calls."""
-    return await record_note(ports, context, "resumed", {"announced": True} if ports.announces_calls else {})
+    """Journal that another attempt begins, whether it announces its calls, and what observers need of earlier ones."""
+    state = context.state
+    steps = () if state.plan is None else Plan.model_validate(state.plan).steps
+    ended = [step.id for step in steps if step.id in state.steps]
+    orchestrator, worker = token_shares(state)
+    body: JsonObject = {
+        "tools": {str(step.id): step.tool for step in steps},
+        "step": len(ended),
+        "queue_size": len(steps) - len(ended),
+        "orchestrator_tokens": orchestrator,
+        "worker_tokens": worker,
+    }
+    return await record_attempt(ports, context, body)
+
+
+async def record_attempt(ports: Ports, context: C, body: JsonObject) -> C:
+    """Journal that another attempt begins, with what observers need of earlier ones."""
+    return await record_note(
+        ports, context, "resumed", {"announced": True, **body} if ports.announces_calls else body
+    )
 
 
 async def end_interrupted(ports: Ports, context: C, reason: str) -> C:

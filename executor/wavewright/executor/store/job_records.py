@@ -52,8 +52,8 @@ class VerdictGiven:
     accepted: bool
     feedback: tuple[str, ...] = ()
     target: str | None = None
-    """The target of the package, where the verdict came without ids: then `package` is empty, and `job` is the
-    correlation id."""
+    """The target of the package, where the verdict came without ids: until the package is found, `package` is empty
+    and `job` is the correlation id."""
 
 
 @dataclass(frozen=True, slots=True)

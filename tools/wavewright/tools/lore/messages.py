@@ -21,6 +21,7 @@ from wavewright.tools.lore.models import (
 )
 from wavewright.tools.message_contract import (
     Depth,
+    LogForm,
     MessageContract,
     Name,
     PackageForm,
@@ -154,9 +155,20 @@ def _confidence(review: Json, stated: Json) -> Json:
     return {**capped, **(stated or {})}
 
 
+def _counts(research: JsonObject) -> JsonObject:
+    """Return the fields of the line `package_sent`."""
+    counts = {name: len(value) for name, value in research.items() if isinstance(value, list)}
+    records = sum(counts.get(name, 0) for name in ("npcs", "factions", "lore", "narrative_items"))
+    return {
+        "target": research["zone_name"],
+        "data_point_count": 1 + records,
+        "total_sources": counts.get("sources", 0),
+    }
+
+
 CONTRACT: Final = MessageContract(
     requests=(RequestForm(ZoneRequest, _goal),),
-    packages=(PackageForm(ResearchPackage, _research),),
+    packages=(PackageForm(ResearchPackage, _research, _counts),),
     statuses={
         "TARGET_STARTED": "ZONE_STARTED",
         "TARGET_COMPLETED": "ZONE_COMPLETED",
@@ -169,10 +181,16 @@ CONTRACT: Final = MessageContract(
         "targets_failed": "zones_failed",
     },
     log_events={
+        "checkpoint_loaded": LogForm("checkpoint_loaded", fields={"target": "zone"}),
         "run_started": "research_cycle_started",
         "run_finished": "research_cycle_finished",
         "run_tokens": "zone_tokens",
+        "target_failed": LogForm("zone_failed", fields={"target": "zone"}),
+        "search_executed": LogForm("search_executed", "debug", {"results": "result_count"}),
+        "crawl_executed": LogForm("crawl_executed", "debug", {"characters": "content_length"}),
+        "conflict_detected": LogForm("conflict_detected", "warning"),
     },
+    domain="world_lore",
     daemon={
         "agent": "world_lore_researcher",
         "exchange": "knowledge.topic",

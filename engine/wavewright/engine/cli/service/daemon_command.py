@@ -183,13 +183,13 @@ def serve(*, slots: int | None = None, health: str | None = None, log_level: str
         errors = [*start.settings_errors, *anyio.run(start.environment_errors)]
         raise ExceptionGroup(_NOT_STARTED, errors)
     settings = start.settings
-    section = settings.daemon
+    section, contract = settings.daemon, message_contract(settings)
     log = StructuredLog(
         agent=section.agent,
-        domain=section.goal_template or "jobs",
+        domain=contract.domain or section.goal_template or "jobs",
         level=section.log_level,
         redactor=Redactor(known_secrets(settings, os.environ)),
-        contract=message_contract(settings),
+        contract=contract,
     )
     log.capture_logging()
     begun = list[bool]()
