@@ -247,6 +247,9 @@ class DaemonSection(_DaemonModel):
     """Goal template of jobs that bring a goal and no job document."""
     validation: ValidationSection = ValidationSection.model_construct()
     """Who validates packages, see below."""
+    decisions: bool = True
+    """Whether people answer the questions of its jobs. With `false`, a job fails where it needs a person: before its
+    first step where its plan shows it, and patches that need an approval are not applied."""
     identities: dict[str, IdentitySettings] = {}
     """Sender → what it is known by and may send; where there are none, everybody may send everything."""
     max_body: Annotated[int, Field(ge=1_024, le=64 * 2**20)] = 2**20

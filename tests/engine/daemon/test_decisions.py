@@ -181,6 +181,51 @@ async def test_a_planners_question_parks_the_job_until_it_is_answered(
     assert site.calls() == {"say two": 1}
 
 
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (
+            {"id": "s", "tool": "say", "params": {"text": "it"}},
+            "which needs approval, and nobody can be asked",
+        ),
+        (
+            {"id": "s", "tool": "ask_person", "params": {"question": "Which?"}},
+            "asks a person, and nobody can be",
+        ),
+    ],
+    ids=["approval", "question"],
+)
+async def test_a_daemon_that_asks_nobody_refuses_a_plan_that_needs_a_person(
+    site: DaemonSite, client: BrokerClient, in_process: InProcess, step: JsonObject, why: str
+) -> None:
+    site.write(functions="say: {needs_approval: true}, hold: {}", daemon="decisions: false")
+    wanted = str(uuid4())
+    before: JsonObject = {"id": "before", "tool": "hold", "params": {"text": "first"}}
+    async with in_process():
+        await client.send(JobRequest(job_id=wanted, job={"name": "a job", "plan": {"steps": [before, step]}}))
+        failed = await client.until_told(wanted, "JOB_FAILED")
+
+    assert why in str(failed)
+    assert client.questions == []
+    assert site.calls() == {}
+
+
+async def test_a_daemon_that_asks_nobody_fails_a_job_whose_planner_asks(
+    site: DaemonSite, client: BrokerClient, in_process: InProcess, model_server: FakeModelServer
+) -> None:
+    site.write(daemon="decisions: false")
+    site.environment.update(model_server.environment())
+    (site.folder / "saying.yaml").write_text(TEMPLATE)
+    model_server.answer(ASK, when=asked_for("plan"))
+    wanted = str(uuid4())
+    async with in_process():
+        await client.send(JobRequest(job_id=wanted, job={"name": "saying", "goal_template": "saying.yaml"}))
+        failed = await client.until_told(wanted, "JOB_FAILED")
+
+    assert "nobody answers here" in str(failed)
+    assert site.calls() == {}
+
+
 async def test_an_approval_that_came_too_late_counts_for_nothing_and_is_asked_for_anew(
     cautious: DaemonSite, client: BrokerClient, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,7 @@ def test_a_run_killed_at_its_question_asks_again_and_calls_nothing_twice(
     [
         (["--answer", "Duskwood"], "Duskwood"),
         (["--answer", "2"], "Duskwood"),
+        (["--answer", "2", "--approve", "never"], "Duskwood"),
         (["--approve", "never"], "Westfall"),
     ],
 )

@@ -14,7 +14,7 @@ from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.schemas.views import scoped_schema
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 
 TEXT: JsonSchema = {"type": "string"}
 PAGE: JsonSchema = {
@@ -189,6 +189,25 @@ def test_a_step_that_needs_approval_is_a_fault_where_nobody_can_be_asked() -> No
 
     assert [one.code for one in check(plan, None, TOOLS, can_ask=False)] == ["E602"]
     assert check(plan, None, TOOLS) == []
+
+
+@pytest.mark.parametrize(("params", "found"), [({}, ["E602"]), ({"default": "yes"}, [])])
+def test_a_question_without_a_default_is_a_fault_where_nobody_answers(
+    params: JsonObject, found: list[str]
+) -> None:
+    ask = tool("ask_person", {"question": TEXT, "default": TEXT}, output_schema=TEXT)
+    plan = Plan.model_validate(
+        {"steps": [step("which", "ask_person", params={"question": "Which?", **params})]}
+    )
+
+    assert [one.code for one in check(plan, None, {"ask_person": ask}, can_answer=False)] == found
+    assert check(plan, None, {"ask_person": ask}, can_ask=False) == []
+
+
+def test_a_finished_step_needs_nobody() -> None:
+    plan = Plan.model_validate({"steps": [step("send", "approved", params={"body": "x"})]})
+
+    assert check(plan, None, TOOLS, can_ask=False, finished=[StepId("send")]) == []
 
 
 KEY = "api_key=9f8e7d6c5b4a39281706f5e4d3c2b1a0"

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ASK_PERSON, ToolSignature
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
-
-ASK_PERSON: Final = "ask_person"
 
 _INPUT_SCHEMA: Final[JsonObject] = {
     "type": "object",

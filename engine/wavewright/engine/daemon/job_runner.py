@@ -87,6 +87,8 @@ class StoredAnswers:
     clock: Callable[[], float]
     run: RunId
     """The job's run, or that of one of its targets."""
+    are_given: bool = True
+    """Whether people answer at all; without them every approval is refused."""
 
     async def ask(self, question: UserQuestion) -> str | None:
         """Return the answer to the run's open question; None where there is none yet, or it is another question."""
@@ -98,6 +100,8 @@ class StoredAnswers:
 
     async def approve(self, request: ApprovalRequest) -> bool | None:
         """Return whether exactly this plan or patch was approved or refused; None where nobody has answered."""
+        if not self.are_given:
+            return False
         wanted = self.journal.open_decision_of(self.run)
         if (
             wanted is None
@@ -194,7 +198,8 @@ class JobRunner:
     async def _run_once(
         self, job: JobRow, outbox: OutboxJournal, cancellation: CancellationToken
     ) -> JobChange | None:
-        answers = StoredAnswers(self.jobs, outbox, self.clock, job.run)
+        asks_people = self.settings.daemon.decisions
+        answers = StoredAnswers(self.jobs, outbox, self.clock, job.run, asks_people)
 
         @contextmanager
         def watching(name: str) -> Generator[Callable[[Event], None]]:
@@ -231,6 +236,8 @@ class JobRunner:
                         services=self.services,
                         approver=answers,
                         asker=answers,
+                        can_ask=asks_people,
+                        can_answer=asks_people,
                         on_event=on_event,
                         cancellation=cancellation,
                         publish=outbox.set_package,
@@ -258,7 +265,11 @@ class JobRunner:
             return self._stopped_change(job)
         if outbox.open_decisions:
             await discard_stale_answers(self.jobs, outbox)
-            return JobChange(job.job, "waiting", reason=shorten_reason(outbox.open_decisions[0].question))
+            question = outbox.open_decisions[0].question
+            if not self.settings.daemon.decisions:
+                reason = f"nobody answers here (`daemon.decisions` is false), and it asks: {question}"
+                return JobChange(job.job, "failed", reason=shorten_reason(reason))
+            return JobChange(job.job, "waiting", reason=shorten_reason(question))
         if outbox.awaits_verdicts:
             return JobChange(job.job, "validating", reason="packages of targets wait for their verdicts")
         finished = context.state.finished

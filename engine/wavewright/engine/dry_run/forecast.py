@@ -158,8 +158,11 @@ def forecast(
     *,
     now: dt.datetime,
     outlook: ForecastInputs | None = None,
+    can_ask: bool = True,
 ) -> DryRun:
     """Return the forecast of a job; a plan that is over a budget has that verdict.
+
+    Where nobody can be asked, a plan that needs a person is not valid.
 
     Raises:
         PlanError: there is no plan, or it is not valid.
@@ -177,6 +180,8 @@ def forecast(
         allowance=outlook.allowance,
         finished=rerun.finished if rerun is not None else (),
         items_done=rerun.items_done if rerun is not None else None,
+        can_ask=can_ask,
+        can_answer=can_ask,
     )
     found = draft.origin.place([*checked, *check_readiness(plan, outlook.obstacles)])
     source = draft.origin.document.source

@@ -26,12 +26,11 @@ from wavewright.engine.dry_run.kept_results import BegunRunForecast, FindStored,
 from wavewright.engine.project.obstacles import find_obstacles
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import AGENT, ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.ports.budgets import BudgetScope
 from wavewright.planner.types import RunId
 from wavewright.tools.models import model_configured
-from wavewright.tools.workers.services import AGENT
 
 if TYPE_CHECKING:
     from pathlib import Path

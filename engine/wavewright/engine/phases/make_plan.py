@@ -224,7 +224,14 @@ class CheckPlan:
         allowance = await _plan_allowance(self.ports, context, candidate)
         found = draft.origin.place(
             [
-                *check(candidate, context.goal, tools, allowance=allowance, can_ask=self.ports.can_ask),
+                *check(
+                    candidate,
+                    context.goal,
+                    tools,
+                    allowance=allowance,
+                    can_ask=self.ports.can_ask,
+                    can_answer=self.ports.can_answer,
+                ),
                 *self._readiness_errors(candidate, tools),
             ]
         )

@@ -211,6 +211,8 @@ class Ports:
     """Answers the questions of planner and steps; without one, a run with a question is interrupted."""
     can_ask: bool = True
     """Whether a person can be asked for the approvals that steps need; a plan that needs them is refused otherwise."""
+    can_answer: bool = True
+    """Whether somebody can answer the questions of steps; a plan with one that has no default is refused otherwise."""
     clock: Clock = utc_now
     on_event: Callable[[Event], None] = ignore_event
     """Called with each event once it is journaled."""

@@ -10,8 +10,8 @@ from wavewright.config.settings import Settings
 from wavewright.engine.project.tools import project_workers
 from wavewright.planner.checks.feasibility import WHOLE_RUN, Obstacle
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import ToolSignature
-from wavewright.tools.workers.services import AGENT, MODEL_HINT
+from wavewright.planner.language.signatures import AGENT, ToolSignature
+from wavewright.tools.workers.services import MODEL_HINT
 
 if TYPE_CHECKING:
     from wavewright.tools.workers.specs import Worker

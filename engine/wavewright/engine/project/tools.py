@@ -28,13 +28,13 @@ from wavewright.engine.project.tool_sources import (
 )
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.ask_person import ASK_PERSON, ask_person_tool
+from wavewright.tools.ask_person import ask_person_tool
 from wavewright.tools.functions.registry import Registry
 from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.packs import is_listed, load_pack, pack_names
-from wavewright.tools.workers.services import AGENT, Services, make_services
+from wavewright.tools.workers.services import Services, make_services
 
 if TYPE_CHECKING:
     from wavewright.tools.workers.specs import Worker

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from wavewright.engine.simulation.plan_reads import ReadShape
 from wavewright.planner.language.plan import Step
+from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.tools.workers.services import AGENT
 
 _ANNOTATIONS = frozenset({"title", "description", "default", "examples"})
 """Keywords that restrict nothing."""

@@ -183,6 +183,7 @@ def check(
     finished: Collection[StepId] = frozenset(),
     items_done: Mapping[StepId, int] | None = None,
     can_ask: bool = True,
+    can_answer: bool = True,
 ) -> list[Diagnostic]:
     """Return everything that is wrong with a bound plan, in file order.
 
@@ -195,10 +196,12 @@ def check(
         finished: Steps that have run, so that they take nothing any more.
         items_done: Of steps that run once an item and have not ended, how many items have run.
         can_ask: Whether a person can be asked for the approvals that steps need.
+        can_answer: Whether somebody can answer the questions of steps.
     """
     subject = CheckContext(plan, goal, tools, limits or (goal.limits if goal else Limits()))
     found = [
-        *_error_checks(subject, can_ask=can_ask),
+        *_error_checks(subject),
+        *_unanswerable(subject, finished, can_ask=can_ask, can_answer=can_answer),
         *check_budget(subject, allowance, finished, items_done or {}),
     ]
     return in_file_order(found or lint(subject), plan)
@@ -226,13 +229,13 @@ def check_partial(
     return in_file_order(filter(partial.is_certain, found), plan)
 
 
-def _error_checks(subject: CheckContext, *, can_ask: bool = True) -> Iterable[Diagnostic]:
+def _error_checks(subject: CheckContext) -> Iterable[Diagnostic]:
     yield from check_document(subject)
     yield from check_tools(subject)
     yield from check_references(subject)
     yield from check_graph(subject)
     yield from _goal_rules(subject)
-    yield from _safety(subject, can_ask=can_ask)
+    yield from _safety(subject)
 
 
 def _goal_rules(subject: CheckContext) -> Iterable[Diagnostic]:
@@ -243,9 +246,9 @@ def _goal_rules(subject: CheckContext) -> Iterable[Diagnostic]:
     return check_goal_rules(subject)
 
 
-def _safety(subject: CheckContext, *, can_ask: bool) -> Iterable[Diagnostic]:
+def _safety(subject: CheckContext) -> Iterable[Diagnostic]:
     used = {step.tool for step in subject.plan.steps}
-    if can_ask and not any(
+    if not any(
         tool.untrusted_output or "egress" in tool.effects
         for name, tool in subject.tools.items()
         if name in used
@@ -253,7 +256,17 @@ def _safety(subject: CheckContext, *, can_ask: bool) -> Iterable[Diagnostic]:
         return ()
     from wavewright.planner.checks.safety import check_safety  # most plans read and send nothing outside
 
-    return check_safety(subject, can_ask=can_ask)
+    return check_safety(subject)
+
+
+def _unanswerable(
+    subject: CheckContext, finished: Collection[StepId], *, can_ask: bool, can_answer: bool
+) -> Iterable[Diagnostic]:
+    if can_ask and can_answer:
+        return ()
+    from wavewright.planner.checks.safety import unanswerable_steps
+
+    return unanswerable_steps(subject, finished, can_ask=can_ask, can_answer=can_answer)
 
 
 def in_file_order(diagnostics: Iterable[Diagnostic], plan: Plan) -> list[Diagnostic]:

@@ -13,7 +13,7 @@ that can hold no free text (a number, a choice, a short pattern) carries nothing
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from wavewright.planner.cel.embedded import iterate_strings
@@ -21,7 +21,7 @@ from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.data_flow import MAX_DEPTH, DataFlow, holds_free_text
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Step
-from wavewright.planner.language.signatures import ToolSignature, asks_approval
+from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature, asks_approval
 from wavewright.planner.schemas.views import (
     ScopedSchema,
     element_schema,
@@ -30,9 +30,6 @@ from wavewright.planner.schemas.views import (
     view_schema,
 )
 from wavewright.planner.types import StepId
-
-AGENT: Final = "agent"
-"""Name of the tool whose `task` a model follows as instructions."""
 
 _ADDRESS_WORDS: Final = frozenset(
     {"url", "urls", "uri", "href", "link", "host", "hosts", "hostname", "domain", "endpoint", "server"}
@@ -62,14 +59,12 @@ _COMMAND_WORDS: Final = frozenset({"command", "commands", "cmd", "shell", "scrip
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
-def check_safety(subject: CheckContext, *, can_ask: bool = True) -> Iterator[Diagnostic]:
-    """Yield what a plan's data could do, and the approvals that nobody can give where nobody can be asked."""
+def check_safety(subject: CheckContext) -> Iterator[Diagnostic]:
+    """Yield what a plan's data could do."""
     if _reads_from_outside(subject):
         yield from _untrusted_parameters(subject)
     if any("egress" in signature.effects for signature in _signatures(subject)):
         yield from _sent_secrets(subject)
-    if not can_ask:
-        yield from _impossible_approvals(subject)
 
 
 def untrusted_conditions(subject: CheckContext) -> Iterator[Diagnostic]:
@@ -254,17 +249,31 @@ def _sent_secret(step: Step, pointer: str, what: str) -> Diagnostic:
     )
 
 
-# -- approvals
+# -- questions to people
+
+_WHERE: Final = "at a terminal, with `--approve wait`, or by a daemon whose decisions people answer"
 
 
-def _impossible_approvals(subject: CheckContext) -> Iterator[Diagnostic]:
+def unanswerable_steps(
+    subject: CheckContext, finished: Collection[StepId], *, can_ask: bool, can_answer: bool
+) -> Iterator[Diagnostic]:
+    """Yield the steps that would wait for an approval that nobody can give, or for an answer that nobody has."""
     for number, step in enumerate(subject.plan.steps):
         signature = subject.signature(step)
-        if signature is not None and asks_approval(step, signature):
+        if signature is None or step.id in finished:
+            continue
+        if not can_ask and asks_approval(step, signature):
             yield make_diagnostic(
                 "E602",
                 f"/steps/{number}",
                 f"step {step.id!r} calls {step.tool!r}, which needs approval, and nobody can be asked here",
-                "run it where somebody can answer (at a terminal, with `--approve wait`, or by a daemon), or approve "
-                "every step beforehand with `--approve always`",
+                f"run it where somebody can answer ({_WHERE}), or approve every step beforehand with "
+                "`--approve always`",
+            )
+        if not can_answer and step.tool == ASK_PERSON and "default" not in step.params:
+            yield make_diagnostic(
+                "E602",
+                f"/steps/{number}",
+                f"step {step.id!r} asks a person, and nobody can be asked here",
+                f"run it where somebody can answer ({_WHERE}), or give step {step.id!r} a `default`",
             )

@@ -12,6 +12,10 @@ from wavewright.planner.types import TOOL_NAME_PATTERN, Effect, JsonSchema
 
 RUN_INPUTS: Final = "inputs"
 """Among the names of run data: the plan's inputs, which no tool writes."""
+AGENT: Final = "agent"
+"""Name of the tool in which a model chooses its own calls."""
+ASK_PERSON: Final = "ask_person"
+"""Name of the tool that asks a person."""
 
 
 class ToolSignature(DocumentModel):
@@ -80,6 +84,11 @@ class ToolSignature(DocumentModel):
 def asks_approval(step: Step, signature: ToolSignature) -> bool:
     """Whether a person must allow each call of a step."""
     return step.needs_approval or signature.needs_approval
+
+
+def is_open_to_agents(signature: ToolSignature) -> bool:
+    """Whether an agent may call a tool: it only reads, asks no person, and is no agent itself."""
+    return signature.only_reads and not signature.needs_approval and signature.name not in {AGENT, ASK_PERSON}
 
 
 Tools = dict[str, ToolSignature]

@@ -5,7 +5,6 @@ from .factory import (
     make_worker as make_worker,
 )
 from .services import (
-    AGENT as AGENT,
     Services as Services,
     make_services as make_services,
 )

@@ -14,13 +14,13 @@ from pydantic import ValidationError
 
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Limits
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import AGENT, ToolSignature, is_open_to_agents
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.factory import declaration_version
-from wavewright.tools.workers.services import AGENT, Services
+from wavewright.tools.workers.services import Services
 
 _TOKENS_PER_REQUEST = 2000
 """Prior of the tokens of one question in the loop."""
@@ -41,11 +41,7 @@ def agent_tool(
     """
     limits = _read_limits(goal)
     said = {} if goal is None else {tool.name: tool for tool in goal.tools}
-    open_ones = {
-        name: tool
-        for name, tool in tools.items()
-        if is_open_to_agents(tool.signature) and not tool.asks_person
-    }
+    open_ones = {name: tool for name, tool in tools.items() if is_open_to_agents(tool.signature)}
     signature = ToolSignature(
         name=AGENT,
         description=(
@@ -85,11 +81,6 @@ async def _run_agent(
     from wavewright.tools.workers.agent_run import AgentRun
 
     return await AgentRun(services, tools, limits, said, call, turns).run()
-
-
-def is_open_to_agents(signature: ToolSignature) -> bool:
-    """Whether an agent may call a tool: it only reads, asks nobody's leave, and is no agent itself."""
-    return signature.only_reads and not signature.needs_approval and signature.name != AGENT
 
 
 def _tool_versions(tools: Mapping[str, Tool], said: Mapping[str, AvailableTool]) -> Iterator[Json]:

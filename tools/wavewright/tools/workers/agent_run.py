@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import anyio
 
 from wavewright.planner.language.goals import AvailableTool
+from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.planning.non_plan_answers import SuggestedCall, read_suggested_calls
 from wavewright.planner.ports.fallback_ladder import (
     FallbackFailure,
@@ -44,7 +45,7 @@ from wavewright.tools.workers.conversation import (
     read_text,
 )
 from wavewright.tools.workers.long_inputs import prompt_size, shorten
-from wavewright.tools.workers.services import AGENT, WORKER_LADDER, Services
+from wavewright.tools.workers.services import WORKER_LADDER, Services
 
 _CONTEXT_CHARS = 60_000
 _LIMITS_HINT = (

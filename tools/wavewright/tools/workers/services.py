@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from wavewright.planner.ports.model_port import ModelClient, ModelError
     from wavewright.tools.functions.tool import ServerCaller
 
-AGENT = "agent"
-"""Name of the tool whose way a model finds by itself."""
+
 WORKER_LADDER = "worker"
 MODEL_HINT = "set WAVEWRIGHT_MODEL, or 'model' in wavewright.yaml, to a model such as openai:gpt-5-mini"
 

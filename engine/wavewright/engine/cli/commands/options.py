@@ -182,6 +182,15 @@ ApproveOption = Annotated[
         "`wavewright answer`."
     ),
 ]
+CheckedApproveOption = Annotated[
+    ApproveChoice | None,
+    typer.Option(
+        "--approve",
+        help="What the run would be given; with 'never', or 'ask' without a terminal, a step that needs a person is "
+        "refused.",
+        show_default=False,
+    ),
+]
 AnswerOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -10,6 +10,7 @@ import typer
 from wavewright.engine.cli.commands.options import (
     AnswerOption,
     AsOfOption,
+    CheckedApproveOption,
     CheckFormat,
     FormatOption,
     GraphFormat,
@@ -79,6 +80,7 @@ def check(
     ] = False,
     set_: SetOption = None,
     inputs: InputsOption = None,
+    approve: CheckedApproveOption = None,
     max_steps: Annotated[int | None, typer.Option(min=1, help="Maximum number of steps.")] = None,
     max_waves: Annotated[int | None, typer.Option(min=1, help="Maximum number of waves.")] = None,
     max_bytes: Annotated[int | None, typer.Option(min=1, help="Maximum size of the file.")] = None,
@@ -103,6 +105,7 @@ def check(
             max_bytes=max_bytes,
             max_depth=max_depth,
             inputs=changes,
+            approve=approve.value if approve else None,
         )
         for file in files
     ]
@@ -119,6 +122,7 @@ def dry_run(
         Path | None, typer.Option(metavar="PLAN", help="A plan to use instead of the job's.")
     ] = None,
     schedule: ScheduleOption = None,
+    approve: CheckedApproveOption = None,
     set_: SetOption = None,
     inputs: InputsOption = None,
     format: Annotated[GraphFormat, typer.Option("--format", "-f")] = GraphFormat.text,  # noqa: A002
@@ -169,6 +173,7 @@ def dry_run(
         inputs=input_overrides(set_, inputs),
         seed=seed,
         fixtures=fixtures,
+        approve=approve.value if approve else None,
     )
     execute = dry_run_command.simulate if simulate else dry_run_command.dry_run
     raise typer.Exit(execute(options, output_format=format.value, output=output))

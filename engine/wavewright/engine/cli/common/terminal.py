@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 import anyio.to_thread
 
 from wavewright.engine.pipeline.cancellation import CancellationToken
-from wavewright.engine.pipeline.context import ApprovalRequest, Approver
+from wavewright.engine.pipeline.context import ApprovalRequest, Approver, Asker
 from wavewright.engine.pipeline.signals import signals_wake_loop
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, RunStarted
 from wavewright.planner.diagnostics.rendering import printable
@@ -122,8 +122,7 @@ class CommandLineAsker:
 
 def asker_for(given: Sequence[str], progress: QuestionDisplay) -> CommandLineAsker:
     """Return an asker; it asks at the terminal if standard input and standard error are one."""
-    is_attended = sys.stdin.isatty() and sys.stderr.isatty()
-    return CommandLineAsker(given, progress.print_line, progress.paused, is_attended=is_attended)
+    return CommandLineAsker(given, progress.print_line, progress.paused, is_attended=_is_attended())
 
 
 def question_lines(question: UserQuestion) -> list[str]:
@@ -193,12 +192,28 @@ def can_approve(approver: Approver) -> bool:
     return not isinstance(approver, FixedApprover) or approver.answer
 
 
+def can_answer(approver: Approver, asker: Asker | None) -> bool:
+    """Whether somebody may answer the questions of steps, now or while the run waits."""
+    has_answers = isinstance(asker, CommandLineAsker) and (asker.is_attended or bool(asker.given_answers))
+    return has_answers or can_approve(approver)
+
+
+def may_ask(choice: str | None) -> bool:
+    """Whether a run with `--approve CHOICE` here could go past a step that needs a person; True without a choice."""
+    return choice != "never" and (choice != "ask" or _is_attended())
+
+
+def _is_attended() -> bool:
+    """Whether standard input and standard error are a terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def approver_for(choice: str, progress: Progress, *, is_resumed: bool = False) -> Approver:
     """Return the approver for `--approve CHOICE`.
 
     Without a terminal, `ask` approves nothing; a resumed run, which has waited before, waits again.
     """
-    is_attended = sys.stdin.isatty() and sys.stderr.isatty()
+    is_attended = _is_attended()
     if choice == "wait" or (choice == "ask" and is_resumed and not is_attended):
         return DeferringApprover(progress)
     if choice != "ask":

@@ -19,6 +19,7 @@ from wavewright.config.documents import DocumentError, read_document_file
 from wavewright.engine.cli.common.arguments import project_settings, warn_of_foreign_job
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.output import counted, write_file
+from wavewright.engine.cli.common.terminal import may_ask
 from wavewright.engine.dry_run.forecast import DryRun, forecast
 from wavewright.engine.dry_run.outlook import gather_forecast_inputs
 from wavewright.engine.jobs.document_kinds import is_saved_plan
@@ -54,6 +55,13 @@ class DryRunOptions:
     """Of a simulation's generated outputs."""
     fixtures: Path | None = None
     """Outputs of a simulation, by step or tool."""
+    approve: str | None = None
+    """What the run would be given with `--approve`."""
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether the run would have somebody to ask."""
+        return may_ask(self.approve)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +125,15 @@ def _dry_run_job(options: DryRunOptions) -> _DryRunResult:
     if options.patch is not None:
         raise CommandError("--patch is a patch of a run's plan", hint="name the run with --run RUN")
     order = _resolve_scheduled_job(options, settings)
-    tools, record = forecast_job(order, settings)
+    tools, record = forecast_job(order, settings, can_ask=options.can_ask)
     if order.targets is not None:
         record = _with_target_notes(order, order.targets, tools, record, options)
     return _DryRunResult(order, tools, record, settings)
 
 
-def forecast_job(order: ResolvedJob, settings: Settings) -> tuple[Mapping[str, ToolSignature], DryRun]:
+def forecast_job(
+    order: ResolvedJob, settings: Settings, *, can_ask: bool = True
+) -> tuple[Mapping[str, ToolSignature], DryRun]:
     """Return the tools of a job that has not begun, and the dry run of its plan.
 
     Raises:
@@ -134,7 +144,7 @@ def forecast_job(order: ResolvedJob, settings: Settings) -> tuple[Mapping[str, T
     tools = signatures_to_check(order.draft.plan, order.goal, settings)
     now = order.goal.as_of or dt.datetime.now(dt.UTC)
     outlook = gather_forecast_inputs(order.draft.plan, order.goal, tools, settings, now=now)
-    return tools, forecast(order, tools, now=now, outlook=outlook)
+    return tools, forecast(order, tools, now=now, outlook=outlook, can_ask=can_ask)
 
 
 def _with_target_notes(
@@ -165,7 +175,7 @@ def _dry_run_of_begun_run(options: DryRunOptions, run: str, settings: Settings) 
     outlook = gather_forecast_inputs(
         order.draft.plan, order.goal, begun.tools, settings, now=begun.now, rerun=begun.rerun
     )
-    record = forecast(order, begun.tools, now=begun.now, outlook=outlook)
+    record = forecast(order, begun.tools, now=begun.now, outlook=outlook, can_ask=options.can_ask)
     return _DryRunResult(order, begun.tools, record, settings)
 
 
@@ -263,7 +273,13 @@ def simulate(options: DryRunOptions, *, output_format: str, output: Path | None)
         CommandError: an option does not go with `--simulate`, or the file cannot be written.
         PlanError: the job has no plan, or it is not valid.
     """
-    for name, value in (("--out", options.out), ("--run", options.run), ("--patch", options.patch)):
+    given = {
+        "--out": options.out,
+        "--run": options.run,
+        "--patch": options.patch,
+        "--approve": options.approve,
+    }
+    for name, value in given.items():
         if value is not None:
             raise CommandError(f"{name} does not go with --simulate", hint=f"leave out --simulate or {name}")
     from wavewright.engine.simulation import as_json, as_text, simulate as simulate_job

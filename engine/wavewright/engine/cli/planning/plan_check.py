@@ -49,6 +49,17 @@ class CheckOptions:
     max_depth: int | None = None
     inputs: InputOverrides = field(default_factory=InputOverrides)
     """Values that replace inputs of a job or a plan."""
+    approve: str | None = None
+    """What the run would be given with `--approve`."""
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether the run would have somebody to ask."""
+        if self.approve is None:
+            return True
+        from wavewright.engine.cli.common.terminal import may_ask
+
+        return may_ask(self.approve)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +79,8 @@ class CheckBasis:
     """What a run of it may still spend; None without a project or a configured model."""
     obstacles: Mapping[str, Obstacle] = field(default_factory=dict[str, "Obstacle"])
     """Why tools cannot work in the project, by tool name."""
+    can_ask: bool = True
+    """Whether a run would have somebody to ask."""
 
     def check(self, plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
         """Return a plan bound to the goal, with its diagnostics."""
@@ -75,7 +88,15 @@ class CheckBasis:
             from wavewright.planner.plans.binding import bind_plan
 
             plan = bind_plan(plan, self.goal, self.tools)
-        found = check(plan, self.goal, self.tools, limits=self.limits, allowance=self.allowance)
+        found = check(
+            plan,
+            self.goal,
+            self.tools,
+            limits=self.limits,
+            allowance=self.allowance,
+            can_ask=self.can_ask,
+            can_answer=self.can_ask,
+        )
         return plan, tuple(in_file_order([*found, *check_readiness(plan, self.obstacles)], plan))
 
 
@@ -194,6 +215,7 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
         draft.rung,
         allowance,
         obstacles,
+        options.can_ask,
     )
     plan, found = basis.check(draft.plan)
     found = origin.place(found)
@@ -262,7 +284,17 @@ def _check_plan(
     document = None if text.repairs else text.document
     allowance = _allowance(options, own, goal)
     obstacles, limits = _obstacles(options, own, tools), _limits(options, goal)
-    basis = CheckBasis(own, document, "", goal, tools, limits, allowance=allowance, obstacles=obstacles)
+    basis = CheckBasis(
+        own,
+        document,
+        "",
+        goal,
+        tools,
+        limits,
+        allowance=allowance,
+        obstacles=obstacles,
+        can_ask=options.can_ask,
+    )
     plan, found = basis.check(own)
     placed = tuple(locate_diagnostics(found, text.document)) if text.document is not None else found
     return CheckedDocument(text, plan, (*text.diagnostics, *placed), basis)

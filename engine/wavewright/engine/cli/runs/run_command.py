@@ -24,7 +24,13 @@ from wavewright.engine.cli.common.errors import CommandError, print_error
 from wavewright.engine.cli.common.progress import Progress, progress_for
 from wavewright.engine.cli.common.run_text import model_lookup
 from wavewright.engine.cli.common.stored_runs import find_run, load_run
-from wavewright.engine.cli.common.terminal import InterruptHandler, approver_for, asker_for, can_approve
+from wavewright.engine.cli.common.terminal import (
+    InterruptHandler,
+    approver_for,
+    asker_for,
+    can_answer,
+    can_approve,
+)
 from wavewright.engine.decisions.approvals import QUESTION, open_question
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.pipeline.context import Ports, RetryRequest, RunContext, RunRequest
@@ -163,6 +169,7 @@ async def run_in_project(
                 approver=approver,
                 asker=asker,
                 can_ask=can_approve(approver),
+                can_answer=can_answer(approver, asker),
                 on_event=on_event,
                 cancellation=cancellation,
             )
