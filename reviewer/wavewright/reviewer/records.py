@@ -39,6 +39,10 @@ class CapRecord(Record):
     when: str = "true"
     fault: str | None = None
     """Why the condition could not be evaluated; such a cap applies."""
+    ways: dict[str, str] = {}
+    """Of a cap on all fields that is about one step: field → the steps by which it feeds the field."""
+    spares: tuple[str, ...] = ()
+    """Of such a cap: fields that its step does not feed, which it leaves alone."""
 
 
 class Confidence(Record):

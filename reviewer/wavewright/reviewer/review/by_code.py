@@ -31,6 +31,7 @@ from wavewright.reviewer.review.caps import (
     stated_confidence,
 )
 from wavewright.reviewer.review.evidence import measure_evidence
+from wavewright.reviewer.review.feeds import field_feeders
 from wavewright.reviewer.review.findings import (
     FailedGate,
     StepProblem,
@@ -127,8 +128,13 @@ def settle_confidences(
         ceiling: The ceiling of the review's own rung.
         claims: Further claims of the overall confidence, by source; the lowest counts, and none raises a figure.
     """
-    caps = evaluate_caps(plan, goal, state, now, review=ceiling)
     stated = stated_confidence(confidence_claims(result.terminal, state, result.value))
+    claimants: dict[str, list[StepId]] = {field: [] for field in stated if field != OVERALL}
+    for step in result.terminal:
+        output = state.steps[step].output if state.is_present(step) else None
+        for field in stated_confidence([(step, output)]).keys() & claimants.keys():
+            claimants[field].append(step)
+    caps = evaluate_caps(plan, goal, state, now, review=ceiling, feeders=field_feeders(plan, claimants))
     if claims:
         stated[OVERALL] = {**stated.get(OVERALL, {}), **claims}
     return SettledConfidences(compute_confidences(measure_evidence(plan, state, tools), stated, caps), caps)

@@ -24,6 +24,7 @@ from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.records import EVERY_FIELD, CapRecord, Confidence
 from wavewright.reviewer.review.evidence import StepEvidence, plan_scope, raw_overall, superseded_steps
+from wavewright.reviewer.review.feeds import Feeders, way_of
 from wavewright.reviewer.values import brief, shorten
 
 PLANNER = "planner"
@@ -42,6 +43,8 @@ class Ceiling:
 
     max: float
     because: str
+    step: StepId | None = None
+    """The step that it is about; only what that step feeds is under it."""
 
 
 def ceiling_of(record: RungRecord) -> Ceiling | None:
@@ -105,7 +108,7 @@ def _step_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
             if ceiling is not None:
                 count = sum(1 for each in records.values() if _comparable_record(each) == record)
                 of = f", in {count} of {len(records)} calls" if len(records) > 1 else ""
-                yield Ceiling(ceiling.max, f"step {step.id!r}{of}: {ceiling.because}")
+                yield Ceiling(ceiling.max, f"step {step.id!r}{of}: {ceiling.because}", step.id)
 
 
 def _comparable_record(record: RungRecord) -> RungRecord:
@@ -135,11 +138,24 @@ CODE_REVIEW_CEILING = Ceiling(0.8, "reviewed by code alone; no model read the re
 
 
 def evaluate_caps(
-    plan: Plan, goal: Goal | None, state: RunState, now: dt.datetime, *, review: Ceiling | None
+    plan: Plan,
+    goal: Goal | None,
+    state: RunState,
+    now: dt.datetime,
+    *,
+    review: Ceiling | None,
+    feeders: Mapping[str, Feeders] | None = None,
 ) -> tuple[CapRecord, ...]:
     """Return one record for each cap of the bound plan and of the engine, evaluated over inputs and present outputs.
 
-    `review` is the ceiling of the review's own rung, where it has one.
+    Args:
+        plan: The bound plan in force.
+        goal: What was asked for.
+        state: What happened.
+        now: What `now()` gives.
+        review: The ceiling of the review's own rung, where it has one.
+        feeders: The steps that feed each field, as `field_feeders` returns them; a ceiling that is about one step
+            lowers `overall`, the fields that it feeds and those that are not here.
     """
     variables = plan_scope(plan, state)
     of_goal = goal.caps if goal is not None else ()
@@ -149,7 +165,7 @@ def evaluate_caps(
         *_unevaluated_ceilings(plan, state),
         *((review,) if review is not None else ()),
     )
-    return (*asked, *(_engine_cap(ceiling) for ceiling in ceilings))
+    return (*asked, *(_engine_cap(ceiling, feeders or {}) for ceiling in ceilings))
 
 
 def compute_confidences(
@@ -196,26 +212,26 @@ def cap_stated_confidence(value: Json, caps: Iterable[CapRecord], settled: Itera
     holding = [cap for cap in caps if cap.applied]
     figures = {found.field: found.capped for found in settled}
 
-    def of_value(node: Json, field: str) -> Json:
+    def of_value(node: Json, fields: tuple[str, ...]) -> Json:
         if isinstance(node, dict):
             return {
-                name: of_claim(member, field) if name == "confidence" else of_value(member, name)
+                name: of_claim(member, fields) if name == "confidence" else of_value(member, (name, *fields))
                 for name, member in node.items()
             }
-        return [of_value(entry, field) for entry in node] if isinstance(node, list) else node
+        return [of_value(entry, fields) for entry in node] if isinstance(node, list) else node
 
-    def of_claim(claim: Json, field: str, *, is_top: bool = False) -> Json:
+    def of_claim(claim: Json, fields: tuple[str, ...], *, is_top: bool = False) -> Json:
         if isinstance(claim, dict):
-            return {name: of_claim(figure, name, is_top=is_top) for name, figure in claim.items()}
+            return {name: of_claim(figure, (name, *fields), is_top=is_top) for name, figure in claim.items()}
         if isinstance(claim, (int, float)) and not isinstance(claim, bool):
-            bounds = [cap.max for cap in holding if cap.field in {field, EVERY_FIELD}]
-            own = figures.get(field, math.inf) if is_top else math.inf
+            bounds = [cap.max for cap in holding if _is_on(cap, *fields)]
+            own = figures.get(fields[0], math.inf) if is_top else math.inf
             return min(claim, own, *bounds)
-        return of_value(claim, field)
+        return of_value(claim, fields)
 
-    capped = of_value(value, OVERALL)
+    capped = of_value(value, (OVERALL,))
     if isinstance(capped, dict) and "confidence" in capped:
-        capped["confidence"] = of_claim(capped["confidence"], OVERALL, is_top=True)
+        capped["confidence"] = of_claim(capped["confidence"], (OVERALL,), is_top=True)
     return capped
 
 
@@ -258,13 +274,33 @@ def _unevaluated_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
     replaced = superseded_steps(plan)
     for gate in state.gates:
         if gate.verdict == "not_evaluated" and gate.step not in replaced:
-            yield Ceiling(NOT_EVALUATED_MAX, f"gate {gate.gate!r} was {gate.message}")
+            yield Ceiling(NOT_EVALUATED_MAX, f"gate {gate.gate!r} was {gate.message}", gate.step)
 
 
-def _engine_cap(ceiling: Ceiling) -> CapRecord:
+def _engine_cap(ceiling: Ceiling, feeders: Mapping[str, Feeders]) -> CapRecord:
+    step = ceiling.step
+    ways = {
+        field: " → ".join(way_of(found, step))
+        for field, found in feeders.items()
+        if step is not None and step in found
+    }
     return CapRecord(
-        field=EVERY_FIELD, max=ceiling.max, because=ceiling.because, applied=True, origin="engine"
+        field=EVERY_FIELD,
+        max=ceiling.max,
+        because=ceiling.because,
+        applied=True,
+        origin="engine",
+        ways=ways,
+        spares=() if step is None else tuple(field for field in feeders if field not in ways),
     )
+
+
+def _is_on(cap: CapRecord, *fields: str) -> bool:
+    """Whether a cap is on a figure, by the fields that hold it from the innermost to the outermost."""
+    if cap.field != EVERY_FIELD:
+        return cap.field == fields[0]
+    known = [field for field in fields if field in cap.spares or field in cap.ways]
+    return not known or known[-1] not in cap.spares
 
 
 def _overall_confidence(evidence: tuple[StepEvidence, ...], stated: Mapping[str, float]) -> Confidence:
@@ -290,12 +326,14 @@ def _field_confidence(field: str, stated: Mapping[str, float] | None, overall: f
 
 def _capped(confidence: Confidence, caps: tuple[CapRecord, ...]) -> Confidence:
     """Return the figure under every cap that holds on it; the reasons go from the highest ceiling down."""
-    holding = [cap for cap in caps if cap.applied and cap.field in {confidence.field, EVERY_FIELD}]
+    holding = [cap for cap in caps if cap.applied and _is_on(cap, confidence.field)]
     why = list(confidence.why)
     for cap in sorted(holding, key=lambda cap: -cap.max):
         doubt = f" (its condition could not be evaluated: {cap.fault})" if cap.fault else ""
         if cap.max < confidence.raw or doubt:
-            why.append(f"at most {cap.max:g}: {cap.because}{doubt}")
+            way = cap.ways.get(confidence.field, "")
+            by = f", by way of {way}" if "→" in way else ""
+            why.append(f"at most {cap.max:g}: {cap.because}{by}{doubt}")
     capped = min([confidence.raw, *(cap.max for cap in holding)])
     return Confidence(field=confidence.field, raw=confidence.raw, capped=capped, why=tuple(why))
 

@@ -1,0 +1,109 @@
+"""Which fields a forced step lowers: those that its output feeds, along the plan's graph."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.reviewer.scripted_runs import ScriptedRun, plan_of, run_plan
+from wavewright.executor.events.types import RungTaken
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.reviewer.package.builder import build_package
+from wavewright.reviewer.records import ReviewResult
+from wavewright.reviewer.review.by_code import review_by_code
+from wavewright.reviewer.review.feeds import field_feeders, way_of
+
+FORCED = RungRecord("worker", "forced", "reached", ceiling=0.2, because="nothing better came")
+STEPS: list[JsonObject] = [
+    {"id": "people_pages"},
+    {"id": "people", "params": {"pages": "${steps.people_pages}"}},
+    {"id": "places"},
+    {"id": "check", "params": {"all": ["${steps.people}", "${steps.places}"]}},
+]
+ANSWERS: dict[str, object] = {
+    "people_pages": "text",
+    "people": [{"name": "Ada", "confidence": 0.9}],
+    "places": [{"name": "Mill", "confidence": 0.9}],
+    "check": {"people": 0.9, "places": 0.9},
+}
+RESULT: JsonObject = {
+    "people": "${steps.people}",
+    "places": "${steps.places}",
+    "confidence": {"people": "${steps.check.people}", "places": "${steps.check.places}"},
+}
+
+
+def run_with(forced: str, *, result: Json = RESULT, answers: dict[str, object] | None = None) -> ScriptedRun:
+    """Return a run in which the output of one step came from the last rung."""
+    run = run_plan(plan_of(*STEPS, result=result), ANSWERS | (answers or {}))
+    return replace(run, events=(*run.events, RungTaken(1.0, FORCED, StepId(forced))))
+
+
+def figures(run: ScriptedRun) -> dict[str, float]:
+    return {found.field: found.capped for found in reviewed(run).confidences}
+
+
+def reviewed(run: ScriptedRun) -> ReviewResult:
+    return review_by_code(run.plan, run.goal, run.state, run.tools)
+
+
+def test_a_forced_step_lowers_only_what_it_feeds_and_the_whole() -> None:
+    assert figures(run_with("people_pages")) == {"overall": 0.2, "people": 0.2, "places": 0.8}
+    assert figures(run_with("places")) == {"overall": 0.2, "people": 0.8, "places": 0.2}
+
+
+def test_a_forced_step_that_only_states_the_figures_lowers_all_of_them() -> None:
+    assert figures(run_with("check")) == {"overall": 0.2, "people": 0.2, "places": 0.2}
+
+
+def test_the_reason_names_the_way_from_the_step_to_the_field() -> None:
+    review = reviewed(run_with("people_pages"))
+
+    people = next(found for found in review.confidences if found.field == "people")
+    assert people.why[-1] == (
+        "at most 0.2: step 'people_pages': nothing better came, by way of people_pages → people"
+    )
+    cap = next(cap for cap in review.caps if cap.max == 0.2)
+    assert (cap.field, cap.ways, cap.spares) == ("*", {"people": "people_pages → people"}, ("places",))
+
+
+def test_a_figure_within_a_field_is_under_the_caps_of_that_field() -> None:
+    run = run_with("people_pages")
+
+    package = build_package(run.plan, run.goal, run.state, reviewed(run), run.tools)
+
+    assert package.result == {
+        "people": [{"name": "Ada", "confidence": 0.2}],
+        "places": [{"name": "Mill", "confidence": 0.8}],
+        "confidence": {"people": 0.2, "places": 0.8},
+    }
+
+
+def test_a_result_that_is_one_output_is_fed_by_all_that_it_was_made_of() -> None:
+    whole = run_with(
+        "people_pages", result="${steps.check}", answers={"check": {"confidence": {"people": 0.9}}}
+    )
+
+    assert figures(whole)["people"] == 0.2
+
+
+def test_without_a_declared_result_a_field_is_fed_by_the_outputs_that_state_it() -> None:
+    steps: list[JsonObject] = [{"id": "one"}, {"id": "two"}]
+    answers: dict[str, object] = {"one": {"confidence": {"trend": 0.9}}, "two": {"confidence": {"news": 0.9}}}
+    run = run_plan(plan_of(*steps), answers)
+    run = replace(run, events=(*run.events, RungTaken(1.0, FORCED, StepId("one"))))
+
+    assert figures(run) == {"overall": 0.2, "trend": 0.2, "news": 0.8}
+
+
+def test_a_step_that_supersedes_another_feeds_what_that_one_fed() -> None:
+    plan = plan_of(*STEPS, {"id": "people_pages_2", "supersedes": "people_pages"}, result=RESULT)
+
+    people = field_feeders(plan, {})["people"]
+
+    assert way_of(people, StepId("people_pages_2")) == ("people_pages_2", "people")
+    assert "places" not in people
+
+
+def test_a_field_that_nothing_speaks_of_is_under_every_cap() -> None:
+    assert field_feeders(plan_of(*STEPS, result=RESULT), {"mood": ()}).keys() == {"people", "places"}
