@@ -237,6 +237,22 @@ def test_text_from_outside_is_followed_through_steps_that_pass_it_on(
     assert (page["read_by"], page["reaches"]) == (["again"], ["again", "shown"])
 
 
+def test_what_holds_no_text_of_a_page_is_no_untrusted_text(wavewright: CommandLine, board: Path) -> None:
+    steps: list[JsonObject] = [
+        {"id": "page", "tool": "read_page", "params": {"url": "u"}},
+        {"id": "size", "tool": "post", "params": {"text": "${steps.page.size()} letters"}},
+        {"id": "asked", "tool": "post", "params": {"text": "yes"}, "when": "steps.page == 'go'"},
+        {"id": "told", "tool": "post", "params": {"text": "${steps.asked}"}, "when": "has(steps.asked)"},
+    ]
+    (board / "size.plan.json").write_text(json.dumps({"steps": steps}))
+
+    told = record(wavewright, "size.plan.json")
+
+    [page] = cast("list[JsonObject]", told["untrusted"])
+    assert (page["read_by"], page["reaches"], page["acting"]) == (["asked"], ["asked"], ["asked"])
+    assert [one["carries_untrusted"] for one in cast("list[JsonObject]", told["egress"])] == [False] * 3
+
+
 def test_a_skipped_step_sends_nothing_and_costs_nothing(wavewright: CommandLine, board: Path) -> None:
     steps = [{**step, "when": "false"} for step in cast("list[JsonObject]", PLAN["steps"])[:2]]
     (board / "skipped.plan.json").write_text(json.dumps({**PLAN, "steps": steps}))

@@ -30,6 +30,7 @@ from wavewright.engine.dry_run.trust import Trust, judge_trust
 from wavewright.engine.jobs.errors import no_plan_error
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.feasibility import check_readiness
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.language.goals import Goal
@@ -245,9 +246,7 @@ class _Forecaster:
             estimate=estimate,
             budget=self._budget(steps, estimate, [each for each in found if each.severity == "error"]),
             trust=judge_trust(
-                plan,
-                self._graph,
-                tools,
+                CheckContext(plan, goal, tools, goal.limits),
                 skipped=frozenset(step.id for step in steps if step.is_skipped),
                 silent=frozenset(step.id for step in steps if step.makes_no_call),
                 prices=self._inputs.prices,

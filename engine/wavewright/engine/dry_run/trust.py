@@ -1,20 +1,20 @@
 """Egress of data, and the flow of untrusted text.
 
 The *trust boundary* is around the project: a step whose tool has the effect `egress` sends data over it, and a tool
-with untrusted output brings in text from outside. Both follow from the tools' signatures and from what expressions
-read; order without data (`depends_on`) carries nothing.
+with untrusted output brings in text from outside. Where that text goes is what the checker follows (`DataFlow`): a
+value that can hold no free text carries nothing, nor does order without data (`depends_on`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from wavewright.engine.dry_run.estimates import ModelPrice
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.data_flow import Arrival, DataFlow
+from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.uses import step_texts
 from wavewright.planner.types import StepId
 
@@ -44,7 +44,7 @@ class UntrustedFlow:
     step: StepId
     tool: str
     read_by: tuple[StepId, ...]
-    """Steps that read it themselves."""
+    """Steps that read it themselves, in a parameter or a condition."""
     reaches: tuple[StepId, ...]
     """All steps that it reaches, also by way of others; in the plan's order."""
     acting_steps: tuple[StepId, ...]
@@ -60,9 +60,7 @@ class Trust:
 
 
 def judge_trust(
-    plan: Plan,
-    graph: PlanGraph,
-    tools: Mapping[str, ToolSignature],
+    subject: CheckContext,
     *,
     skipped: Collection[StepId],
     silent: Collection[StepId],
@@ -72,56 +70,47 @@ def judge_trust(
 
     Steps that these inputs skip send and bring nothing; silent ones, done already or blocked, do nothing more.
     """
-    steps = [step for step in plan.steps if step.id not in skipped]
-    readers = _readers(graph, frozenset(step.id for step in steps))
-    acting = {
-        step.id for step in steps if tools[step.tool].effects & {"write", "egress"} and step.id not in silent
-    }
-    flows = tuple(
-        _untrusted_flow(step, steps, readers, acting) for step in steps if tools[step.tool].untrusted_output
-    )
-    tainted = {step_id for flow in flows for step_id in flow.reaches}
-    egress = tuple(
-        _egress_of(step, graph, prices.get(step.tool), is_tainted=step.id in tainted)
+    steps = tuple(step for step in subject.plan.steps if step.id not in skipped)
+    if skipped:
+        subject = replace(subject, plan=subject.plan.model_copy(update={"steps": steps}))
+    sending = {step.id for step in steps if "egress" in subject.tools[step.tool].effects} - {*silent}
+    writing = {step.id for step in steps if subject.tools[step.tool].writes} - {*silent}
+    flows, carrying = list[UntrustedFlow](), set[StepId]()
+    for source in steps:
+        if subject.tools[source.tool].untrusted_output:
+            flow = DataFlow(subject, sources={source.id})
+            arrivals = [*flow.arrivals()]
+            held = flow.holders - {source.id}
+            carrying |= {step.id for step in steps if step.id in held}
+            flows.append(_untrusted_flow(source, steps, arrivals, held, sending | writing))
+    egress = (
+        _egress_of(step, subject, prices.get(step.tool), is_untrusted=step.id in carrying)
         for step in steps
-        if "egress" in tools[step.tool].effects and step.id not in silent
+        if step.id in sending
     )
-    return Trust(egress, flows)
-
-
-def _readers(graph: PlanGraph, steps: frozenset[StepId]) -> dict[StepId, list[StepId]]:
-    readers: dict[StepId, list[StepId]] = {}
-    for reader, read in graph.reads.items():
-        if reader in steps:
-            for name in dict.fromkeys(read):
-                readers.setdefault(name, []).append(reader)
-    return readers
+    return Trust(tuple(egress), tuple(flows))
 
 
 def _untrusted_flow(
     source: Step,
-    steps: list[Step],
-    readers: Mapping[StepId, list[StepId]],
+    steps: Sequence[Step],
+    arrivals: Sequence[Arrival],
+    held: Collection[str],
     acting: Collection[StepId],
 ) -> UntrustedFlow:
-    reached: set[StepId] = set()
-    waiting = list(readers.get(source.id, ()))
-    while waiting:
-        step_id = waiting.pop()
-        if step_id not in reached:
-            reached.add(step_id)
-            waiting += readers.get(step_id, ())
-    ordered = tuple(step for step in steps if step.id in reached) if reached else ()
+    reached = {found.step.id for found in arrivals}.union(held)
+    readers = {found.step.id for found in arrivals if found.origin == source.id}
     return UntrustedFlow(
         step=source.id,
         tool=source.tool,
-        read_by=tuple(readers.get(source.id, ())),
-        reaches=tuple(step.id for step in ordered),
-        acting_steps=tuple(step.id for step in ordered if step.id in acting),
+        read_by=tuple(step.id for step in steps if step.id in readers),
+        reaches=tuple(step.id for step in steps if step.id in reached),
+        acting_steps=tuple(step.id for step in steps if step.id in reached and step.id in acting),
     )
 
 
-def _egress_of(step: Step, graph: PlanGraph, price: ModelPrice | None, *, is_tainted: bool) -> Egress:
+def _egress_of(step: Step, subject: CheckContext, price: ModelPrice | None, *, is_untrusted: bool) -> Egress:
+    graph = subject.graph
     return Egress(
         step=step.id,
         tool=step.tool,
@@ -129,7 +118,7 @@ def _egress_of(step: Step, graph: PlanGraph, price: ModelPrice | None, *, is_tai
         inputs=_inputs_read(step),
         steps=tuple(dict.fromkeys(name for name in graph.reads[step.id] if name in graph.steps)),
         params=tuple(step.params),
-        carries_untrusted=is_tainted,
+        carries_untrusted=is_untrusted,
     )
 
 

@@ -7,7 +7,7 @@ data (`depends_on`). Run data is taken to hold free text always.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set as AbstractSet
 from typing import Final, NamedTuple
 
 from wavewright.config.sources import pointer_keys
@@ -136,6 +136,11 @@ class DataFlow:
         writers = [step for name in signature.reads_data for step in self._data_writers.get(name, ())]
         seen = self._subject.graph.ancestors(step_id) if writers else ()
         return next((step for step in sorted(writers) if step in seen), None)
+
+    @property
+    def holders(self) -> AbstractSet[str]:
+        """Steps and inputs that hold it, once all arrivals were asked for."""
+        return self._before.keys()
 
     def way(self, origin: str) -> list[str]:
         """Return the steps from the source to what holds it."""
