@@ -136,3 +136,25 @@ async def test_a_target_whose_tool_raised_has_failed_and_the_others_go_out(
     assert studied.folder.is_dir()
     assert [one["target"] for one in packages(client)] == ["Westfall"]
     assert done["targets_failed"] == [{"target": "Nowhere", "error": "step 'seen': failed (tool)"}]
+
+
+async def test_of_several_zones_only_those_with_a_valid_result_go_out(
+    studied: DaemonSite, client: BrokerClient, in_process: InProcess
+) -> None:
+    known = "targets: {variables: place, expand: '${inputs.target == \"Westfall\" ? [\"Nowhere\", \"Durotar\"] : []}'}"
+    several = TEMPLATE.replace("PLACE", "${inputs.target}").replace("targets: {variables: place}", known)
+    (studied.folder / "zone.yaml").write_text(several)
+    request = goal("Westfall").model_copy(update={"depth": 1})
+    async with in_process():
+        await client.send(request)
+        done = await client.until_told(request.job_id, "JOB_PARTIALLY_COMPLETED")
+        await client.read()
+
+    failures = done["zones_failed"]
+    assert [one["zone_name"] for one in packages(client)] == ["Westfall"]
+    assert isinstance(failures, list)
+    assert [one["zone_name"] for one in failures if isinstance(one, dict)] == ["Nowhere", "Durotar"]
+    assert "step 'seen': failed (tool)" in json.dumps(failures[0])
+    assert "weather: Extra inputs are not permitted" in json.dumps(failures[1])
+    sent = [one for one in client.seen if one["status"] == "PACKAGE_SENT"]
+    assert sent == []
