@@ -142,21 +142,25 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
         FolderIndex(tmp_path / "none").search("word", 5)
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
-def test_pages_of_a_wiki_are_found_by_name_and_topic(engine: Engine) -> None:
+def name_queries() -> list[tuple[str, str]]:
+    """Return every third page of the corpus with queries of its name and a topic."""
     pages = [
         read_page(CORPUS, path.relative_to(CORPUS).as_posix()) for path in sorted(CORPUS.glob("*/*.html"))
     ]
     titles = Counter(page.title for page in pages)
-    indexed = FolderIndex(CORPUS, exclude=["gold/*", "tools/*"], engine=engine)
-
-    # Of two pages with one title a name query can mean either.
-    queries = [
+    return [
         (page.path, f"{page.title} {topic}")
         for page in pages[::3]
-        if titles[page.title] == 1
+        if titles[page.title] == 1  # of two pages with one title a query can mean either
         for topic in TOPICS[page.path.partition("/")[0]]
     ]
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
+def test_pages_of_a_wiki_are_found_by_name_and_topic(engine: Engine) -> None:
+    indexed = FolderIndex(CORPUS, exclude=["gold/*", "tools/*"], engine=engine)
+
+    queries = name_queries()
     hits = sum(paths(indexed.search(query, 1)) == [path] for path, query in queries)
 
     assert len(queries) > 300

@@ -37,7 +37,7 @@ from wavewright.tools.equities.settings import BasketSettings, EquitiesSettings,
 from wavewright.tools.equities.summary import analyze_summary
 from wavewright.tools.equities.wording import one_line
 from wavewright.tools.functions.registry import make_tool
-from wavewright.tools.functions.tool import Tool, ToolError
+from wavewright.tools.functions.tool import Tool, ToolError, ignore_emission
 from wavewright.tools.web.search import Search, SearchResult, open_search
 
 
@@ -183,7 +183,7 @@ class EquityTools:
             limit: How many results to return at most.
         """
         _require_current_time(now)
-        return _search_document(query, await self._search(query, limit))
+        return _search_document(query, await self._search(query, limit, ignore_emission))
 
     @property
     def _exchange(self) -> str:

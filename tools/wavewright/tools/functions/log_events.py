@@ -13,7 +13,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from wavewright.planner.types import JsonObject
 from wavewright.tools.functions.contracts import ToolDefinitionError
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.tool import TextChunk, ToolError
 
 _RESERVED_FIELDS: Final = frozenset(
     {"agent_id", "domain", "event", "job_id", "level", "step_name", "target", "timestamp", "tool"}
@@ -61,5 +61,5 @@ class LogEvent:
         return found
 
 
-Emit: TypeAlias = Callable[[LogEvent], None]
-"""Type of the injected parameter `emit`; never waits."""
+Emit: TypeAlias = Callable[[LogEvent | TextChunk], None]
+"""Type of the injected parameter `emit`, which takes log events and texts that are shown as output; never waits."""

@@ -1,7 +1,8 @@
-"""A full-text index of a folder of pages: HTML, Markdown and plain text, found by their titles and words.
+"""Full-text indexes of pages, which are found by their titles and words; one of a folder that it follows.
 
-The index is kept in memory and follows the folder: each search first reads files that are new or have changed, and
-forgets those that are gone. SQLite's FTS5 ranks the pages, or tantivy where the settings name it.
+An index is kept in memory. That of a folder first reads, at each search, files that are new or have changed (HTML,
+Markdown and plain text), and forgets those that are gone. SQLite's FTS5 ranks the pages, or tantivy where the settings
+name it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class IndexedPage:
     """A page as it is indexed."""
 
     path: str
-    """Relative to the folder, with `/`."""
+    """Relative to the folder, with `/`; the address of a page of a site."""
     title: str
     text: str
 
@@ -78,6 +79,38 @@ class _PageRanker(Protocol):
         ...
 
 
+class PageIndex:
+    """Pages that are found by their titles and words; safe to use from any thread."""
+
+    def __init__(self, engine: Engine = "fts5") -> None:
+        """Begin without pages.
+
+        Raises:
+            ToolError: the engine is not installed.
+        """
+        self._ranker: _PageRanker = _Fts5Ranker() if engine == "fts5" else _TantivyRanker()
+        self._lock = threading.Lock()
+
+    def replace(self, gone: Collection[str], pages: Iterable[IndexedPage]) -> None:
+        """Forget the pages of some paths, then add others."""
+        with self._lock:
+            self._ranker.replace(gone, pages)
+
+    def search(self, query: str, limit: int) -> list[PageMatch]:
+        """Return the best pages for a query, best first; a page need not have all of its words.
+
+        Pages whose whole title is in the query precede others, those with the longest title first.
+        """
+        words = query_words(query)
+        with self._lock:
+            found = self._ranker.search(words, max(limit, _CANDIDATES)) if words else []
+        found.sort(key=lambda scored: _named_words(scored[0].title, words), reverse=True)
+        return [
+            PageMatch(page.path, page.title, _snippet(page.text, words), score)
+            for page, score in found[:limit]
+        ]
+
+
 class FolderIndex:
     """The pages of one folder; safe to use from any thread."""
 
@@ -94,14 +127,12 @@ class FolderIndex:
         """
         self._folder = folder
         self._exclude = tuple(exclude)
-        self._ranker: _PageRanker = _Fts5Ranker() if engine == "fts5" else _TantivyRanker()
+        self._pages = PageIndex(engine)
         self._known = dict[str, tuple[int, int]]()
         self._lock = threading.Lock()
 
     def search(self, query: str, limit: int) -> list[PageMatch]:
-        """Return the best pages for a query, best first; a page need not have all of its words.
-
-        Pages whose whole title is in the query precede others, those with the longest title first.
+        """Return the best pages for a query, as `PageIndex.search` does.
 
         Raises:
             ToolError: the folder does not exist, has more than 20,000 pages, or has HTML pages and the extra `web` is
@@ -109,13 +140,7 @@ class FolderIndex:
         """
         with self._lock:
             self._update()
-            words = query_words(query)
-            found = self._ranker.search(words, max(limit, _CANDIDATES)) if words else []
-        found.sort(key=lambda scored: _named_words(scored[0].title, words), reverse=True)
-        return [
-            PageMatch(page.path, page.title, _snippet(page.text, words), score)
-            for page, score in found[:limit]
-        ]
+        return self._pages.search(query, limit)
 
     def _update(self) -> None:
         found = dict(self._files())
@@ -123,7 +148,7 @@ class FolderIndex:
         gone = self._known.keys() - found.keys()
         if changed or gone:
             replaced = gone | (self._known.keys() & changed)
-            self._ranker.replace(replaced, (read_page(self._folder, path) for path in changed))
+            self._pages.replace(replaced, (read_page(self._folder, path) for path in changed))
             self._known = found
 
     def _files(self) -> Iterator[tuple[str, tuple[int, int]]]:
@@ -182,14 +207,19 @@ def read_page(folder: Path, path: str) -> IndexedPage:
     with file.open("rb") as stream:
         source = stream.read(MAX_PAGE_BYTES).decode("utf-8", "replace")
     if path.lower().endswith(_HTML):
-        title, text = _read_html(source)
+        title, text = read_html(source)
     else:
-        heading = _MARKDOWN_TITLE.search(source) if path.lower().endswith(_MARKDOWN) else None
-        title, text = (heading[1] if heading else ""), source
+        title, text = (markdown_title(source) if path.lower().endswith(_MARKDOWN) else ""), source
     return IndexedPage(path, title or file.stem.replace("-", " "), " ".join(text.split()))
 
 
-def _read_html(source: str) -> tuple[str, str]:
+def markdown_title(text: str) -> str:
+    """Return the first heading of a text; empty where it has none."""
+    heading = _MARKDOWN_TITLE.search(text)
+    return heading[1] if heading else ""
+
+
+def read_html(source: str) -> tuple[str, str]:
     """Return title and text of a page, without its navigation.
 
     Raises:

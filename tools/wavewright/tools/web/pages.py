@@ -10,8 +10,9 @@ from __future__ import annotations
 import codecs
 import datetime as dt
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urldefrag, urljoin
 
 import anyio
@@ -23,9 +24,16 @@ from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.web.addresses import MAX_URL_LENGTH
 from wavewright.tools.web.guarded_client import WebAnswer
 
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser
+
 PARSE_SECONDS: Final = 10.0
 MAX_LINKS: Final = 1_000
 
+PLAIN_TYPES: Final = frozenset({"text/plain", "text/markdown"})
+"""Types of pages that are returned as they are."""
+
+_Parsed = TypeVar("_Parsed")
 _MAIN: Final = "main, [role=main], article"
 _DROPPED: Final = (
     "body :is(script, style, noscript, template, nav, aside, footer, button, input, select, textarea, iframe, "
@@ -51,12 +59,16 @@ _WEB_MEANING: Final = {"ascii": "cp1252", "iso8859-1": "cp1252"}
 
 @dataclass(frozen=True)
 class CrawlExecuted(LogEvent):
-    """A page has been fetched, or taken from the cache, and read."""
+    """A page, or the pages of a site, have been fetched or taken from the cache, and read."""
 
     url: str
+    """Of the page, or of the site."""
     characters: int
-    """Of its text."""
+    """Of the texts."""
     seconds: float
+    pages: int = 1
+    left_out: int = 0
+    """Pages that could not be read."""
 
 
 class Link(BaseModel):
@@ -91,14 +103,25 @@ async def read_answer(answer: WebAnswer, *, seconds: float = PARSE_SECONDS) -> P
     Raises:
         ToolError: parsing takes longer than `seconds`, or the process ends.
     """
-    if answer.content_type in {"text/plain", "text/markdown"}:
+    if answer.content_type in PLAIN_TYPES:
         return _plain_page(answer)
+    return await parsed(read_page, answer, seconds=seconds)
+
+
+async def parsed(
+    read: Callable[[WebAnswer], _Parsed], answer: WebAnswer, *, seconds: float = PARSE_SECONDS
+) -> _Parsed:
+    """Return what a function reads from an answer in another process.
+
+    Raises:
+        ToolError: it takes longer than `seconds`, or the process ends.
+    """
     try:
         # The deadline is that of parsing: it begins when there is room for a process.
         async with anyio.to_process.current_default_process_limiter():
             with anyio.fail_after(seconds):
                 return await anyio.to_process.run_sync(
-                    read_page, answer, cancellable=True, limiter=anyio.CapacityLimiter(1)
+                    read, answer, cancellable=True, limiter=anyio.CapacityLimiter(1)
                 )
     except TimeoutError as error:
         raise ToolError(f"{answer.url} cannot be parsed within {seconds:g} s", hint="leave it out") from error
@@ -123,11 +146,10 @@ def read_page(answer: WebAnswer) -> Page:
             node.decompose()
     main = max(tree.css(_MAIN), key=lambda node: len(node.text()), default=None)
     part = main or tree.body
-    base = tree.css_first("base[href]")
-    base_url = answer.url if base is None else _absolute(answer.url, base.attributes.get("href") or "")
+    base_url = _base_url(tree, answer)
     links: dict[str, Link] = {}
     for anchor in [] if part is None else part.css("a[href]"):
-        target = _absolute(base_url or answer.url, anchor.attributes.get("href") or "")
+        target = _absolute(base_url, anchor.attributes.get("href") or "")
         if target is not None and len(links) < MAX_LINKS:
             anchor.attrs["href"] = target
             links.setdefault(target, Link(url=target, text=" ".join(anchor.text().split())))
@@ -139,6 +161,22 @@ def read_page(answer: WebAnswer) -> Page:
         links=[*links.values()],
         fetched_at=answer.fetched_at,
     )
+
+
+def read_targets(answer: WebAnswer) -> list[str]:
+    """Return the addresses that the whole of an HTML answer links to, menus included, each once; 1,000 at most."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    tree = LexborHTMLParser(decode(answer))
+    base_url = _base_url(tree, answer)
+    found = (_absolute(base_url, anchor.attributes.get("href") or "") for anchor in tree.css("a[href]"))
+    return [*dict.fromkeys(target for target in found if target is not None)][:MAX_LINKS]
+
+
+def _base_url(tree: LexborHTMLParser, answer: WebAnswer) -> str:
+    base = tree.css_first("base[href]")
+    found = None if base is None else _absolute(answer.url, base.attributes.get("href") or "")
+    return found or answer.url
 
 
 def decode(answer: WebAnswer) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from wavewright.config.installation import user_state_dir
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.rate_limiter import MINUTE_SECONDS, RateLimiter
 from wavewright.tools.web.addresses import WebAddress, read_address
-from wavewright.tools.web.guarded_client import GuardedClient, StatusError, WebAnswer
+from wavewright.tools.web.guarded_client import PAGE_TYPES, GuardedClient, StatusError, WebAnswer
 from wavewright.tools.web.page_cache import PageCache
 from wavewright.tools.web.settings import WebSettings
 
@@ -49,53 +49,86 @@ class _OriginState:
 class WebReader:
     """Fetches pages for all tools of a process that have the same settings."""
 
-    def __init__(self, settings: WebSettings, client: GuardedClient, pages: PageCache) -> None:
+    def __init__(self, settings: WebSettings, client: GuardedClient, cache: PageCache) -> None:
         self._settings = settings
         self._client = client
-        self._pages = pages
+        self.cache = cache
         self._agent = settings.user_agent.partition("/")[0]
         self._rate = RateLimiter(settings.requests_per_minute)
         self._servers: OrderedDict[str, _OriginState] = OrderedDict()
 
-    async def get_page(self, url: str) -> WebAnswer:
+    async def get_page(self, url: str, accept: Collection[str] | None = PAGE_TYPES) -> WebAnswer:
         """Return a page, from the cache where it is new enough or its server says that it has not changed.
+
+        Args:
+            url: Absolute.
+            accept: Media types that are read; any where it is None.
 
         Raises:
             ToolError: as in `GuardedClient.get`; or robots.txt forbids the page or cannot be read; or the server has
                 asked to wait for longer than a minute.
         """
-        address = read_address(url, self._settings.allow_private)
-        # A private page is only for settings that allow its host.
+        address = self.address(url)
         is_private = address.place in self._settings.allow_private
-        key = f"{'private' if is_private else 'public'} {address.url}"
-        known = await anyio.to_thread.run_sync(self._pages.get, key)
+        key = self.cache_key(address)
+        known = await anyio.to_thread.run_sync(self.cache.get, key)
         if known is not None and _age(known) < self._settings.cache_for:
             return known
         conditions = _conditions(known)
-        answer = await self._fetch(url, conditions)
+        answer = await self._fetch(url, conditions, accept)
         if answer.status == 304 and known is not None and conditions:
             # A redirect may lead to another page than the one whose conditions were sent.
             is_same = answer.url == known.url
-            answer = replace(known, fetched_at=answer.fetched_at) if is_same else await self._fetch(url, {})
+            answer = (
+                replace(known, fetched_at=answer.fetched_at)
+                if is_same
+                else await self._fetch(url, {}, accept)
+            )
         if answer.status == 304:
             raise ToolError(f"{answer.url} answered 304 although no condition was sent")
-        place = read_address(answer.url, self._settings.allow_private).place
+        place = self.address(answer.url).place
         is_kept = place not in self._settings.allow_private or (is_private and place == address.place)
         if (
             answer.status == 200
             and is_kept
             and "no-store" not in answer.headers.get("cache-control", "").lower()
         ):
-            await anyio.to_thread.run_sync(self._pages.put, key, answer)
+            await anyio.to_thread.run_sync(self.cache.put, key, answer)
         return answer
 
-    async def _fetch(self, url: str, conditions: Mapping[str, str]) -> WebAnswer:
+    async def _fetch(
+        self, url: str, conditions: Mapping[str, str], accept: Collection[str] | None
+    ) -> WebAnswer:
         try:
-            return await self._client.get(url, headers=conditions, admit=self._admit)
+            return await self._client.get(url, headers=conditions, accept=accept, admit=self._admit)
         except StatusError as error:
             if error.retry_after is not None:
                 self._server(error.address).retry_at = anyio.current_time() + error.retry_after
             raise
+
+    def address(self, url: str) -> WebAddress:
+        """Return an address as it is fetched.
+
+        Raises:
+            AddressRefused: it is not fetched.
+        """
+        return read_address(url, self._settings.allow_private)
+
+    def cache_key(self, address: WebAddress) -> str:
+        """Return what the cache keeps a page under: a private one is only for settings that allow its host."""
+        is_private = address.place in self._settings.allow_private
+        return f"{'private' if is_private else 'public'} {address.url}"
+
+    async def sitemaps(self, url: str) -> list[str]:
+        """Return the sitemaps that robots.txt of a server names, else the usual one.
+
+        Raises:
+            ToolError: as in `get_page`.
+        """
+        address = self.address(url)
+        await self._admit(address)
+        robots = self._server(address).robots
+        return [*(() if robots is None else robots.sitemaps)] or [f"{address.origin}/sitemap.xml"]
 
     async def wait(self, address: WebAddress) -> None:
         """Return when the rates let one more request to a server begin, and its `Retry-After` is over.

@@ -1,4 +1,4 @@
-"""Search by a configured provider: a folder of pages, or a service of the web.
+"""Search by a configured provider: a folder of pages, a site, or a service of the web.
 
 There is no default provider and no fall-back from one to another: a search without its provider, key or library is an
 error that says what to set.
@@ -10,20 +10,23 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, TypeGuard, cast
 from urllib.parse import quote
 
 import anyio.to_thread
-from pydantic import Field
+from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.log_events import LogEvent
+from wavewright.tools.functions.log_events import Emit, LogEvent
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.web.index import Engine, FolderIndex
+from wavewright.tools.web.index import Engine, FolderIndex, PageMatch
 from wavewright.tools.web.json_services import Admit, fetch_json, key_from_environment
+
+if TYPE_CHECKING:
+    from wavewright.tools.web.reader import WebReader
 
 MAX_SNIPPET: Final = 2_000
 """Characters of a service's snippet."""
@@ -55,15 +58,32 @@ class SearchExecuted(LogEvent):
 
 
 class LocalSearch(DocumentModel):
-    """A folder of HTML, Markdown and text files."""
+    """A folder of HTML, Markdown and text files, or a site that is crawled."""
 
     provider: Literal["local"]
-    folder: str
+    folder: str | None = None
     base_url: str = ""
-    """Put before the relative path of a page to make its `url`; such as `https://docs.example.org/`."""
+    """Put before the relative path of a file to make its `url`; such as `https://docs.example.org/`."""
+    site: _BaseUrl | None = None
+    """Address that a crawl begins at; it follows links to addresses that begin with it, up to its last `/`."""
+    max_pages: Annotated[int, Field(ge=1, le=5_000)] = 500
+    """How many addresses a crawl fetches."""
+    refresh: Seconds = 86_400.0
+    """How old the index of a site may become; then the site is crawled again."""
     exclude: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Patterns of relative paths that are left out, such as `drafts/*`."""
     engine: Engine = "fts5"
+
+    @model_validator(mode="after")
+    def _has_one_place(self) -> Self:
+        """Refuse settings with both places or none, and fields of the other place."""
+        if (self.folder is None) == (self.site is None):
+            raise ValueError("the provider 'local' has either a 'folder' or a 'site'")
+        others = ("base_url",) if self.folder is None else ("max_pages", "refresh")
+        for name in others:
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"a {'site' if self.folder is None else 'folder'} has no {name!r}")
+        return self
 
 
 class SearxngSearch(DocumentModel):
@@ -107,12 +127,12 @@ SearchSettings: TypeAlias = Annotated[
 ]
 """What a pack's settings say of searches."""
 
-Search: TypeAlias = Callable[[str, int], Awaitable[list[SearchResult]]]
-"""Finds at most so many pages for a query, best first; raises `ToolError`."""
+Search: TypeAlias = Callable[[str, int, Emit], Awaitable[list[SearchResult]]]
+"""Finds at most so many pages for a query, best first, and emits the progress of a crawl; raises `ToolError`."""
 
 
 def open_search(
-    settings: SearchSettings | None, root: Path, *, pack: str, admit: Admit | None = None
+    settings: SearchSettings | None, root: Path, *, pack: str, reader: WebReader | None = None
 ) -> Search:
     """Return the search of a pack.
 
@@ -120,7 +140,7 @@ def open_search(
         settings: The provider.
         root: What a relative folder is relative to.
         pack: Whose settings they are, for messages.
-        admit: Awaited before each request to searxng, tavily or brave; limits their rate.
+        reader: Crawls a site; its rates hold for requests to searxng, tavily and brave.
 
     Raises:
         ToolError: no provider is configured, or what it needs is not installed.
@@ -132,80 +152,100 @@ def open_search(
                 hint=f"set 'search' for the pack {pack!r}, such as {{provider: searxng, base_url: "
                 "'http://localhost:8888'}; providers are local, searxng, tavily, brave and ddgs",
             )
-        case LocalSearch():
+        case LocalSearch(folder=str(folder)):
             index = FolderIndex(
-                root / Path(settings.folder).expanduser(), exclude=settings.exclude, engine=settings.engine
+                root / Path(folder).expanduser(), exclude=settings.exclude, engine=settings.engine
             )
             return partial(_search_folder, index, settings.base_url)
-        case SearxngSearch():
-            return partial(_search_searxng, settings, admit)
-        case TavilySearch():
-            return partial(_search_tavily, settings, admit)
-        case BraveSearch():
-            return partial(_search_brave, settings, admit)
+        case LocalSearch():
+            return _site_search(settings, pack, reader)
+        case SearxngSearch() | TavilySearch() | BraveSearch():
+            return partial(_search_service, settings, None if reader is None else reader.wait)
         case DdgsSearch():
             return partial(_search_ddgs, settings)
 
 
-async def _search_folder(index: FolderIndex, base_url: str, query: str, limit: int) -> list[SearchResult]:
+def _site_search(settings: LocalSearch, pack: str, reader: WebReader | None) -> Search:
+    if reader is None:
+        raise ToolError(
+            f"the pack {pack!r} crawls no site",
+            hint="set 'search' for the pack 'web', and install it with `pip install 'wavewright[web]'`",
+        )
+    from wavewright.tools.web.site import SiteIndex
+
+    assert settings.site is not None
+    index = SiteIndex(
+        settings.site,
+        reader,
+        max_pages=settings.max_pages,
+        refresh=settings.refresh,
+        exclude=settings.exclude,
+        engine=settings.engine,
+    )
+
+    async def search(query: str, limit: int, emit: Emit) -> list[SearchResult]:
+        return [_local_result(match, match.path) for match in await index.search(query, limit, emit)]
+
+    return search
+
+
+async def _search_folder(
+    index: FolderIndex, base_url: str, query: str, limit: int, emit: Emit
+) -> list[SearchResult]:
+    del emit  # a folder is read at once
     matches = await anyio.to_thread.run_sync(index.search, query, limit)
     return [
-        {
-            "title": match.title,
-            "url": f"{base_url.rstrip('/')}/{quote(match.path)}" if base_url else match.path,
-            "snippet": match.snippet,
-            "score": match.score,
-            "provider": "local",
-        }
+        _local_result(match, f"{base_url.rstrip('/')}/{quote(match.path)}" if base_url else match.path)
         for match in matches
     ]
 
 
-async def _search_searxng(
-    settings: SearxngSearch, admit: Admit | None, query: str, limit: int
+def _local_result(match: PageMatch, url: str) -> SearchResult:
+    return {
+        "title": match.title,
+        "url": url,
+        "snippet": match.snippet,
+        "score": match.score,
+        "provider": "local",
+    }
+
+
+async def _search_service(
+    settings: SearxngSearch | TavilySearch | BraveSearch,
+    admit: Admit | None,
+    query: str,
+    limit: int,
+    emit: Emit,
 ) -> list[SearchResult]:
-    answer = await fetch_json(
-        f"{settings.base_url.rstrip('/')}/search",
-        service=_service("searxng"),
-        seconds=settings.timeout,
-        params={"q": query, "format": "json"},
-        admit=admit,
-    )
-    return _results("searxng", _list_at("searxng", answer, "results"), "content", limit)
-
-
-async def _search_tavily(
-    settings: TavilySearch, admit: Admit | None, query: str, limit: int
-) -> list[SearchResult]:
-    answer = await fetch_json(
-        f"{settings.base_url.rstrip('/')}/search",
-        service=_service("tavily"),
-        seconds=settings.timeout,
-        headers={"Authorization": f"Bearer {_key(settings)}"},
-        body={"query": query, "max_results": min(limit, 20)},
-        admit=admit,
-    )
-    return _results("tavily", _list_at("tavily", answer, "results"), "content", limit)
-
-
-async def _search_brave(
-    settings: BraveSearch, admit: Admit | None, query: str, limit: int
-) -> list[SearchResult]:
-    answer = await fetch_json(
-        f"{settings.base_url.rstrip('/')}/web/search",
-        service=_service("brave"),
-        seconds=settings.timeout,
-        params={"q": query, "count": str(min(limit, 20)), "text_decorations": "false"},
-        headers={"X-Subscription-Token": _key(settings)},
-        admit=admit,
-    )
-    if isinstance(answer, dict) and "web" not in answer:
+    del emit
+    base, most = settings.base_url.rstrip("/"), min(limit, 20)
+    place, snippet = ["results"], "content"
+    match settings:
+        case SearxngSearch():
+            ask = partial(fetch_json, f"{base}/search", params={"q": query, "format": "json"})
+        case TavilySearch():
+            ask = partial(
+                fetch_json,
+                f"{base}/search",
+                headers={"Authorization": f"Bearer {_key(settings)}"},
+                body={"query": query, "max_results": most},
+            )
+        case _:
+            place, snippet = ["web", "results"], "description"
+            ask = partial(
+                fetch_json,
+                f"{base}/web/search",
+                headers={"X-Subscription-Token": _key(settings)},
+                params={"q": query, "count": str(most), "text_decorations": "false"},
+            )
+    answer = await ask(service=_service(settings.provider), seconds=settings.timeout, admit=admit)
+    if isinstance(settings, BraveSearch) and isinstance(answer, dict) and "web" not in answer:
         return []  # the answer to a search without results
-    found = _list_at("brave", answer, "web", "results")
-    return _results("brave", found, "description", limit)
+    return _results(settings.provider, _list_at(settings.provider, answer, place), snippet, limit)
 
 
-async def _search_ddgs(settings: DdgsSearch, query: str, limit: int) -> list[SearchResult]:
+async def _search_ddgs(settings: DdgsSearch, query: str, limit: int, emit: Emit) -> list[SearchResult]:
+    del emit
     try:
         from ddgs import DDGS  # pyright: ignore[reportUnknownVariableType] - loaded lazily by a class without types
         from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
@@ -239,19 +279,15 @@ def _service(provider: str) -> str:
     return f"the search provider {provider!r}"
 
 
-def _odd_answer(provider: str, place: str) -> ToolError:
-    return ToolError(
-        f"{_service(provider)} answered without a list at {place!r}",
-        hint="check 'base_url' of the search settings",
-    )
-
-
-def _list_at(provider: str, answer: Json, *path: str) -> Sequence[Json]:
+def _list_at(provider: str, answer: Json, path: Sequence[str]) -> Sequence[Json]:
     node: Json = answer
     for name in path:
         node = node.get(name) if isinstance(node, dict) else None
     if not isinstance(node, list):
-        raise _odd_answer(provider, ".".join(path))
+        raise ToolError(
+            f"{_service(provider)} answered without a list at {'.'.join(path)!r}",
+            hint="check 'base_url' of the search settings",
+        )
     return node
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -14,10 +14,15 @@ from wavewright.planner.language.plan import Retry
 from wavewright.tools.functions.log_events import Emit
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool, ToolError
-from wavewright.tools.web.addresses import MAX_URL_LENGTH, WebAddress
+from wavewright.tools.rate_limiter import MINUTE_SECONDS
+from wavewright.tools.web.addresses import MAX_URL_LENGTH
 from wavewright.tools.web.pages import CrawlExecuted, Page
-from wavewright.tools.web.search import Search, SearchExecuted, SearchResult, open_search
+from wavewright.tools.web.search import LocalSearch, Search, SearchExecuted, SearchResult, open_search
 from wavewright.tools.web.settings import WebSettings
+
+_TIMEOUT_SECONDS: Final = 120.0
+_SECONDS_A_PAGE: Final = 2.0
+"""What a page of a crawl may take on average, beside the wait for the rates."""
 
 _make_web_tool = partial(
     make_tool,
@@ -26,7 +31,7 @@ _make_web_tool = partial(
     expected_seconds=2.0,
     untrusted_output=True,
     retry=Retry(attempts=3),
-    timeout="2m",
+    timeout=_TIMEOUT_SECONDS,
 )
 """Makes a tool that asks the web: it reads, sends the question out, and brings untrusted text back."""
 
@@ -61,15 +66,13 @@ def fetch_page_tool(settings: WebSettings) -> Tool:
 def search_web_tool(settings: WebSettings, root: Path) -> Tool:
     """Return the tool `search_web`; the provider is opened when it is first called."""
 
-    async def wait(address: WebAddress) -> None:
-        if is_installed("web"):
-            from wavewright.tools.web.reader import shared_reader
-
-            await shared_reader(settings).wait(address)
-
     @cache
     def search() -> Search:
-        return open_search(settings.search, root, pack="web", admit=wait)
+        if not is_installed("web"):
+            return open_search(settings.search, root, pack="web")
+        from wavewright.tools.web.reader import shared_reader
+
+        return open_search(settings.search, root, pack="web", reader=shared_reader(settings))
 
     async def search_web(  # noqa: D417 - `emit` is no parameter of the tool
         query: Annotated[str, Field(min_length=1, max_length=400)],
@@ -84,7 +87,7 @@ def search_web_tool(settings: WebSettings, root: Path) -> Tool:
             limit: How many results to return at most.
         """
         begun = time.monotonic()
-        found = await search()(query, limit)
+        found = await search()(query, limit, emit)
         provider = "" if settings.search is None else settings.search.provider
         emit(SearchExecuted(provider, query, len(found), round(time.monotonic() - begun, 3)))
         return found
@@ -92,4 +95,14 @@ def search_web_tool(settings: WebSettings, root: Path) -> Tool:
     return _make_web_tool(
         search_web,
         settings=[settings.model_dump(mode="json"), str(root)],
+        timeout=_search_seconds(settings),
     )
+
+
+def _search_seconds(settings: WebSettings) -> float:
+    """Return what a search may take: the first one over a site crawls it."""
+    search = settings.search
+    if not isinstance(search, LocalSearch) or search.site is None:
+        return _TIMEOUT_SECONDS
+    spacing = MINUTE_SECONDS / min(settings.requests_per_host_per_minute, settings.requests_per_minute)
+    return _TIMEOUT_SECONDS + search.max_pages * (spacing + _SECONDS_A_PAGE)
