@@ -29,6 +29,7 @@ EXTRAS: Mapping[str, Extra] = {
     ),
     "equities": Extra(("vega_datasets",), "monthly example prices, for `prices: vega_datasets`"),
     "google": Extra(("google.genai",), "models of Google"),
+    "graph": Extra(("surrealdb",), "records and relations in SurrealDB"),
     "mcp": Extra(("mcp",), "`wavewright mcp`, and MCP servers as tools"),
     "otel": Extra(("opentelemetry.sdk", "opentelemetry.exporter"), "traces to a collector"),
     "parquet": Extra(("pyarrow",), "Parquet price files"),

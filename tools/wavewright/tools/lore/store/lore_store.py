@@ -1,0 +1,310 @@
+"""Validated lore: packages are written whole or not at all, and read back as records, ways and search results.
+
+A relation is written as soon as both of its ends are stored, whichever comes first: a zone that is only named by
+another one is no record.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import anyio
+import networkx as nx
+from pydantic import BaseModel, ConfigDict, Field
+
+from wavewright.planner.types import Json
+from wavewright.tools.lore.messages import ResearchPackage
+from wavewright.tools.lore.models import (
+    FactionData,
+    LoreData,
+    NarrativeItemData,
+    NPCData,
+    ZoneData,
+    slug,
+)
+from wavewright.tools.lore.store.connection import LoreStoreError, Row, SurrealConnection, record_id
+from wavewright.tools.lore.store.rows import merged, package_rows, record_of, shown_text
+from wavewright.tools.lore.store.schema import RELATIONS, TABLES, Relation
+
+Place: TypeAlias = tuple[str, str]
+"""Table and key of a record."""
+TableName: TypeAlias = Literal["zone", "npc", "faction", "lore", "narrative_item"]
+
+_MAX_TERMS: Final = 8
+_EXCERPT: Final = 160
+_TERM: Final = re.compile(r"\w+")
+
+
+class StoreAnswer(BaseModel):
+    """Base of what the store answers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class WrittenPackage(StoreAnswer):
+    """What was written of a package; writing it again changes nothing but the times."""
+
+    zone_id: str
+    records: int
+    relations: int = Field(description="Those that earlier packages named included.")
+    waiting: int = Field(description="Relations whose other end is not stored yet; written as soon as it is.")
+
+
+class StoredZone(StoreAnswer):
+    """A zone with all that belongs to it."""
+
+    zone: ZoneData
+    npcs: list[NPCData]
+    factions: list[FactionData]
+    lore: list[LoreData]
+    narrative_items: list[NarrativeItemData]
+
+
+class ZoneName(StoreAnswer):
+    """A zone by its identity and name."""
+
+    id: str
+    name: str
+
+
+class ZoneNeighbours(StoreAnswer):
+    """The zones that a zone is connected with, in either direction."""
+
+    zone: ZoneName
+    neighbours: list[ZoneName]
+    not_stored: list[str] = Field(description="Identities of connected zones that no package has described.")
+
+
+class ZoneWay(StoreAnswer):
+    """A shortest way from one zone to another."""
+
+    zones: list[ZoneName] = Field(description="With both ends; empty where no way is known.")
+
+
+class FoundRecord(StoreAnswer):
+    """One record that a search has found."""
+
+    table: TableName
+    id: str
+    name: str
+    zones: list[str] = Field(description="Identities of the zones whose packages hold it.")
+    excerpt: str
+    confidence: Annotated[float, Field(ge=0, le=1)]
+
+
+class FoundRecords(StoreAnswer):
+    """Records that a search has found, best first."""
+
+    records: list[FoundRecord]
+
+
+class LoreStore:
+    """The tables of validated lore, over an open connection."""
+
+    def __init__(self, connection: SurrealConnection) -> None:
+        self._connection = connection
+        # A package is merged with what is stored: nothing may be written between reading and writing.
+        self._writing = anyio.Lock()
+
+    async def put(self, package: ResearchPackage) -> WrittenPackage:
+        """Write a package's records and the relations between stored records, all in one transaction.
+
+        Raises:
+            LoreStoreError: the store cannot be used; nothing has been written.
+        """
+        async with self._writing:
+            rows: dict[Place, Row] = {}
+            for table, key, row in package_rows(package, dt.datetime.now(dt.UTC)):
+                rows[table, key] = merged(rows.get((table, key)), row)
+            stored = await self._by_id([*rows])
+            rows = {place: merged(stored.get(place), row) for place, row in rows.items()}
+            edges, waiting = await self._edges(rows)
+            await self._write(rows, edges)
+        return WrittenPackage(
+            zone_id=package.zone_data.id, records=len(rows), relations=len(edges), waiting=waiting
+        )
+
+    async def zone(self, name: str) -> StoredZone:
+        """Return a zone with all that packages about it hold, and who and what else is in it.
+
+        Raises:
+            LoreStoreError: there is no such zone.
+        """
+        key, row = await self._zone_row(name)
+        found = await self._connection.run(
+            "SELECT * FROM npc WHERE zones CONTAINS $zone OR zone_id = $zone ORDER BY name;"
+            "SELECT * FROM faction WHERE zones CONTAINS $zone ORDER BY name;"
+            "SELECT * FROM lore WHERE zones CONTAINS $zone OR zone_id = $zone ORDER BY title;"
+            "SELECT * FROM narrative_item WHERE zones CONTAINS $zone OR zone_id = $zone ORDER BY name;",
+            zone=key,
+        )
+        npcs, factions, lore, items = found
+        return StoredZone(
+            zone=record_of(row, ZoneData),
+            npcs=[record_of(one, NPCData) for one in npcs],
+            factions=[record_of(one, FactionData) for one in factions],
+            lore=[record_of(one, LoreData) for one in lore],
+            narrative_items=[record_of(one, NarrativeItemData) for one in items],
+        )
+
+    async def neighbours(self, name: str) -> ZoneNeighbours:
+        """Return the zones that a zone is connected with.
+
+        Raises:
+            LoreStoreError: there is no such zone.
+        """
+        key, row = await self._zone_row(name)
+        [found] = await self._connection.run(
+            "SELECT id, name FROM array::distinct("
+            "array::concat($zone->CONNECTS_TO->zone, $zone<-CONNECTS_TO<-zone)) ORDER BY name;",
+            zone=record_id("zone", key),
+        )
+        neighbours = [ZoneName(id=one["id"].id, name=one["name"]) for one in found]
+        stored = {one.id for one in neighbours}
+        return ZoneNeighbours(
+            zone=ZoneName(id=key, name=row["name"]),
+            neighbours=neighbours,
+            not_stored=[one for one in row["connected_zones"] if one not in stored and one != key],
+        )
+
+    async def way(self, start: str, end: str) -> ZoneWay:
+        """Return a shortest way between two zones over connections in either direction.
+
+        Raises:
+            LoreStoreError: there is no zone of one of the names.
+        """
+        first, _ = await self._zone_row(start)
+        last, _ = await self._zone_row(end)
+        # The engine's own search for a shortest way does not end where there is none and zones lie in a circle.
+        connections, names = await self._connection.run(
+            "SELECT in, out FROM CONNECTS_TO; SELECT id, name FROM zone;"
+        )
+        graph = nx.Graph((one["in"].id, one["out"].id) for one in connections)
+        graph.add_nodes_from((first, last))
+        if not nx.has_path(graph, first, last):
+            return ZoneWay(zones=[])
+        name_of = {one["id"].id: one["name"] for one in names}
+        way: list[str] = nx.shortest_path(graph, first, last)  # pyright: ignore[reportUnknownMemberType]
+        return ZoneWay(zones=[ZoneName(id=key, name=name_of[key]) for key in way])
+
+    async def search(self, query: str, limit: int = 10) -> FoundRecords:
+        """Return the records that hold most words of a query, and of those the ones in which the words say most."""
+        terms = [*dict.fromkeys(_TERM.findall(query.casefold()))][:_MAX_TERMS]
+        if not terms:
+            return FoundRecords(records=[])
+        scores = ", ".join(f"search::score({place})" for place in range(len(terms)))
+        condition = " OR ".join(f"text @{place}@ $term_{place}" for place in range(len(terms)))
+        found = await self._connection.run(
+            "".join(f"SELECT *, [{scores}] AS scores FROM {table} WHERE {condition};" for table in TABLES),  # noqa: S608 - our names
+            **{f"term_{place}": term for place, term in enumerate(terms)},
+        )
+        rows = [(table, row) for table, rows in zip(TABLES, found, strict=True) for row in rows]
+        rows.sort(key=lambda one: _rank(one[1]["scores"]), reverse=True)
+        return FoundRecords(records=[_found(table, row, terms) for table, row in rows[:limit]])
+
+    async def _zone_row(self, name: str) -> tuple[str, Row]:
+        key = slug(name)
+        row = (await self._by_id([("zone", key)])).get(("zone", key))
+        if row is None:
+            raise LoreStoreError(
+                f"the store has no zone {name!r}", hint="find its name with world_lore_search"
+            )
+        return key, row
+
+    async def _by_id(self, places: Sequence[Place]) -> dict[Place, Row]:
+        if not places:
+            return {}
+        [rows] = await self._connection.run(
+            "SELECT * FROM $ids;", ids=[record_id(*place) for place in places]
+        )
+        return {(row["id"].table_name, row["id"].id): row for row in rows}
+
+    async def _edges(self, rows: Mapping[Place, Row]) -> tuple[list[_Edge], int]:
+        """Return the relations between these rows and all that is stored, and how many of theirs have no end yet."""
+        sources = dict(rows)
+        for relation in RELATIONS:
+            ids = [key for table, key in rows if table == relation.target]
+            statement = f"SELECT * FROM {relation.source} WHERE {relation.names_targets};"  # noqa: S608 - our names
+            found: list[list[Row]] = await self._connection.run(statement, ids=ids) if ids else [[]]
+            for row in found[0]:
+                sources.setdefault((relation.source, row["id"].id), row)
+        named = [
+            _Edge(relation, key, target, content)
+            for relation in RELATIONS
+            for (table, key), row in sources.items()
+            if table == relation.source
+            for target, content in relation.ends(row)
+        ]
+        others = {edge.target_place for edge in named} - rows.keys()
+        stored = {*rows, *await self._by_id([*others])}
+        waiting = sum(
+            edge.target_place not in stored for edge in named if (edge.relation.source, edge.source) in rows
+        )
+        return [edge for edge in named if edge.target_place in stored], waiting
+
+    async def _write(self, rows: Mapping[Place, Row], edges: Sequence[_Edge]) -> None:
+        statements, values = ["BEGIN;"], dict[str, Any]()
+        for number, ((table, key), row) in enumerate(rows.items()):
+            statements.append(f"UPSERT $record_{number} CONTENT $row_{number} RETURN NONE;")
+            values |= {f"record_{number}": record_id(table, key), f"row_{number}": row}
+        for number, edge in enumerate(edges):
+            statements.append(edge.statement(number))
+            values |= {
+                f"source_{number}": record_id(edge.relation.source, edge.source),
+                f"edge_{number}": record_id(edge.relation.name, edge.key),
+                f"target_{number}": record_id(*edge.target_place),
+                f"content_{number}": edge.content,
+            }
+        await self._connection.run("".join((*statements, "COMMIT;")), **values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    relation: Relation
+    source: str
+    target: str
+    content: dict[str, Json]
+
+    @property
+    def target_place(self) -> Place:
+        return self.relation.target, self.target
+
+    @property
+    def key(self) -> list[Json]:
+        """The key of the relation's record holds both ends, so that the same relation is written once."""
+        return [self.source, self.target, *(self.content[part] for part in self.relation.identity)]
+
+    def statement(self, number: int) -> str:
+        """Return the statement that writes it, with values of this number."""
+        relation = self.relation
+        fields = ", ".join(f"{field} = $content_{number}.{field}" for field in relation.content)
+        written = f"RELATE $source_{number}->$edge_{number}->$target_{number}"
+        written += f" SET {fields} RETURN NONE;" if fields else " RETURN NONE;"
+        if relation.is_single:
+            return f"DELETE $source_{number}->{relation.name} WHERE out != $target_{number};{written}"
+        return written
+
+
+def _rank(scores: Sequence[float]) -> tuple[int, float]:
+    """Return the words that a record holds, and their weight: words of most records weigh less than nothing."""
+    return sum(score != 0 for score in scores), sum(scores)
+
+
+def _found(table: str, row: Row, terms: Sequence[str]) -> FoundRecord:
+    text = shown_text(row)
+    places = [found for term in terms if (found := text.casefold().find(term)) >= 0]
+    start = max(0, min(places, default=0) - _EXCERPT // 4)
+    return FoundRecord.model_validate(
+        {
+            "table": table,
+            "id": row["id"].id,
+            "name": row.get("name") or row["title"],
+            "zones": row["zones"],
+            "excerpt": text[start : start + _EXCERPT],
+            "confidence": row["confidence"],
+        }
+    )

@@ -1,0 +1,157 @@
+"""Tables and relations of the store, made from the models of the records."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+
+from wavewright.planner.types import Json
+from wavewright.tools.lore.models import (
+    Category,
+    FactionData,
+    LoreData,
+    LoreRecord,
+    NarrativeItemData,
+    NPCData,
+    ResearchCheckpoint,
+    ZoneData,
+)
+
+CHECKPOINTS: Final = "research_state"
+"""Table of research checkpoints."""
+TABLES: Final[Mapping[str, type[LoreRecord]]] = {
+    "zone": ZoneData,
+    "npc": NPCData,
+    "faction": FactionData,
+    "lore": LoreData,
+    "narrative_item": NarrativeItemData,
+}
+TABLE_OF_CATEGORY: Final[Mapping[Category, str]] = {
+    "zone": "zone",
+    "npcs": "npc",
+    "factions": "faction",
+    "lore": "lore",
+    "narrative_items": "narrative_item",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """An edge between two tables: which field of the source names the targets, and what the edge holds."""
+
+    name: str
+    source: str
+    target: str
+    field: str
+    """A slug, a list of slugs, or a list of objects."""
+    key: str = ""
+    """The field of those objects that holds the slug."""
+    content: tuple[str, ...] = ()
+    """Fields of those objects that the edge holds."""
+    identity: tuple[str, ...] = ()
+    """Those that tell edges between the same two records apart."""
+    is_single: bool = False
+    """Whether a record has at most one such edge."""
+
+    def ends(self, row: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Json]]]:
+        """Yield the target of each edge that a record names, with what the edge holds."""
+        value: Any = row.get(self.field)
+        several: list[Any] = [value] if isinstance(value, str) else value
+        for one in several or []:
+            if not one:
+                continue
+            if self.key:
+                yield one[self.key], {name: one[name] for name in self.content}
+            else:
+                yield one, {}
+
+    @property
+    def names_targets(self) -> str:
+        """A condition over the source table: a record names one of `$ids`."""
+        if self.field.endswith("_id"):
+            return f"{self.field} IN $ids"
+        return f"{self.field}{f'.{self.key}' if self.key else ''} CONTAINSANY $ids"
+
+
+RELATIONS: Final = (
+    Relation("CONNECTS_TO", "zone", "zone", "connected_zones"),
+    Relation("BELONGS_TO", "npc", "faction", "faction_ids"),
+    Relation("LOCATED_IN", "npc", "zone", "zone_id"),
+    Relation(
+        "RELATES_TO", "npc", "npc", "relationships", "npc_id", ("type", "description"), identity=("type",)
+    ),
+    Relation("CHILD_OF", "faction", "faction", "parent_faction_id", is_single=True),
+    Relation("STANCE_TOWARD", "faction", "faction", "inter_faction", "faction_id", ("stance",)),
+    Relation("FOUND_IN", "narrative_item", "zone", "zone_id"),
+    Relation("ABOUT", "lore", "zone", "zone_id"),
+)
+
+
+def definitions() -> str:
+    """Return the statements that define all tables; running them again changes nothing."""
+    return "\n".join(
+        (
+            "DEFINE ANALYZER IF NOT EXISTS lore_words TOKENIZERS class FILTERS lowercase, ascii, snowball(english);",
+            *(line for table, model in TABLES.items() for line in _record_table(table, model)),
+            *(line for relation in RELATIONS for line in _relation_table(relation)),
+            *_table(CHECKPOINTS, ResearchCheckpoint),
+            f"DEFINE FIELD IF NOT EXISTS updated_at ON {CHECKPOINTS} TYPE datetime;",
+        )
+    )
+
+
+def _record_table(table: str, model: type[LoreRecord]) -> Iterator[str]:
+    yield from _table(table, model)
+    yield f"DEFINE FIELD IF NOT EXISTS zones ON {table} TYPE array<string>;"
+    yield f"DEFINE FIELD IF NOT EXISTS text ON {table} TYPE string;"
+    yield f"DEFINE INDEX IF NOT EXISTS {table}_text ON {table} FIELDS text SEARCH ANALYZER lore_words BM25;"
+
+
+def _relation_table(relation: Relation) -> Iterator[str]:
+    yield (
+        f"DEFINE TABLE IF NOT EXISTS {relation.name} TYPE RELATION IN {relation.source} OUT {relation.target} "
+        "ENFORCED SCHEMAFULL;"
+    )
+    for name in relation.content:
+        yield f"DEFINE FIELD IF NOT EXISTS {name} ON {relation.name} TYPE string;"
+
+
+def _table(table: str, model: type[BaseModel]) -> Iterator[str]:
+    yield f"DEFINE TABLE IF NOT EXISTS {table} SCHEMAFULL;"
+    for name, field in model.model_fields.items():
+        if name != "id":
+            yield from _field(table, name, field.annotation)
+
+
+def _field(table: str, name: str, kind: Any) -> Iterator[str]:
+    start = f"DEFINE FIELD IF NOT EXISTS {name} ON {table}"
+    if name == "confidence":
+        yield f"{start} TYPE number ASSERT $value >= 0 AND $value <= 1;"
+    elif get_origin(kind) is list and get_args(kind)[0] is not str:
+        # Of an array with a type its items are defined along with it, and cannot be flexible any more.
+        yield f"{start} TYPE array;"
+        yield f"DEFINE FIELD IF NOT EXISTS {name}.* ON {table} FLEXIBLE TYPE object;"
+    else:
+        yield f"{start} {_type(kind)};"
+
+
+def _type(kind: Any) -> str:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _type(parts[0])
+    if origin is list:
+        return "TYPE array<string>"
+    if type(None) in parts:
+        of = _type(next(part for part in parts if part is not type(None)))
+        flexible, _, name = of.rpartition("TYPE ")
+        return f"{flexible}TYPE option<{name}>"
+    if origin is Literal or kind in {str, dt.date}:
+        return "TYPE string"
+    if origin is dict:
+        return "TYPE string"  # as JSON: the engine leaves members of objects out that are null
+    simple = {int: "TYPE int", float: "TYPE number", dt.datetime: "TYPE datetime"}
+    return simple.get(kind, "FLEXIBLE TYPE object")
