@@ -76,12 +76,14 @@ def judge_trust(
     sending = {step.id for step in steps if "egress" in subject.tools[step.tool].effects} - {*silent}
     writing = {step.id for step in steps if subject.tools[step.tool].writes} - {*silent}
     flows, carrying = list[UntrustedFlow](), set[StepId]()
+    order = subject.graph.order()
     for source in steps:
         if subject.tools[source.tool].untrusted_output:
-            flow = DataFlow(subject, sources={source.id})
+            later = subject.graph.descendants(source.id)
+            flow = DataFlow(subject, sources={source.id}, order=[step for step in order if step in later])
             arrivals = [*flow.arrivals()]
             held = flow.holders - {source.id}
-            carrying |= {step.id for step in steps if step.id in held}
+            carrying |= later & held
             flows.append(_untrusted_flow(source, steps, arrivals, held, sending | writing))
     egress = (
         _egress_of(step, subject, prices.get(step.tool), is_untrusted=step.id in carrying)

@@ -49,6 +49,11 @@ class CheckContext:
         return PlanGraph.of(self.plan, reads=reads)
 
     @cached_property
+    def numbers(self) -> Mapping[StepId, int]:
+        """Position of each step in the plan, from 0; of two with one id that of the first."""
+        return {step.id: number for number, step in reversed([*enumerate(self.plan.steps)])}
+
+    @cached_property
     def texts(self) -> tuple[tuple[ExpressionText, ...], ...]:
         """Texts that may hold expressions, for each step in the plan's order."""
         return tuple(step_texts(step, number) for number, step in enumerate(self.plan.steps))

@@ -92,8 +92,14 @@ class DataFlow:
     """Where what comes in with some outputs or inputs goes in one plan."""
 
     def __init__(
-        self, subject: CheckContext, *, sources: Collection[StepId] = (), inputs: Collection[str] = ()
+        self,
+        subject: CheckContext,
+        *,
+        sources: Collection[StepId] = (),
+        inputs: Collection[str] = (),
+        order: Sequence[StepId] | None = None,
     ) -> None:
+        """Follow outputs of `sources` and values of `inputs` through the steps of `order`, all where it is absent."""
         self._subject = subject
         self._is_secret = bool(inputs)
         self._before: dict[str, str | None] = dict.fromkeys(
@@ -102,14 +108,13 @@ class DataFlow:
         """Steps and inputs that hold it, each with what it was read from; nothing for a source."""
         self._items: dict[StepId, str] = {}
         """Steps whose `item` holds it, with what it was read from."""
-        self._numbers = {step.id: number for number, step in reversed([*enumerate(subject.plan.steps)])}
-
+        self._order = subject.graph.order() if order is None else order
         self._data_writers: dict[str, list[StepId]] = {}
         """Steps that write it under a name of run data."""
 
     def arrivals(self) -> Iterator[Arrival]:
         """Yield each condition and parameter that reads it, in the order of the graph."""
-        for step_id in self._subject.graph.order():
+        for step_id in self._order:
             step = self._subject.steps[step_id]
             signature = self._subject.signature(step)
             if signature is None:
@@ -151,7 +156,7 @@ class DataFlow:
 
     def _reading_uses(self, step: Step) -> Iterator[tuple[ExpressionUse, str]]:
         """Yield where a step reads it; the list of a `for_each` comes first, for its items hold what that reads."""
-        texts = self._subject.texts[self._numbers[step.id]]
+        texts = self._subject.texts[self._subject.numbers[step.id]]
         for text in sorted(texts, key=lambda text: text.role != "for_each"):
             for use, found in text.reads.items():
                 if isinstance(found, ExpressionError):

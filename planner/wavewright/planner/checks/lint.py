@@ -336,7 +336,6 @@ def _unreachable_steps(subject: CheckContext) -> Iterator[Diagnostic]:
     if all(step.when is None and step.for_each != [] for step in subject.plan.steps):
         return
     never: set[str] = set()
-    numbers = {step.id: number for number, step in enumerate(subject.plan.steps)}
     for step_id in subject.graph.order():
         step = subject.steps[step_id]
         why, field = _why_never(step, never)
@@ -344,7 +343,7 @@ def _unreachable_steps(subject: CheckContext) -> Iterator[Diagnostic]:
             never.add(step_id)
             yield make_diagnostic(
                 "W805",
-                f"/steps/{numbers[step_id]}/{field}",
+                f"/steps/{subject.numbers[step_id]}/{field}",
                 f"step {step_id!r} can never run: {why}",
                 "remove the step"
                 + (", or fix the condition" if field == "when" else ", or give the list items"),

@@ -200,11 +200,10 @@ def _check_item_count(subject: CheckContext, step: Step, pointer: str) -> Iterat
 
 
 def _check_cycles(subject: CheckContext) -> Iterator[Diagnostic]:
-    numbers = {step.id: number for number, step in reversed(list(enumerate(subject.plan.steps)))}
     for cycle in subject.graph.cycles:
         yield make_diagnostic(
             "E401",
-            f"/steps/{numbers[cycle[0]]}",
+            f"/steps/{subject.numbers[cycle[0]]}",
             f"these steps wait for each other: {path_text((*cycle, cycle[0]))}",
             _cycle_hint(subject, cycle),
         )
@@ -238,10 +237,9 @@ def _check_size(subject: CheckContext) -> Iterator[Diagnostic]:
         )
     if not graph.cycles and graph.depth > limits.max_waves:
         chain = graph.critical_path(dict.fromkeys(graph.steps, 1.0)).steps
-        numbers = {step.id: number for number, step in enumerate(subject.plan.steps)}
         yield make_diagnostic(
             "E405",
-            f"/steps/{numbers[chain[limits.max_waves]]}",
+            f"/steps/{subject.numbers[chain[limits.max_waves]]}",
             f"the plan takes {graph.depth} waves, one after the other, and {limits.max_waves} are allowed",
             f"the longest chain is {path_text(chain)}",
         )
