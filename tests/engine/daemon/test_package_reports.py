@@ -141,7 +141,7 @@ async def test_a_target_whose_tool_raised_has_failed_and_the_others_go_out(
 async def test_of_several_zones_only_those_with_a_valid_result_go_out(
     studied: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
-    known = "targets: {variables: place, expand: '${inputs.target == \"Westfall\" ? [\"Nowhere\", \"Durotar\"] : []}'}"
+    known = 'targets: {variables: place, expand: \'${inputs.target == "Westfall" ? ["Nowhere", "Durotar"] : []}\'}'
     several = TEMPLATE.replace("PLACE", "${inputs.target}").replace("targets: {variables: place}", known)
     (studied.folder / "zone.yaml").write_text(several)
     request = goal("Westfall").model_copy(update={"depth": 1})
