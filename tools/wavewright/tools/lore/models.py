@@ -21,6 +21,7 @@ CATEGORIES: Final[tuple[Category, ...]] = ("zone", "npcs", "factions", "lore", "
 Probability: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Tier: TypeAlias = Literal["official", "primary", "secondary", "tertiary", "unlisted"]
 """How far a source is trusted, most first; `unlisted` where the list of sources does not have its domain."""
+LoreCategory: TypeAlias = Literal["history", "mythology", "cosmology", "power_source", ""]
 Stance: TypeAlias = Literal["allied", "hostile", "neutral"]
 
 
@@ -43,6 +44,8 @@ class Evidence(LoreModel):
     url: str
     field: str = ""
     """The field whose value it carries; empty where it carries the record as a whole."""
+    value: str = ""
+    """What it says of that field, where that is known: another source may say something else."""
 
 
 class PageReference(LoreModel):
@@ -164,7 +167,7 @@ class LoreData(LoreRecord):
     title: Annotated[str, Field(min_length=1)]
     zone_id: str = ""
     """Empty where it is not about one zone."""
-    category: Literal["history", "mythology", "cosmology", "power_source", ""] = ""
+    category: LoreCategory = ""
     content: str = ""
     era: str = ""
 

@@ -33,6 +33,7 @@ MAX_LINKS: Final = 1_000
 PLAIN_TYPES: Final = frozenset({"text/plain", "text/markdown"})
 """Types of pages that are returned as they are."""
 
+_Source = TypeVar("_Source")
 _Parsed = TypeVar("_Parsed")
 _MAIN: Final = "main, [role=main], article"
 _DROPPED: Final = (
@@ -105,13 +106,19 @@ async def read_answer(answer: WebAnswer, *, seconds: float = PARSE_SECONDS) -> P
     """
     if answer.content_type in PLAIN_TYPES:
         return _plain_page(answer)
-    return await parsed(read_page, answer, seconds=seconds)
+    return await parsed(read_page, answer, what=answer.url, seconds=seconds)
 
 
 async def parsed(
-    read: Callable[[WebAnswer], _Parsed], answer: WebAnswer, *, seconds: float = PARSE_SECONDS
+    read: Callable[[_Source], _Parsed], source: _Source, *, what: str, seconds: float = PARSE_SECONDS
 ) -> _Parsed:
-    """Return what a function reads from an answer in another process.
+    """Return what a function of a module reads from pages, called in another process.
+
+    Args:
+        read: The function.
+        source: What it is called with.
+        what: What is parsed, for messages.
+        seconds: Deadline of parsing.
 
     Raises:
         ToolError: it takes longer than `seconds`, or the process ends.
@@ -121,14 +128,12 @@ async def parsed(
         async with anyio.to_process.current_default_process_limiter():
             with anyio.fail_after(seconds):
                 return await anyio.to_process.run_sync(
-                    read, answer, cancellable=True, limiter=anyio.CapacityLimiter(1)
+                    read, source, cancellable=True, limiter=anyio.CapacityLimiter(1)
                 )
     except TimeoutError as error:
-        raise ToolError(f"{answer.url} cannot be parsed within {seconds:g} s", hint="leave it out") from error
+        raise ToolError(f"{what} cannot be parsed within {seconds:g} s", hint="leave it out") from error
     except anyio.BrokenWorkerProcess as error:
-        raise ToolError(
-            f"{answer.url} cannot be parsed: its parser has crashed", hint="leave it out"
-        ) from error
+        raise ToolError(f"{what} cannot be parsed: its parser has crashed", hint="leave it out") from error
 
 
 def read_page(answer: WebAnswer) -> Page:

@@ -161,7 +161,7 @@ class SiteIndex:
             text = decode(answer)
             title, targets = markdown_title(text), list[str]()
         else:
-            title, text, targets = await parsed(_read_site_page, answer)
+            title, text, targets = await parsed(_read_site_page, answer, what=answer.url)
         name = unquote(PurePosixPath(urlsplit(answer.url).path).stem).replace("-", " ")
         return IndexedPage(answer.url, title or name, " ".join(text.split())[:MAX_PAGE_CHARS]), targets
 

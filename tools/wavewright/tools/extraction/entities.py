@@ -1,0 +1,356 @@
+"""Things that pages name, with the kind of each, and where else their names stand.
+
+The kind of a thing is read from the folder of its page's address, from breadcrumbs and categories, from the heading of
+a list that names it, from a row such as `Type`, from rows that only such pages have, and from a first sentence such as
+"X is a city"; the first of these that says anything decides. Where none does, there is no kind: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from wavewright.tools.extraction.structure import Block, BlockLink, PageStructure
+from wavewright.tools.text.cross_reference import normal_name
+
+_WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_CUT: Final = re.compile(r"\b(?:of|in|by|from|at|on|to|for|with|about|and|or)\b|[:—–(,/&]")
+_COPULA: Final = re.compile(
+    r"\b(?:is|are|was|were)\s+(?:once\s+|also\s+|now\s+)?(?:one of the|an?|the)\s+(?P<phrase>.+)"
+)
+_FRAGMENT: Final = re.compile(r"(?:An?|The)\s+(?P<phrase>.+)")
+_PHRASE_END: Final = re.compile(
+    r"[,.;:()—–]|\b(?:of|in|on|at|by|from|for|with|near|that|which|who|whose|where|when|and|but|to|"
+    r"lying|located|situated|rising|living|known|called|named|built|made|found)\b"
+)
+_SUFFIX: Final = re.compile(r"\s*\((?P<word>[^()]{2,30})\)\s*$")
+_SITE: Final = re.compile(r"\s+[—–|-]\s+.*$")
+_TYPE_LABELS: Final = frozenset({"type", "kind", "category", "class", "classification"})
+_NAME_END: Final = re.compile(r"\s*(?:[,;:(\[]|\s[—–-]\s|\.\s|\.$)")
+_MAX_NAME_WORDS: Final = 7
+
+
+@dataclass(frozen=True, slots=True)
+class KindCues:
+    """Words that tell a kind of thing; all singular and in lower case."""
+
+    kind: str
+    groups: frozenset[str]
+    """Of folders of addresses, breadcrumbs, categories, rows such as `Type`, and suffixes of titles."""
+    lists: frozenset[str]
+    """Of headings above lists of such things, and of labels of rows that name them; words, or whole phrases."""
+    nouns: frozenset[str] = frozenset()
+    """Of first sentences: what X is a NOUN says."""
+    labels: frozenset[str] = frozenset()
+    """Of rows that only pages about such things have; two of them tell the kind."""
+
+
+@dataclass(eq=False, slots=True)
+class NamedEntity:
+    """A thing that pages name."""
+
+    name: str
+    kind: str
+    url: str = ""
+    """Address of the page about it, read or not; empty where nothing leads to one."""
+    page: PageStructure | None = None
+    """The page about it, where it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntityMention:
+    """A place where a thing is named."""
+
+    entity: NamedEntity
+    page: PageStructure
+    block: Block
+    start: int
+    """In the text of the block."""
+    end: int
+
+    @property
+    def sentence(self) -> str:
+        """The sentence that names it; of a row or a short item, the whole."""
+        if self.block.kind in {"row", "heading"}:
+            return self.block.text
+        name = self.block.text[self.start : self.end]
+        return next((one for one in self.block.sentences() if name in one), self.block.text)
+
+
+def singular(word: str) -> str:
+    """Return a word in lower case and, by its ending, in the singular."""
+    word = word.casefold()
+    if word.endswith("ies") and len(word) > 4:
+        return f"{word[:-3]}y"
+    if word.endswith(("sses", "shes", "ches", "xes")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, in lower case and in the singular."""
+    return [singular(word) for word in _WORD.findall(text)]
+
+
+def clean_title(title: str) -> str:
+    """Return a page's title without what tells it from others of its name, as in `Ash (city)`."""
+    return _SUFFIX.sub("", title).strip() or title
+
+
+class Gazetteer:
+    """The things that some pages name."""
+
+    def __init__(self, pages: Sequence[PageStructure], cues: Sequence[KindCues]) -> None:
+        """Read the pages.
+
+        Args:
+            pages: Pages of one or more sites; the more there are, the more names are known.
+            cues: The kinds; where two fit, the first one holds.
+        """
+        self.pages = tuple(pages)
+        self.entities: list[NamedEntity] = []
+        self._cues = tuple(cues)
+        self._by_url: dict[str, NamedEntity] = {}
+        self._by_name: dict[str, list[NamedEntity]] = {}
+        self._hosts = {urlsplit(page.url).netloc for page in pages}
+        listed = self._listed_kinds()
+        for page in pages:
+            kind = self._kind_of_page(page, listed)
+            if kind is not None:
+                self._add(NamedEntity(clean_title(page.title), kind, page.url, page))
+        self._add_linked(listed)
+        self._add_listed()
+        self._names = _NameIndex(self.entities, _common_words(pages))
+        self._mentions: dict[NamedEntity, list[EntityMention]] = {}
+        for page in pages:
+            for block in page.blocks:
+                for mention in self.mentions(page, block):
+                    self._mentions.setdefault(mention.entity, []).append(mention)
+
+    def at(self, url: str) -> NamedEntity | None:
+        """Return the thing that the page at an address is about."""
+        return self._by_url.get(url)
+
+    def named(self, name: str) -> list[NamedEntity]:
+        """Return the things of a name."""
+        return self._by_name.get(normal_name(name), [])
+
+    def of_kind(self, *kinds: str) -> list[NamedEntity]:
+        """Return the things of some kinds, in the order of first mention."""
+        return [entity for entity in self.entities if entity.kind in kinds]
+
+    def mentions(self, page: PageStructure, block: Block) -> list[EntityMention]:
+        """Return what a block names, by links first and by names where there is no link, in their order."""
+        found: list[EntityMention] = []
+        for link in block.links:
+            entity = self._by_url.get(link.url)
+            if entity is not None and link.url != page.url:
+                found.append(EntityMention(entity, page, block, link.start, link.end))
+        taken = [(link.start, link.end) for link in block.links]
+        for entity, start, end in self._names.find(block.text):
+            if entity.page is not page and not any(a < end and start < b for a, b in taken):
+                found.append(EntityMention(entity, page, block, start, end))
+        return sorted(found, key=lambda one: one.start)
+
+    def mentions_of(self, entity: NamedEntity) -> list[EntityMention]:
+        """Return where a thing is named on pages other than its own, in their order."""
+        return self._mentions.get(entity, [])
+
+    def listing_kind(self, text: str) -> str | None:
+        """Return the kind of what a list under a heading, or a row with a label, names."""
+        return kind_of_list(text, self._cues)
+
+    def kind_of_address(self, url: str) -> str | None:
+        """Return the kind that the folders of an address tell."""
+        parts = urlsplit(url)
+        *folders, leaf = [unquote(part) for part in parts.path.strip("/").split("/")]
+        namespace, colon, _ = leaf.partition(":")
+        values = [value for _, value in parse_qsl(parts.query)][:-1]
+        for folder in [*([namespace] if colon else []), *values, *reversed(folders)]:
+            kind = self._kind_of_group(folder)
+            if kind is not None:
+                return kind
+        return None
+
+    def _kind_of_group(self, text: str) -> str | None:
+        words = words_of(text)
+        return next((cue.kind for cue in self._cues for word in reversed(words) if word in cue.groups), None)
+
+    def _kind_of_page(self, page: PageStructure, listed: Mapping[str, str]) -> str | None:
+        suffix = _SUFFIX.search(page.title)
+        return (
+            self.kind_of_address(page.url)
+            or next(filter(None, map(self._kind_of_group, reversed(page.trail))), None)
+            or (self._kind_of_group(suffix["word"]) if suffix else None)
+            or listed.get(page.url)
+            or self._kind_of_type_row(page)
+            or self._kind_of_labels(page)
+            or self._kind_of_first_sentence(page)
+        )
+
+    def _kind_of_type_row(self, page: PageStructure) -> str | None:
+        for row in page.rows():
+            if row.label.casefold() in _TYPE_LABELS:
+                words = words_of(row.value)
+                for cue in self._cues:
+                    if any(word in cue.groups for word in words) or any(
+                        word in cue.nouns for word in words[-1:]
+                    ):
+                        return cue.kind
+        return None
+
+    def _kind_of_labels(self, page: PageStructure) -> str | None:
+        labels = {row.label.casefold() for row in page.rows()}
+        found = [(len(labels & cue.labels), cue.kind) for cue in self._cues]
+        count, kind = max(found, key=lambda one: one[0], default=(0, ""))
+        is_clear = count > 1 and sum(other == count for other, _ in found) == 1
+        return kind if is_clear else None
+
+    def _kind_of_first_sentence(self, page: PageStructure) -> str | None:
+        first = next((block.sentences()[0] for block in page.prose() if block.sentences()), "")
+        name = clean_title(page.title)
+        begins = normal_name(first).startswith(normal_name(name)) or first.startswith(("It ", "He ", "She "))
+        match = (_COPULA.search(first) if begins else None) or (None if begins else _FRAGMENT.match(first))
+        if match is None:
+            return None
+        phrase = _PHRASE_END.split(match["phrase"], maxsplit=1)[0]
+        head = words_of(phrase)[-1:]
+        return next((cue.kind for cue in self._cues if head and head[0] in cue.nouns), None)
+
+    def _listed_kinds(self) -> dict[str, str]:
+        """Return, by address, the kind that lists and rows give to the pages that they link."""
+        found: dict[str, Counter[str]] = {}
+        for page in self.pages:
+            for block in page.blocks:
+                link = _leading_link(block)
+                text = block.label if block.kind == "row" else block.heading
+                kind = kind_of_list(text, self._cues) if link is not None and text else None
+                if link is not None and kind is not None:
+                    found.setdefault(link.url, Counter())[kind] += 1
+        return {url: kinds.most_common(1)[0][0] for url, kinds in found.items()}
+
+    def _add_linked(self, listed: Mapping[str, str]) -> None:
+        texts: dict[str, Counter[str]] = {}
+        for page in self.pages:
+            for block in page.blocks:
+                for link in block.links:
+                    if urlsplit(link.url).netloc in self._hosts and link.url not in self._by_url:
+                        texts.setdefault(link.url, Counter())[link.text] += 1
+        read = {page.url for page in self.pages}
+        for url, names in texts.items():
+            kind = None if url in read else self.kind_of_address(url) or listed.get(url)
+            if kind is not None:
+                self._add(NamedEntity(_best_link_text(url, names), kind, url))
+
+    def _add_listed(self) -> None:
+        for page in self.pages:
+            for block in page.blocks:
+                if block.kind == "item" and not block.links and block.heading:
+                    kind = kind_of_list(block.heading, self._cues)
+                    name = listed_name(block.text)
+                    if kind is not None and name and not self.named(name):
+                        self._add(NamedEntity(name, kind))
+
+    def _add(self, entity: NamedEntity) -> None:
+        self.entities.append(entity)
+        self._by_name.setdefault(normal_name(entity.name), []).append(entity)
+        if entity.url:
+            self._by_url[entity.url] = entity
+
+
+def kind_of_list(text: str, cues: Sequence[KindCues]) -> str | None:
+    """Return the kind of what a list under a heading names: the heading's phrase, else its head noun, tells it."""
+    phrase = text.casefold().strip()
+    for cue in cues:
+        if phrase in cue.lists:
+            return cue.kind
+    for part in _CUT.split(phrase):
+        words = words_of(part)[-1:]
+        kind = next((cue.kind for cue in cues if words and words[0] in cue.lists), None)
+        if words:
+            return kind
+    return None
+
+
+def listed_name(text: str) -> str:
+    """Return the name at the beginning of a list item; empty where there is none."""
+    name = _NAME_END.split(text, maxsplit=1)[0].strip()
+    words = name.split()
+    is_name = 0 < len(words) <= _MAX_NAME_WORDS and name[:1].isupper() and words[-1][:1].isupper()
+    return name if is_name else ""
+
+
+def _leading_link(block: Block) -> BlockLink | None:
+    """Return the link that a list item or a row is about: the one that it begins with."""
+    if block.kind not in {"item", "row"} or not block.links:
+        return None
+    first = block.links[0]
+    return first if first.start <= (len(block.label) + 2 if block.label else 0) else None
+
+
+def _best_link_text(url: str, names: Counter[str]) -> str:
+    """Return the text that is the address's own name, else the most common one."""
+    leaf = normal_name(unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2]).partition(".")[0])
+    same = [name for name in names if normal_name(name).replace(" ", "") == leaf.replace(" ", "")]
+    return same[0] if same else names.most_common(1)[0][0]
+
+
+@dataclass(slots=True)
+class _NameIndex:
+    """Finds names in texts, word by word."""
+
+    entities: Iterable[NamedEntity]
+    common: frozenset[str]
+    """Words that are no names where they begin a sentence."""
+    _by_first: dict[str, list[tuple[tuple[str, ...], NamedEntity]]] = field(
+        default_factory=dict[str, list[tuple[tuple[str, ...], NamedEntity]]]
+    )
+
+    def __post_init__(self) -> None:
+        for entity in self.entities:
+            words = tuple(_plain(word) for word in _WORD.findall(entity.name))
+            if words and len(entity.name) > 2 and entity.name[:1].isupper():
+                self._by_first.setdefault(words[0], []).append((words, entity))
+        for names in self._by_first.values():
+            names.sort(key=lambda one: -len(one[0]))
+
+    def find(self, text: str) -> Iterator[tuple[NamedEntity, int, int]]:
+        """Yield the names in a text, the longest at each place."""
+        found = [(_plain(match[0]), match.start(), match.end()) for match in _WORD.finditer(text)]
+        position = 0
+        while position < len(found):
+            for words, entity in self._by_first.get(found[position][0], ()):
+                end = position + len(words)
+                if tuple(word for word, _, _ in found[position:end]) == words:
+                    start = found[position][1]
+                    is_common = len(words) == 1 and words[0].casefold() in self.common
+                    if not (is_common and _begins_sentence(text, start)):
+                        yield entity, start, found[end - 1][2]
+                        position = end - 1
+                        break
+            position += 1
+
+
+def _plain(word: str) -> str:
+    word = word.replace("’", "'")
+    return word.removesuffix("'s")
+
+
+def _begins_sentence(text: str, start: int) -> bool:
+    before = text[:start].rstrip(" \"“\u2018'(")
+    return not before or before[-1] in ".!?…:•\n"
+
+
+def _common_words(pages: Sequence[PageStructure]) -> frozenset[str]:
+    """Return the words that pages write in lower case."""
+    return frozenset(
+        word
+        for page in pages
+        for block in page.blocks
+        for word in _WORD.findall(block.text)
+        if word.islower()
+    )

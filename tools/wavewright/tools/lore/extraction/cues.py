@@ -1,0 +1,282 @@
+"""Words by which pages of game worlds tell the fields of records."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from wavewright.tools.extraction.facts import FactCues
+from wavewright.tools.lore.extraction.kinds import FACTION, PRESENCES, ZONE, phrases, words
+from wavewright.tools.lore.models import LoreCategory
+
+PRESENCE: Final = FactCues("present", "target", labels=PRESENCES, headings=PRESENCES, kinds=frozenset({ZONE}))
+"""Where a thing is, told on its own page."""
+
+_DO: Final = r"(?:\s+(?:now|still|also|only|always|openly|secretly|once))?\s+"
+
+
+def _said(verbs: str) -> re.Pattern[str]:
+    """Return the pattern of `X VERBS value`, up to the end of the clause."""
+    return re.compile(rf"^{_DO}(?:{verbs})\s+(?P<value>[^.;!?]+)", re.IGNORECASE)
+
+
+ARC: Final = FactCues(
+    "narrative_arc",
+    headings=phrases(
+        ", overview, description, story, synopsis, plot, summary, narrative, narrative arc, the story"
+    ),
+)
+ZONE_FACTS: Final = (
+    FactCues(
+        "level_range",
+        labels=phrases("level, levels, level range, recommended level, recommended levels, suggested level"),
+        pattern=re.compile(
+            r"\b(?:levels?)\s+(?P<value>\d{1,3}(?:\s*(?:-|–|—|to|and)\s*\d{1,3})?)\b", re.IGNORECASE
+        ),
+    ),
+    FactCues(
+        "political_climate",
+        "quote",
+        labels=phrases(
+            "government, ruler, rulers, ruled by, governed by, politics, political climate, controlled by, "
+            "sovereignty, "
+            "political status, lord, territory of, control"
+        ),
+        headings=phrases("politics, political climate, government, rule, power, who rules"),
+        pattern=re.compile(
+            r"^(?P<value>.*\b(?:(?:is|are|was|were)(?:\s+\w+)?\s+(?:ruled|governed|controlled|administered|claimed|"
+            r"contested|disputed)\b|under the (?:rule|control|protection|dominion|authority)\b|council\b|"
+            r"independent country|treaty federation|no government).*)",
+            re.IGNORECASE | re.DOTALL,
+        ),
+    ),
+    FactCues(
+        "access_gating",
+        "quote",
+        labels=phrases(
+            "requires, requirements, requirement, access, entry, prerequisites, prerequisite, unlocked by, unlock, "
+            "needed, key, how to enter, entry requirements"
+        ),
+        headings=phrases("access, entry, requirements, prerequisites, how to enter, getting in"),
+        pattern=re.compile(
+            r"^(?P<value>.*\b(?:cannot be (?:entered|reached)|(?:can|may) (?:only )?be (?:entered|reached) only|"
+            r"can only be (?:entered|reached)|opens only|is (?:locked|sealed|barred|closed) (?:until|to|unless)|"
+            r"only after)\b.*)",
+            re.IGNORECASE | re.DOTALL,
+        ),
+    ),
+    FactCues("era", labels=phrases("era, age, epoch, period, expansion, year, years, time")),
+)
+PHASE_HEADING: Final = re.compile(r"(?:before|after|during|once|phase|while)\b.*", re.IGNORECASE)
+"""Of sections that tell how a zone is at some point of the story."""
+
+_TRAITS: Final = (
+    "aloof|ambitious|arrogant|bitter|blunt|brave|calm|cautious|cheerful|clever|cold|compassionate|cowardly|cruel|"
+    "cunning|curious|cynical|devout|dour|earnest|fearless|fierce|forgiving|generous|gentle|gloomy|good-natured|greedy|"
+    "gruff|haughty|honest|honourable|honorable|hot-tempered|humble|impatient|jealous|jovial|kind|kindly|lazy|loyal|"
+    "melancholy|merciful|merciless|mild|modest|noble|paranoid|patient|pious|proud|quarrelsome|quiet|reckless|reserved|"
+    "restless|ruthless|sarcastic|secretive|selfish|shrewd|shy|sly|soft-spoken|stern|stubborn|superstitious|"
+    "suspicious|taciturn|talkative|timid|vain|vengeful|wary|wise|wry"
+)
+NPC_FACTS: Final = (
+    FactCues(
+        "role",
+        labels=phrases(
+            "role, rank, occupation, profession, position, job, title, office, trade, function, duty"
+        ),
+        pattern=re.compile(
+            r"^(?:,\s+(?:an?|the)\s+|\s+(?:is|was)\s+(?:the|an?)\s+|,\s+(?=[^,.;()]*(?:\s[—–]|$)))"
+            r"(?P<value>[^,.;()—–]{3,80}?)(?=\s+(?:who|that|which)\b|\s*[,.;—–]|$)"
+        ),
+    ),
+    FactCues(
+        "personality",
+        "quote",
+        labels=phrases(
+            "personality, temperament, temper, demeanour, demeanor, traits, nature, disposition, manner"
+        ),
+        headings=phrases("personality, temperament, character, traits, demeanour, demeanor"),
+        pattern=re.compile(
+            rf"^(?P<value>{_DO}(?:is|was|remains|seems)\b[^.;]*?\b(?:{_TRAITS})\b[^.;]*)", re.IGNORECASE
+        ),
+    ),
+    FactCues(
+        "motivations",
+        "list",
+        labels=phrases(
+            "motivation, motivations, goal, goals, aim, aims, wants, seeks, desire, desires, ambition"
+        ),
+        headings=phrases("motivation, motivations, goals, aims"),
+        pattern=_said(
+            "(?:wants|seeks|hopes|longs|intends|aims|yearns|plots|wishes|strives|vows?|vowed|swore|dreams of|"
+            "is determined|is searching for|is looking for)"
+        ),
+    ),
+    FactCues(
+        "quest_threads",
+        "list",
+        labels=phrases("quest, quests, starts, ends, quest giver for, tasks, involved in, gives, missions"),
+        headings=phrases("quests, tasks, missions, quest threads, errands"),
+    ),
+    FactCues("phased_state", labels=phrases("status, state, fate, condition, phase")),
+    FactCues(
+        "faction_ids",
+        "target",
+        labels=phrases(
+            "allegiance, allegiances, affiliation, affiliations, faction, factions, guild, order, member of, serves, "
+            "organisation, organization, clan, sworn to, side, team"
+        ),
+        pattern=_said(
+            "serves?|belongs? to|leads?|commands?|is a member of|is sworn to|fights? for|is the leader of"
+        ),
+        kinds=frozenset({FACTION}),
+    ),
+)
+_RELATIONS: Final = (
+    "father mother son daughter brother sister husband wife spouse parent child sibling uncle aunt nephew niece cousin "
+    "grandfather grandmother mentor teacher master apprentice student pupil servant ally friend companion rival enemy "
+    "nemesis lover"
+)
+KINSHIP: Final = tuple(_RELATIONS.split())
+RELATION_ROWS: Final = {
+    **{label: name for name in KINSHIP for label in (name, f"{name}s")},
+    "parents": "parent",
+    "children": "child",
+    "siblings": "sibling",
+    "wives": "wife",
+    "allies": "ally",
+    "enemies": "enemy",
+    "family": "family",
+    "relatives": "family",
+    "relations": "family",
+    "partner": "spouse",
+    "married to": "spouse",
+}
+"""Label of a row to the type of the relation."""
+RELATION_SENTENCE: Final = re.compile(
+    rf"^[^.;]*?\b(?:is|was|and|,)\s+(?:the\s+|an?\s+)?(?:\w+\s+)?(?P<type>{'|'.join(KINSHIP)})\s+of\s+(?P<value>[^.;,]+)",
+    re.IGNORECASE,
+)
+FACTION_FACTS: Final = (
+    FactCues("level", labels=phrases("type, kind, level, class, form")),
+    FactCues(
+        "parent_faction_id",
+        "target",
+        labels=phrases(
+            "part of, parent, parent faction, belongs to, subgroup of, branch of, under, answers to"
+        ),
+        pattern=_said("is (?:a|the) (?:\\w+ )?(?:branch|part|arm|wing|chapter) of|answers? to|belongs? to"),
+        kinds=frozenset({FACTION}),
+    ),
+    FactCues(
+        "allied",
+        "target",
+        labels=phrases("allies, ally, allied with, friends, friendly to"),
+        headings=phrases("allies"),
+        pattern=_said("(?:is|are) allied (?:with|to)|(?:is|are) allies of|fights? beside|supports?"),
+        kinds=frozenset({FACTION}),
+    ),
+    FactCues(
+        "hostile",
+        "target",
+        labels=phrases("enemies, enemy, hostile to, rivals, rival, at war with, opposed to, foes, opponents"),
+        headings=phrases("enemies, rivals"),
+        pattern=_said(
+            "(?:is|are) (?:at war with|hostile to|enemies of|sworn enemies of)|hates?|opposes?|fights? against"
+        ),
+        kinds=frozenset({FACTION}),
+    ),
+    FactCues(
+        "neutral",
+        "target",
+        labels=phrases("neutral, neutral to, neutral towards"),
+        pattern=_said("(?:is|are|stays?|remains?) neutral (?:to|towards?)"),
+        kinds=frozenset({FACTION}),
+    ),
+    FactCues(
+        "exclusive_with",
+        "target",
+        labels=phrases(
+            "exclusive with, mutually exclusive with, mutually exclusive, excludes, cannot join with"
+        ),
+        pattern=_said("(?:is|are) mutually exclusive with|takes? no (?:members?|one) (?:of|from)|excludes?"),
+        kinds=frozenset({FACTION}),
+    ),
+    FactCues(
+        "ideology",
+        labels=phrases("ideology, belief, beliefs, creed, philosophy, motto, values"),
+        headings=phrases("ideology, beliefs, creed, philosophy"),
+        pattern=_said("believes?(?: that)?|holds? that|preach(?:es)?|teach(?:es)? that"),
+    ),
+    FactCues(
+        "goals",
+        "list",
+        labels=phrases("goal, goals, aim, aims, purpose, objective, objectives"),
+        headings=phrases("goals, aims, purpose"),
+        pattern=_said("(?:seeks?|aims?|wants?|strives?|intends?|works? to|hopes?)"),
+    ),
+)
+FACTION_NOUN: Final = re.compile(
+    r"^\s+(?:is|are|was|were)\s+(?:the|an?)\s+(?:[\w-]+\s+){0,3}?(?P<value>guild|order|clan|brotherhood|sisterhood|cult|"
+    r"alliance|league|company|syndicate|legion|sect|coven|cabal|covenant|fellowship|militia|major faction)\b",
+    re.IGNORECASE,
+)
+LORE_TEXT: Final = FactCues(
+    "content",
+    headings=phrases(
+        ", overview, description, story, summary, text, account, introduction, history, legend, the tale"
+    ),
+)
+LORE_FACTS: Final = (FactCues("era", labels=phrases("era, age, epoch, period, year, years, date, time")),)
+LORE_CATEGORIES: Final[tuple[tuple[LoreCategory, frozenset[str]], ...]] = (
+    (
+        "cosmology",
+        words("cosmology cosmos plane planes heavens sky moon moons world-disc creation universe afterlife"),
+    ),
+    (
+        "mythology",
+        words("myth myths mythology legend legends god gods goddess prophecy saint spirits folklore"),
+    ),
+    ("power_source", words("magic mana arcane rune runes spell sorcery power")),
+    (
+        "history",
+        words(
+            "history histories war wars battle chronicle calendar founding rebellion siege era age year years timeline "
+            "event events treaty century reign society"
+        ),
+    ),
+)
+LORE_SECTIONS: Final = phrases(
+    "history, mythology, legend, legends, cosmology, origins, origin, myths, myths and legends, history and legends"
+)
+"""Headings of sections of a zone's page that are lore of their own."""
+ITEM_STORY: Final = FactCues(
+    "story_arc",
+    headings=phrases(", overview, description, story, history, legend, origin, lore"),
+)
+ITEM_FACTS: Final = (
+    FactCues(
+        "wielder_lineage",
+        "list",
+        labels=phrases(
+            "wielder, wielders, owner, owners, bearer, bearers, carried by, held by, wielded by, keeper, keepers, "
+            "previous owners, maker, forged by"
+        ),
+        headings=phrases("wielders, owners, bearers, lineage"),
+        pattern=_said("(?:is|was|were) (?:wielded|carried|borne|owned|held|worn) by"),
+    ),
+    FactCues(
+        "power_description",
+        "quote",
+        labels=phrases(
+            "power, powers, effect, effects, bonus, ability, abilities, enchantment, properties, use"
+        ),
+        headings=phrases("power, powers, effects, abilities, properties"),
+        pattern=re.compile(
+            rf"^(?P<value>[^.;]*?{_DO}(?:grants?|burns?|heals?|protects?|shields?|reveals?|opens?|lets?|allows?|gives?|"
+            r"cuts?|wards?|turns?|absorbs?)\b.+)",
+            re.IGNORECASE,
+        ),
+    ),
+    FactCues("significance", labels=phrases("rarity, quality, significance, importance, type, kind, class")),
+)

@@ -1,0 +1,173 @@
+"""Words by which pages of game worlds tell what a thing is and which zones belong together; of no one game."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from wavewright.tools.extraction.entities import KindCues
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
+def phrases(text: str) -> frozenset[str]:
+    """Return the parts of a text between commas; one may be empty."""
+    return frozenset(phrase.strip() for phrase in text.split(","))
+
+
+ZONE: Final = "zone"
+NPC: Final = "npc"
+FOE: Final = "foe"
+FACTION: Final = "faction"
+ITEM: Final = "item"
+LORE: Final = "lore"
+QUEST: Final = "quest"
+OTHER: Final = "other"
+"""A page about none of these, such as a skill or a recipe."""
+
+CONNECTION_LABELS: Final = phrases(
+    "leads to, lead to, reached from, reached by, exits, exit, exits to, ways out, way out, connects to, connected to, "
+    "connections, connected zones, connected areas, connected locations, adjacent, adjacent to, adjacent zones, "
+    "adjacent areas, adjacent regions, neighbours, neighbors, neighbouring zones, neighboring zones, "
+    "neighbouring regions, neighboring regions, neighbouring lands, borders, bordering, bordering zones, next, "
+    "previous, next zone, previous zone, next area, previous area, north, south, east, west, north-east, north-west, "
+    "south-east, south-west, northeast, northwest, southeast, southwest, up, down, paths, paths to, roads, roads to, "
+    "routes, travel, travel to, travel routes, access from, entrance from, entrances, entered from, portals, "
+    "portals to, gates to, passages, ways in, ways on, where to go next, where next, onward, links to, linked to, "
+    "linked maps, map links, teleports to, stairs, doors"
+)
+"""Of rows and headings that say which zones can be reached."""
+PRESENCES: Final = phrases(
+    "found in, appears in, active in, seen in, met in, encountered in, located in, location, locations, home, region, "
+    "zone, zones, area, areas, place, places, where, where found, whereabouts, lives in, haunts, hometown, residence, "
+    "based in, headquarters, seat, stronghold, origin, setting, dwells in, drops in, obtained in, found at, "
+    "hiding place"
+)
+"""Of rows and headings that say where a thing is."""
+
+SPATIAL: Final = re.compile(
+    r"^(?!.*\?$)(?!.*\b(?:I|[Ww]e|[Yy]ou|[Oo]ur|[Yy]our|[Mm]y)\b).*(?:"
+    r"\b(?:north|south|east|west)(?:-?(?:east|west))?(?:ern|wards?)?\b|"
+    r"\b(?:border|bound|adjoin|neighbou?r|adjacent|surround|connect)\w*|\b[Ll](?:ies?|ying)\b|\b(?:situated|located)\b|"
+    r"\b(?:coast|shore|delta|rising in|flows?|runs? (?:from|to|into|down)|empties|leads?|road|path|pass|bridge|tunnel|"
+    r"stairs?|gate|door|ferry|trail|track|climbs?|descends?|opens?) |\bacross\b|\bbetween\b|\bbeyond\b|\bpart of\b)",
+    re.DOTALL,
+)
+"""Of sentences that say where one place is from another."""
+
+KINDS: Final = (
+    KindCues(
+        QUEST,
+        groups=words("quest mission task objective"),
+        lists=words("quest mission task objective errand"),
+        nouns=words("quest mission errand"),
+    ),
+    KindCues(
+        FACTION,
+        groups=words("faction guild organization organisation clan alliance syndicate"),
+        lists=words("faction guild organization organisation allegiance affiliation membership clan order")
+        | phrases("member of, members of, belongs to, sworn to, serves"),
+        nouns=words(
+            "faction guild order clan brotherhood sisterhood cult alliance league company syndicate organisation "
+            "organization legion sect coven cabal covenant fellowship militia"
+        ),
+        labels=words(
+            "leader leaders members ideology founded founder headquarters goals motto enemies allies rivals"
+        ),
+    ),
+    KindCues(
+        ZONE,
+        groups=words(
+            "zone place location map area region land territory dungeon raid city town village geography realm "
+            "province scenario level settlement site"
+        ),
+        lists=words(
+            "zone place location map area region land territory dungeon city town village landmark settlement exit site"
+        )
+        | CONNECTION_LABELS
+        | PRESENCES,
+        nouns=words(
+            "zone region area city town village hamlet settlement forest wood woodland swamp marsh bog fen desert "
+            "mountain range valley vale island isle lake river sea ocean coast cave cavern dungeon ruin fortress fort "
+            "castle keep temple tower mine tunnel crypt catacomb tomb province continent plain steppe pass harbour "
+            "harbor port outpost camp district quarter realm moor heath glen crater archipelago bay monastery abbey "
+            "labyrinth vault farmland highland lowland hill meadow delta wilderness sewer prison citadel kingdom"
+        ),
+        labels=phrases(
+            "level range, levels, recommended level, leads to, reached from, exits, connected zones, connects to, "
+            "neighbours, neighbors, borders, climate, population, terrain, capital, ruler, government, access"
+        ),
+    ),
+    KindCues(
+        FOE,
+        groups=words("foe enemy monster creature beast boss bestiary mob fiend opponent"),
+        lists=words(
+            "foe enemy monster creature beast boss bestiary mob fiend opponent danger threat hostile"
+        ),
+        nouns=words("monster creature beast demon skeleton zombie golem wraith fiend"),
+    ),
+    KindCues(
+        NPC,
+        groups=words("npc character person people cast hero figure villager inhabitant biography vendor"),
+        lists=words(
+            "npc character person people cast hero figure villager inhabitant resident merchant vendor trader folk "
+            "leader founder ruler owner wielder bearer mentor apprentice who parent father mother brother sister "
+            "husband wife spouse son daughter"
+        )
+        | phrases("who is here, who lives here, who you meet, who to meet, quest givers, quest giver"),
+        nouns=words(
+            "man woman boy girl child blacksmith smith merchant trader vendor mage wizard witch sorcerer sorceress "
+            "priest priestess knight king queen prince princess lord lady captain commander guard hunter ranger thief "
+            "rogue warrior soldier farmer innkeeper healer sage scholar monk nun druid elder chief chieftain mayor "
+            "baron baroness duke duchess count countess hermit apprentice miller bard alchemist herbalist guide "
+            "warlord champion assassin spy warden keeper abbot abbess widow shepherd fisher fisherman sailor pirate "
+            "smuggler miner carpenter weaver ferryman lich necromancer general marshal steward archivist cartographer"
+        ),
+        labels=words(
+            "rank occupation profession race gender sex age allegiance affiliation species personality role father "
+            "mother spouse siblings parents born died title"
+        ),
+    ),
+    KindCues(
+        ITEM,
+        groups=words(
+            "item artifact artefact relic object equipment weapon armor armour treasure loot gear consumable"
+        ),
+        lists=words(
+            "item artifact artefact relic object equipment weapon armor armour treasure loot reward drop"
+        ),
+        nouns=words(
+            "sword blade axe bow staff wand ring amulet crown sceptre scepter orb gem gemstone jewel shield armor "
+            "armour helm helmet cloak book tome scroll artifact artefact relic weapon item potion key hammer spear "
+            "dagger knife horn lantern chalice talisman medallion necklace bell lamp mask compass"
+        ),
+        labels=words(
+            "wielder wielders owner owners bearer bearers rarity quality effect power damage weight material"
+        ),
+    ),
+    KindCues(
+        LORE,
+        groups=words(
+            "lore history legend myth mythology chronicle story book cosmology religion event tale background timeline "
+            "encyclopedia encyclopaedia saga codex"
+        ),
+        lists=words(
+            "lore history legend myth mythology chronicle story book tale saga event codex cosmology"
+        ),
+        nouns=words(
+            "legend myth tale war battle event prophecy chronicle calendar religion era age story song language "
+            "festival ritual belief creed uprising rebellion treaty pact disaster"
+        ),
+    ),
+    KindCues(
+        OTHER,
+        groups=words(
+            "race species class skill spell ability recipe user talk help special template file unit"
+        ),
+        lists=words("race species class skill spell ability recipe troop unit reference link source note"),
+    ),
+)
+"""What pages are about, in the order in which they are tried."""

@@ -1,0 +1,337 @@
+"""Records of a zone, each value with the sentence or the row that says it; what no page says stays empty."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from wavewright.tools.extraction.entities import words_of
+from wavewright.tools.extraction.facts import Fact, FactCues, FactReader
+from wavewright.tools.extraction.structure import PageStructure
+from wavewright.tools.lore.extraction import cues, kinds
+from wavewright.tools.lore.extraction.view import Subject, ZoneView
+from wavewright.tools.lore.models import (
+    Evidence,
+    FactionData,
+    FactionRelation,
+    LevelRange,
+    LoreCategory,
+    LoreData,
+    NarrativeItemData,
+    NPCData,
+    NPCRelationship,
+    PhaseState,
+    Stance,
+    ZoneData,
+    slug,
+)
+from wavewright.tools.text.cross_reference import normal_name
+
+MAX_EVIDENCE: Final = 12
+"""Passages of one record that say no more than that it belongs to the zone."""
+
+_NUMBERS: Final = re.compile(r"\d{1,3}")
+_STANCES: Final[tuple[Stance, ...]] = ("allied", "hostile", "neutral")
+_LEVELS: Final = re.compile(r"(?P<min>\d{1,3})(?:\s*(?:-|–|—|to|and)\s*(?P<max>\d{1,3}))?")
+
+
+class _Facts:
+    """What is told of one thing, by field, and the passages that tell it."""
+
+    def __init__(self, facts: Iterable[Fact], naming: Iterable[Evidence] = ()) -> None:
+        self._facts = list(facts)
+        self._evidence = dict.fromkeys([*dict.fromkeys(naming)][:MAX_EVIDENCE])
+
+    def of(self, name: str) -> list[Fact]:
+        """Return what is told of a field."""
+        return [fact for fact in self._facts if fact.field == name]
+
+    def one(self, name: str, read: Callable[[str], str] = str) -> str:
+        """Return the value that most pages tell, then the first; `read` returns a value's common form, or nothing."""
+        told: dict[str, tuple[str, set[str]]] = {}
+        for fact in self.of(name):
+            value = read(fact.value)
+            if value:
+                told.setdefault(normal_name(value), (value, set()))[1].add(fact.url)
+                self.keep(fact, name, value)
+        return max(told.values(), key=lambda one: len(one[1]), default=("", set[str]()))[0]
+
+    def many(self, name: str) -> list[str]:
+        """Return all values that are told of a field, each once."""
+        found: dict[str, str] = {}
+        for fact in self.of(name):
+            found.setdefault(normal_name(fact.value), fact.value)
+            self.keep(fact, name, fact.value)
+        return [*found.values()]
+
+    def targets(self, name: str) -> list[str]:
+        """Return the slugs of the things that a field names, each once."""
+        return [*dict.fromkeys(slug(self.keep(fact, name, fact.value).value) for fact in self.of(name))]
+
+    def keep(self, fact: Fact, name: str, value: str = "") -> Fact:
+        """Keep the passage of a fact as evidence."""
+        self._evidence[Evidence(quote=fact.quote, url=fact.url, field=name, value=value)] = None
+        return fact
+
+    def prose(self, name: str) -> str:
+        """Return a text of several paragraphs: that of the page that tells most."""
+        by_page: dict[str, list[Fact]] = {}
+        for fact in self.of(name):
+            by_page.setdefault(fact.url, []).append(fact)
+        told = max(
+            by_page.values(), key=lambda facts: sum(len(fact.value) for fact in facts), default=list[Fact]()
+        )
+        return "\n\n".join(self.keep(fact, name).value for fact in told)
+
+    @property
+    def evidence(self) -> list[Evidence]:
+        """All passages that were kept."""
+        return list(self._evidence)
+
+
+def zone_record(view: ZoneView) -> ZoneData:
+    """Return the record of the zone itself; of one that no page is about, its name."""
+    reader = FactReader(view.gazetteer, view.entity, view.pages)
+    found = _Facts(reader.facts([cues.ARC, *cues.ZONE_FACTS]), map(_naming, view.pages))
+    levels = _LEVELS.fullmatch(found.one("level_range", _levels))
+    phases = _phases(view, found)
+    connected = view.connections()
+    evidence = found.evidence
+    record = ZoneData(
+        name=view.name,
+        level_range=LevelRange(min=int(levels["min"]), max=int(levels["max"] or levels["min"]))
+        if levels
+        else None,
+        narrative_arc=found.prose("narrative_arc"),
+        political_climate=" ".join(dict.fromkeys(_political(found))),
+        access_gating=found.many("access_gating"),
+        phase_states=phases,
+        connected_zones=[slug(name) for name in connected],
+        era=found.one("era"),
+    )
+    evidence = [
+        *found.evidence,
+        *(
+            one.model_copy(update={"field": "connected_zones", "value": name})
+            for name, told in connected.items()
+            for one in told[:1]
+        ),
+    ]
+    return record.model_copy(update={"evidence": evidence})
+
+
+def _levels(text: str) -> str:
+    match = _LEVELS.search(text)
+    if match is None:
+        return ""
+    low, high = int(match["min"]), int(match["max"] or match["min"])
+    return f"{low}-{high}" if low <= high else ""
+
+
+def _political(found: _Facts) -> Iterator[str]:
+    for fact in found.of("political_climate"):
+        found.keep(fact, "political_climate")
+        yield fact.quote
+
+
+def _phases(view: ZoneView, found: _Facts) -> list[PhaseState]:
+    phases: dict[str, list[str]] = {}
+    for page in view.pages:
+        for block in page.prose():
+            if cues.PHASE_HEADING.fullmatch(block.heading):
+                phases.setdefault(block.heading, []).append(block.text)
+                found.keep(
+                    Fact("phase_states", block.heading, block.text, page.url), "phase_states", block.heading
+                )
+    return [PhaseState(name=name, description="\n\n".join(texts)) for name, texts in phases.items()]
+
+
+def npc_records(view: ZoneView) -> list[NPCData]:
+    """Return the characters and foes of the zone, those that are in it first."""
+    return [_npc(view, subject) for subject in view.subjects(kinds.NPC, kinds.FOE)]
+
+
+def _npc(view: ZoneView, subject: Subject) -> NPCData:
+    relation_cues = [
+        FactCues(f"relation {kind}", "target", labels=frozenset(labels), kinds=frozenset({kinds.NPC}))
+        for kind, labels in _labels_by_relation().items()
+    ]
+    told = FactCues("relation", "target", pattern=cues.RELATION_SENTENCE, kinds=frozenset({kinds.NPC}))
+    found = _Facts(_facts_of(view, subject, [*cues.NPC_FACTS, *relation_cues, told]), _naming_of(subject))
+    listed = list(_listed_factions(view, subject))
+    role = found.one("role")
+    record = NPCData(
+        name=subject.name,
+        zone_id=view.zone_id if subject.located else "",
+        faction_ids=[*dict.fromkeys([*found.targets("faction_ids"), *(slug(fact.value) for fact in listed)])],
+        personality=" ".join(found.many("personality")),
+        motivations=[value.removeprefix("to ") for value in found.many("motivations")],
+        relationships=[*_relationships(found, [*_labels_by_relation()])],
+        quest_threads=found.many("quest_threads"),
+        phased_state=found.one("phased_state"),
+        role=role or ("foe" if subject.kind == kinds.FOE else ""),
+    )
+    for fact in listed:
+        found.keep(fact, "faction_ids", fact.value)
+    return record.model_copy(update={"evidence": found.evidence})
+
+
+def _labels_by_relation() -> Mapping[str, list[str]]:
+    labels: dict[str, list[str]] = {}
+    for label, relation in cues.RELATION_ROWS.items():
+        labels.setdefault(relation, []).append(label)
+    return labels
+
+
+def _relationships(found: _Facts, relations: Sequence[str]) -> Iterator[NPCRelationship]:
+    seen = set[tuple[str, str]]()
+    for kind in relations:
+        for fact in found.of(f"relation {kind}"):
+            if (kind, slug(fact.value)) not in seen:
+                seen.add((kind, slug(fact.value)))
+                found.keep(fact, "relationships", f"{kind} {fact.value}")
+                yield NPCRelationship(npc_id=slug(fact.value), type=kind, description=fact.quote)
+    for fact in found.of("relation"):
+        match = cues.RELATION_SENTENCE.search(fact.quote[fact.quote.find(" ") :])
+        if match is not None and (match["type"].lower(), slug(fact.value)) not in seen:
+            seen.add((match["type"].lower(), slug(fact.value)))
+            found.keep(fact, "relationships", f"{match['type'].lower()} {fact.value}")
+            yield NPCRelationship(npc_id=slug(fact.value), type=match["type"].lower(), description=fact.quote)
+
+
+def _listed_factions(view: ZoneView, subject: Subject) -> Iterator[Fact]:
+    """Yield the factions that a list of the zone's page names beside a character."""
+    for page in view.pages:
+        for block in page.blocks:
+            mentions = view.gazetteer.mentions(page, block) if block.kind == "item" else []
+            if mentions and mentions[0].start == 0 and mentions[0].entity in subject.entities:
+                for mention in mentions[1:]:
+                    if mention.entity.kind == kinds.FACTION:
+                        yield Fact("faction_ids", mention.entity.name, block.text, page.url, mention.entity)
+
+
+def faction_records(view: ZoneView) -> list[FactionData]:
+    """Return the factions of the zone; only what pages treat as one is one."""
+    return [_faction(view, subject) for subject in view.subjects(kinds.FACTION)]
+
+
+def _faction(view: ZoneView, subject: Subject) -> FactionData:
+    noun = FactCues("noun", pattern=cues.FACTION_NOUN)
+    found = _Facts(_facts_of(view, subject, [*cues.FACTION_FACTS, noun]), _naming_of(subject))
+    parents = found.targets("parent_faction_id")
+    stances: dict[str, FactionRelation] = {}
+    for stance in _STANCES:
+        for fact in found.of(stance):
+            key = slug(fact.value)
+            found.keep(fact, f"inter_faction {key}", stance)
+            stances.setdefault(key, FactionRelation(faction_id=key, stance=stance))
+    level = found.one("level") or found.one("noun").lower()
+    record = FactionData(
+        name=subject.name,
+        parent_faction_id=parents[0] if parents else "",
+        level=level,
+        inter_faction=[*stances.values()],
+        exclusive_with=found.targets("exclusive_with"),
+        ideology=found.one("ideology"),
+        goals=[value.removeprefix("to ") for value in found.many("goals")],
+    )
+    return record.model_copy(update={"evidence": found.evidence})
+
+
+def lore_records(view: ZoneView) -> list[LoreData]:
+    """Return the lore that the zone's pages name, that names the zone, and that its own sections tell."""
+    named = [_lore(view, subject) for subject in view.subjects(kinds.LORE)]
+    return [*named, *_lore_sections(view)]
+
+
+def _lore(view: ZoneView, subject: Subject) -> LoreData:
+    found = _Facts(_facts_of(view, subject, [cues.LORE_TEXT, *cues.LORE_FACTS]), _naming_of(subject))
+    content = found.prose("content") or _all_prose(found, subject.pages)
+    rows = [row.value for page in subject.pages for row in page.rows() if row.label.casefold() == "category"]
+    trail = [name for page in subject.pages for name in page.trail]
+    record = LoreData(
+        title=subject.name,
+        zone_id=view.zone_id if subject.mentioned or subject.located else "",
+        category=_category([*rows, *trail, subject.name]),
+        content=content,
+        era=found.one("era"),
+    )
+    return record.model_copy(update={"evidence": found.evidence})
+
+
+def _all_prose(found: _Facts, pages: Sequence[PageStructure]) -> str:
+    texts: list[str] = []
+    for page in pages:
+        for block in page.prose():
+            if sum(map(len, texts)) < 2_000:
+                found.keep(Fact("content", block.text, block.text, page.url), "content")
+                texts.append(block.text)
+    return "\n\n".join(texts)
+
+
+def _category(texts: Sequence[str]) -> LoreCategory:
+    for text in texts:
+        words = set(words_of(text))
+        for category, known in cues.LORE_CATEGORIES:
+            if words & known:
+                return category
+    return ""
+
+
+def _lore_sections(view: ZoneView) -> Iterator[LoreData]:
+    for page in view.pages:
+        sections: dict[str, list[str]] = {}
+        for block in page.prose():
+            if block.heading.casefold() in cues.LORE_SECTIONS:
+                sections.setdefault(block.heading, []).append(block.text)
+        for heading, texts in sections.items():
+            evidence = [Evidence(quote=heading, url=page.url)]
+            evidence += [Evidence(quote=text, url=page.url, field="content") for text in texts]
+            yield LoreData(
+                title=f"{view.name}: {heading}",
+                zone_id=view.zone_id,
+                category=_category([heading]),
+                content="\n\n".join(texts),
+                evidence=evidence,
+            )
+
+
+def item_records(view: ZoneView) -> list[NarrativeItemData]:
+    """Return the items of the zone, those that are in it first."""
+    return [_item(view, subject) for subject in view.subjects(kinds.ITEM)]
+
+
+def _item(view: ZoneView, subject: Subject) -> NarrativeItemData:
+    found = _Facts(_facts_of(view, subject, [cues.ITEM_STORY, *cues.ITEM_FACTS]), _naming_of(subject))
+    record = NarrativeItemData(
+        name=subject.name,
+        zone_id=view.zone_id if subject.located else "",
+        story_arc=found.prose("story_arc"),
+        wielder_lineage=found.many("wielder_lineage"),
+        power_description=" ".join(found.many("power_description")),
+        significance=found.one("significance"),
+    )
+    return record.model_copy(update={"evidence": found.evidence})
+
+
+def _facts_of(view: ZoneView, subject: Subject, fields: Sequence[FactCues]) -> list[Fact]:
+    facts = [fact for entity in subject.entities for fact in FactReader(view.gazetteer, entity).facts(fields)]
+    return [*dict.fromkeys(facts)]
+
+
+def _naming_of(subject: Subject) -> list[Evidence]:
+    """Return what says that a thing belongs to the zone; what has its name in it comes first."""
+    name = normal_name(subject.name)
+    passages = [*subject.located, *map(_naming, subject.pages), *subject.mentioned]
+    return sorted(passages, key=lambda one: name not in normal_name(one.quote))
+
+
+def _naming(page: PageStructure) -> Evidence:
+    """Return the sentence, the row or the heading of a page that names what it is about."""
+    name = normal_name(page.title)
+    for block in page.prose():
+        for sentence in block.sentences():
+            if name in normal_name(sentence):
+                return Evidence(quote=sentence, url=page.url)
+    return Evidence(quote=page.title, url=page.url)
