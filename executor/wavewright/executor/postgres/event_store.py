@@ -14,20 +14,12 @@ from asyncpg import exceptions as pg
 
 from wavewright.executor.postgres.append import AppendTransaction, OutboxRowsRefused
 from wavewright.executor.postgres.driver import DRIVER_ERRORS, Connection, explain_use
-from wavewright.executor.postgres.leases import RELEASE, PostgresLeases
+from wavewright.executor.postgres.leases import PostgresLeases
 from wavewright.executor.postgres.session import PATIENCE_SECONDS, PostgresSession
 from wavewright.executor.postgres.transaction import PostgresStoreTransaction
 from wavewright.executor.store.commands import AppendEntry, QueuedTransaction
-from wavewright.executor.store.errors import JournalError, JournalUnreachable, RunBusy
-from wavewright.executor.store.leases import (
-    LEASE_SECONDS,
-    HeldLease,
-    Lease,
-    LeaseProbe,
-    Owner,
-    run_busy_here_error,
-    this_owner,
-)
+from wavewright.executor.store.errors import JournalError, JournalUnreachable
+from wavewright.executor.store.leases import LEASE_SECONDS, LeaseProbe, Owner, RunHolder, this_owner
 from wavewright.executor.store.transaction import TransactionWork
 from wavewright.planner.types import RunId
 
@@ -37,7 +29,7 @@ _MAX_TRIES: Final = 5
 """Times that a transaction is begun which meets another one that writes the same new row."""
 
 
-class PostgresEventStore:
+class PostgresEventStore(RunHolder):
     """The journal's tables, open to one owner."""
 
     def __init__(
@@ -59,11 +51,8 @@ class PostgresEventStore:
         owner = owner or this_owner()
         self.lease = lease
         self.session = PostgresSession(url, owner=owner, lease=lease, patience=patience)
-        self.place = self.session.place
+        super().__init__(owner, self.session.place)
         self.leases = PostgresLeases(owner, self.place)
-        self.faults = dict[RunId, JournalError]()
-        """Runs to which nothing more is written here, and why, until they are opened again."""
-        self._held = dict[RunId, HeldLease]()
 
     async def close(self) -> None:
         """Give up all runs and close; closing again does nothing."""
@@ -82,10 +71,7 @@ class PostgresEventStore:
         Raises:
             RunBusy: its owner is alive.
         """
-        if run in self._held and run not in self.faults:
-            raise run_busy_here_error(run, place=self.place)
-        self._held.pop(run, None)
-        self.faults.pop(run, None)
+        self._begin_claim(run)
         try:
             session_no = await self.session.number()
             held = await self.session.transact(
@@ -100,30 +86,17 @@ class PostgresEventStore:
         self._held[run] = held
         return None
 
-    def holds(self, run: RunId) -> bool:
-        """Return whether this store is the run's owner."""
-        return run in self._held
-
-    def busy_error(self, run: RunId, lease: Lease) -> RunBusy:
-        """Return the error that names the run's owner."""
-        return self.leases.busy_error(run, lease)
-
     async def heartbeat(self) -> None:
         """Show that the owner of the held runs is alive."""
         await self.session.heartbeat()
 
     async def release(self, run: RunId) -> None:
         """Give the run up; nothing where it is not held."""
-        held = self._held.pop(run, None)
-        self.faults.pop(run, None)
-        if held is None:
-            return
         try:
-            await self.session.transact(
-                lambda connection, _: connection.execute(RELEASE, held.no, held.fence)
-            )
-        except DRIVER_ERRORS as error:
-            raise explain_use(error, self.place, run) from error
+            if run in self._held:
+                await self.execute([lambda transaction: transaction.release(run)], run)
+        finally:
+            self._note_leases({}, [run])
 
     # Writing
 
@@ -168,8 +141,10 @@ class PostgresEventStore:
             return None
         return {entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults}, results
 
-    async def execute(self, works: Sequence[TransactionWork[Any]]) -> Sequence[object]:
-        """Return the results of the works, which are done in one transaction.
+    async def execute(
+        self, works: Sequence[TransactionWork[Any]], run: RunId | None = None
+    ) -> Sequence[object]:
+        """Return the results of the works, which are done in one transaction; messages of errors name the run.
 
         Raises:
             JournalError: nothing was written.
@@ -190,11 +165,11 @@ class PostgresEventStore:
                 transaction, results = await self.session.transact(work)
             except pg.UniqueViolationError as error:
                 if tries == 0:
-                    raise explain_use(error, self.place) from error
+                    raise explain_use(error, self.place, run) from error
             except DRIVER_ERRORS as error:
-                raise explain_use(error, self.place) from error
+                raise explain_use(error, self.place, run) from error
             else:
-                self._note_leases(transaction)
+                self._note_leases(transaction.acquired, transaction.released)
                 return results
 
     @staticmethod
@@ -224,13 +199,6 @@ class PostgresEventStore:
             faults=self.faults,
         )
 
-    def _note_leases(self, transaction: PostgresStoreTransaction) -> None:
-        for run, lease in transaction.acquired.items():
-            self._held[run] = lease
-            self.faults.pop(run, None)
-        for run in transaction.released:
-            self._held.pop(run, None)
-
     async def _claim_at_append(self, run: RunId) -> None:
         try:
             watch = await self.claim(run)
@@ -238,7 +206,7 @@ class PostgresEventStore:
             self.faults[run] = error
         else:
             if watch is not None:
-                self.faults[run] = self.leases.busy_error(run, watch.lease)
+                self.faults[run] = self.busy_error(run, watch.lease)
 
     async def _write_apart(self, entries: Sequence[AppendEntry], error: Exception) -> None:
         """Write each run's entries by themselves after they failed together; note the fault of a lone run."""
@@ -261,7 +229,7 @@ class PostgresEventStore:
         results: Sequence[object] = ()
         if append.attempts:
             transaction, results = append.attempts[-1]
-            self._note_leases(transaction)
+            self._note_leases(transaction.acquired, transaction.released)
         await self._note_lost(run for run, lease in leases.items() if lease.no not in held)
         return results
 

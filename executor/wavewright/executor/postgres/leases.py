@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import Final
 
 from wavewright.executor.postgres.driver import Connection
-from wavewright.executor.store.errors import RunBusy, RunLost
+from wavewright.executor.store.errors import RunLost
 from wavewright.executor.store.leases import (
     HeldLease,
-    Lease,
     LeaseProbe,
     Owner,
     judge_lease,
+    probe_before_acquiring,
     read_lease,
-    run_busy_error,
     run_busy_here_error,
     run_lost_error,
 )
@@ -79,15 +78,11 @@ class PostgresLeases:
         if row is None:
             raise run_busy_here_error(run, place=self.place)
         lease = read_lease(tuple(row)[:9])
-        # A lease of its own is left over from an error.
-        if lease is not None and lease.owner.token != self.owner.token:
-            match judge_lease(lease, now=row["now"], pid_namespace=self.owner.pid_namespace):
-                case "busy":
-                    raise run_busy_error(run, lease, owner=self.owner, place=self.place)
-                case "watch" if lease.heartbeat != unmoved:
-                    return LeaseProbe(lease)
-                case _:
-                    pass
+        probe = probe_before_acquiring(
+            run, lease, owner=self.owner, now=row["now"], unmoved=unmoved, place=self.place
+        )
+        if probe is not None:
+            return probe
         taken = await connection.fetchrow(_ACQUIRE, row["no"], *owner)
         assert taken is not None
         fence, seq = taken
@@ -116,7 +111,3 @@ class PostgresLeases:
         row = await connection.fetchrow("SELECT pid, host FROM run WHERE run = $1", run)
         pid, host = ("?", "?") if row is None else row
         return run_lost_error(run, pid=pid, host=host, place=self.place)
-
-    def busy_error(self, run: RunId, lease: Lease) -> RunBusy:
-        """Return the error that names the run's owner."""
-        return run_busy_error(run, lease, owner=self.owner, place=self.place)

@@ -25,9 +25,16 @@ from wavewright.executor.sqlite.reader import JournalReader
 from wavewright.executor.sqlite.transaction import SqliteStatements, SqliteStoreTransaction
 from wavewright.executor.store import run_queries
 from wavewright.executor.store.commands import AppendEntry
-from wavewright.executor.store.errors import JournalError, JournalNotWritten, RunBusy
+from wavewright.executor.store.errors import JournalError, JournalNotWritten
 from wavewright.executor.store.job_transactions import put_outbox_rows
-from wavewright.executor.store.leases import LEASE_SECONDS, HeldLease, Lease, LeaseProbe, Owner, this_owner
+from wavewright.executor.store.leases import (
+    LEASE_SECONDS,
+    HeldLease,
+    LeaseProbe,
+    Owner,
+    RunHolder,
+    this_owner,
+)
 from wavewright.executor.store.transaction import TransactionWork
 from wavewright.executor.store.writer import run_inline
 from wavewright.planner.types import RunId
@@ -51,7 +58,7 @@ class DatabaseLocked(WavewrightError):
     """Another connection has the lock, and the caller did not want to wait."""
 
 
-class SqliteEventStore:
+class SqliteEventStore(RunHolder):
     """The journal's database, open."""
 
     def __init__(
@@ -79,17 +86,14 @@ class SqliteEventStore:
         self.lease = lease
         self.last_write = 0.0
         """Seconds that the last transaction took."""
-        self.faults = dict[RunId, JournalError]()
-        """Runs to which nothing more is written here, and why, until they are opened again."""
         owner = owner or this_owner()
+        super().__init__(owner, str(path))
         self.token = owner.token
         """Tells this opening of the journal from all others."""
         self._clock = clock
         self._patience = patience
-        self._held = dict[RunId, HeldLease]()
         self._connection = open_journal_file(self.path, patience=patience)
         self.log = WriteAheadLog(self.path, self._connection, long=_LONG_LOG)
-        self._name = str(self.path)
         status = self.path.stat()
         self._place = (status.st_dev, status.st_ino)
         self.reader = JournalReader(self.path, self._connection, clock=clock)
@@ -116,10 +120,6 @@ class SqliteEventStore:
 
     # Owning runs
 
-    def holds(self, run: RunId) -> bool:
-        """Return whether this store is the run's owner."""
-        return run in self._held
-
     def claim(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:
         """Become the run's owner; or return the lease that must be probed first.
 
@@ -130,36 +130,18 @@ class SqliteEventStore:
         Raises:
             RunBusy: its owner is alive.
         """
-        if run in self._held and run not in self.faults:
-            raise self._leases.busy_here_error(run)
-        self._held.pop(run, None)
-        self.faults.pop(run, None)
-        self.log.preallocate()
-        try:
-            with self._transaction(self._patience):
-                held = self._leases.acquire(run, unmoved=unmoved)
-        except sqlite3.Error as error:
-            raise explain_use(error, self.path, self._connection, run) from error
-        if isinstance(held, LeaseProbe):
-            return held
-        self._held[run] = held
-        return None
-
-    def busy_error(self, run: RunId, lease: Lease) -> RunBusy:
-        """Return the error that names the run's owner."""
-        return self._leases.busy_error(run, lease)
+        self._begin_claim(run)
+        (probe,) = self.execute([lambda transaction: transaction.acquire(run, unmoved=unmoved)], run)
+        assert probe is None or isinstance(probe, LeaseProbe)
+        return probe
 
     def release(self, run: RunId) -> None:
         """Give the run up; nothing where it is not held."""
-        held = self._held.pop(run, None)
-        self.faults.pop(run, None)
-        if held is None:
-            return
         try:
-            with self._transaction(self._patience):
-                self._leases.release(held)
-        except sqlite3.Error as error:
-            raise explain_use(error, self.path, self._connection, run) from error
+            if run in self._held:
+                self.execute([lambda transaction: transaction.release(run)], run)
+        finally:
+            self._note_leases({}, [run])
 
     def heartbeat(self) -> None:
         """Show that the owner of the held runs is alive. A heartbeat that cannot be written is left out."""
@@ -170,8 +152,8 @@ class SqliteEventStore:
 
     # Transactions of the job store
 
-    def execute(self, works: Sequence[TransactionWork[Any]]) -> list[object]:
-        """Return the results of the works, which are done in one transaction.
+    def execute(self, works: Sequence[TransactionWork[Any]], run: RunId | None = None) -> list[object]:
+        """Return the results of the works, which are done in one transaction; messages of errors name the run.
 
         Raises:
             JournalError: nothing was written.
@@ -179,7 +161,7 @@ class SqliteEventStore:
         try:
             return self._commit([], works, patience=self._patience)
         except sqlite3.Error as error:
-            raise explain_use(error, self.path, self._connection) from error
+            raise explain_use(error, self.path, self._connection, run) from error
 
     def read(self, ask: TransactionWork[_T]) -> _T:
         """Return an answer from the file.
@@ -285,26 +267,19 @@ class SqliteEventStore:
             lease = self._held[run] = held[run]
             lease.seq, lease.is_finished = seq, is_finished
         if transaction is not None:
-            self._note_leases(transaction)
+            self._note_leases(transaction.acquired, transaction.released)
         return results
-
-    def _note_leases(self, transaction: SqliteStoreTransaction) -> None:
-        for run, lease in transaction.acquired.items():
-            self._held[run] = lease
-            self.faults.pop(run, None)
-        for run in transaction.released:
-            self._held.pop(run, None)
 
     def _check_place(self) -> None:
         """Refuse to write into a file that was moved or deleted."""
         try:
-            found = os.stat(self._name)  # noqa: PTH116 - Path.stat costs several times as much, at every commit
+            found = os.stat(self.place)  # noqa: PTH116 - Path.stat costs several times as much, at every commit
         except OSError:
             found = None
         if found is None or (found.st_dev, found.st_ino) != self._place:
             raise JournalNotWritten(
                 "the journal was moved or deleted while it was open",
-                place=str(self.path),
+                place=self.place,
                 hint="put the file and its -wal back and resume the run, or start the job anew",
             )
 
@@ -316,7 +291,7 @@ class SqliteEventStore:
             return held
         taken = self._leases.acquire(run)
         if isinstance(taken, LeaseProbe):
-            raise self._leases.busy_error(run, taken.lease)
+            raise self.busy_error(run, taken.lease)
         return taken
 
     def _update_run(self, entry: AppendEntry, no: int, *, is_finished: bool) -> bool:

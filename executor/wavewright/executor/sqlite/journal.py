@@ -153,7 +153,7 @@ class _LockedStore:
         self._lock = lock
         self.faults = store.faults
         self.lease = store.lease
-        self.place = str(store.path)
+        self.place = store.place
         self.busy_error = store.busy_error
 
     async def claim(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from wavewright.executor.store.errors import RunBusy
 from wavewright.executor.store.leases import (
     HeldLease,
     Lease,
@@ -18,9 +17,8 @@ from wavewright.executor.store.leases import (
     LeaseVerdict,
     Owner,
     judge_lease,
+    probe_before_acquiring,
     read_lease,
-    run_busy_error,
-    run_busy_here_error,
     run_lost_error,
 )
 from wavewright.planner.types import RunId
@@ -68,15 +66,11 @@ class SqliteLeases:
             (run,),
         ).fetchone()
         lease = read_lease(tuple(columns))
-        # A lease of its own is left over from an error.
-        if lease is not None and lease.owner.token != self.owner.token:
-            match judge_lease(lease, now=now, pid_namespace=self.owner.pid_namespace):
-                case "busy":
-                    raise self.busy_error(run, lease)
-                case "watch" if lease.heartbeat != unmoved:
-                    return LeaseProbe(lease)
-                case _:
-                    pass
+        probe = probe_before_acquiring(
+            run, lease, owner=self.owner, now=now, unmoved=unmoved, place=str(self.path)
+        )
+        if probe is not None:
+            return probe
         owner = self.owner
         self._connection.execute(
             """UPDATE run SET fence = fence + 1, heartbeat = heartbeat + 1, owner = ?, host = ?, pid = ?,
@@ -142,11 +136,3 @@ class SqliteLeases:
 
     def _verdict(self, lease: Lease) -> LeaseVerdict:
         return judge_lease(lease, now=self._clock(), pid_namespace=self.owner.pid_namespace)
-
-    def busy_error(self, run: RunId, lease: Lease) -> RunBusy:
-        """Return the error that names the run's owner."""
-        return run_busy_error(run, lease, owner=self.owner, place=str(self.path))
-
-    def busy_here_error(self, run: RunId) -> RunBusy:
-        """Return the error for a run that this process has open itself."""
-        return run_busy_here_error(run, place=str(self.path))

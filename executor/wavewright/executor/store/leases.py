@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 import zlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Final, Literal, TypeAlias, cast
 
 from wavewright.executor.events.codec import CodecError, decode
 from wavewright.executor.events.types import Event
-from wavewright.executor.store.errors import EventDamaged, RunBusy, RunLost
+from wavewright.executor.store.errors import EventDamaged, JournalError, RunBusy, RunLost
 from wavewright.planner.types import RunId
 
 LEASE_SECONDS: Final = 10.0
@@ -184,6 +185,71 @@ def run_busy_error(run: RunId, lease: Lease, *, owner: Owner, place: str) -> Run
     return RunBusy(
         f"run {run} is open in another process: {lease.owner}, since {since}", place=place, hint=hint
     )
+
+
+def probe_before_acquiring(
+    run: RunId, lease: Lease | None, *, owner: Owner, now: float, unmoved: int | None, place: str
+) -> LeaseProbe | None:
+    """Return the lease of another owner that must be probed first; None for a run that may be acquired.
+
+    Args:
+        run: The run.
+        lease: Its lease; None if nobody has it open.
+        owner: Who wants to acquire it.
+        now: Seconds since the epoch, by the clock of the heartbeats.
+        unmoved: The heartbeat of a probe that has ended.
+        place: The file or the database, for messages.
+
+    Raises:
+        RunBusy: its owner is alive.
+    """
+    if lease is None or lease.owner.token == owner.token:  # a lease of its own is left over from an error
+        return None
+    match judge_lease(lease, now=now, pid_namespace=owner.pid_namespace):
+        case "busy":
+            raise run_busy_error(run, lease, owner=owner, place=place)
+        case "watch" if lease.heartbeat != unmoved:
+            return LeaseProbe(lease)
+        case _:
+            return None
+
+
+class RunHolder:
+    """The leases that an open journal holds, and the runs to which it writes nothing more."""
+
+    def __init__(self, owner: Owner, place: str) -> None:
+        self.owner = owner
+        self.place = place
+        """The file or the database, for messages."""
+        self.faults = dict[RunId, JournalError]()
+        """Runs to which nothing more is written here, and why, until they are opened again."""
+        self._held = dict[RunId, HeldLease]()
+
+    def holds(self, run: RunId) -> bool:
+        """Return whether this store is the run's owner."""
+        return run in self._held
+
+    def busy_error(self, run: RunId, lease: Lease) -> RunBusy:
+        """Return the error that names the run's owner."""
+        return run_busy_error(run, lease, owner=self.owner, place=self.place)
+
+    def _begin_claim(self, run: RunId) -> None:
+        """Drop what is left of a run to which something could not be written.
+
+        Raises:
+            RunBusy: this process has the run open.
+        """
+        if run in self._held and run not in self.faults:
+            raise run_busy_here_error(run, place=self.place)
+        self._note_leases({}, [run])
+
+    def _note_leases(self, acquired: Mapping[RunId, HeldLease], released: Iterable[RunId]) -> None:
+        """Take over the leases that a committed transaction has acquired and released."""
+        self._held.update(acquired)
+        for run in released:
+            self._held.pop(run, None)
+        for run in (*acquired, *released):
+            self.faults.pop(run, None)
 
 
 def run_busy_here_error(run: RunId, *, place: str) -> RunBusy:
