@@ -77,6 +77,8 @@ class SettingsFile(BaseModel):
     """Folders of prompt templates; a template here replaces the shipped one of the same name."""
     workers: list[str] = ["config/workers"]
     """Files of model workers, or folders of such."""
+    agents: list[str] = ["config/agents"]
+    """Files of named agents, or folders of such."""
     ladders: dict[str, JsonValue] = {}
     """Fallback ladders by name, in place of the shipped ones."""
     templates: list[str] = ["config/goals"]
@@ -121,6 +123,7 @@ class Settings:
     """The key of messages' signatures; without one messages are neither signed nor verified."""
     prompts: tuple[Path, ...] = ()
     workers: tuple[Path, ...] = ()
+    agents: tuple[Path, ...] = ()
     ladders: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     templates: tuple[Path, ...] = ()
     packs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
@@ -224,6 +227,7 @@ def _resolve_settings(
         hmac_key=from_environment.hmac_key,
         prompts=tuple(root / name for name in given.prompts),
         workers=tuple(root / name for name in given.workers),
+        agents=tuple(root / name for name in given.agents),
         ladders=given.ladders,
         templates=tuple(root / name for name in given.templates),
         packs=given.packs,

@@ -2,6 +2,9 @@ from .folder import (
     Folder as Folder,
     PathRefused as PathRefused,
 )
+from .functions.agents import (
+    Agents as Agents,
+)
 from .functions.contracts import (
     ToolDefinitionError as ToolDefinitionError,
 )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from wavewright.tools.message_contract import MessageContract
+    from wavewright.tools.workers.agent_specs import AgentSpec
     from wavewright.tools.workers.specs import Worker
 
 PACK_GROUP = "wavewright.packs"
@@ -40,6 +41,8 @@ class Pack:
     description: str = ""
     workers: tuple[Worker, ...] = ()
     """Model workers; one that has the name of a tool takes its place where a model is configured."""
+    agents: tuple[AgentSpec, ...] = ()
+    """Named agents; one of the project with the same name takes its place."""
     messages: MessageContract | None = None
     """Messages of a daemon whose setting `daemon.pack` names this pack; the neutral ones where absent."""
 

@@ -49,6 +49,11 @@ def is_settings(document: Document) -> bool:
     return PurePath(document.source.name).name in FILE_NAMES or _named_schema(document) == "settings"
 
 
+def is_agent(document: Document) -> bool:
+    """Whether a document is meant as a named agent: its schema or its folder says so."""
+    return _named_schema(document) == "agent" or PurePath(document.source.name).parent.name == "agents"
+
+
 def is_worker(document: Document) -> bool:
     """Whether a document is meant as a model worker."""
     if _named_schema(document) == "worker":

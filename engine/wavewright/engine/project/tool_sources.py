@@ -7,7 +7,7 @@ configure go before those that are merely installed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,8 @@ from wavewright.tools.packs import Pack, PackError, is_listed, load_pack, pack_n
 from wavewright.tools.workers.services import Services
 
 if TYPE_CHECKING:
+    from wavewright.tools.workers.agent_specs import AgentSpec
+    from wavewright.tools.workers.named_agents import AgentCatalog, NamedAgent
     from wavewright.tools.workers.specs import Worker
 
 
@@ -46,6 +48,9 @@ class ToolSources:
     settings: Settings
     services: Services
     _loaded: dict[str, dict[str, Tool]] = field(default_factory=dict[str, dict[str, Tool]])
+    """Tools of packs, without the agents that they call."""
+    _catalogs: dict[str | None, AgentCatalog] = field(default_factory=dict[str | None, "AgentCatalog"])
+    """Agents by pack; those of the project under None."""
 
     def find(self, name: str) -> Tool | None:
         """Return the tool that a name means, under this name; None if there is none.
@@ -71,10 +76,67 @@ class ToolSources:
         Raises:
             PackError: it cannot be imported or refuses its settings.
         """
+        return {name: self._bound(pack, tool) for name, tool in self._unbound_pack_tools(pack).items()}
+
+    def _unbound_pack_tools(self, pack: str) -> dict[str, Tool]:
         if pack not in self._loaded:
             given, root, file = self._pack_settings(pack)
-            self._loaded[pack] = load_pack_tools(pack, given, root, file, self.services)
+            self._loaded[pack], agents = load_pack_tools(pack, given, root, file, self.services)
+            if agents or self.settings.agents:
+                self._add_catalog(pack, agents)
         return self._loaded[pack]
+
+    def _add_catalog(self, pack: str | None, agents: Iterable[AgentSpec]) -> AgentCatalog | None:
+        specs = {spec.name: spec for spec in [*agents, *own_agents(self.settings)]}
+        if not specs:
+            return None
+        from wavewright.tools.workers.named_agents import AgentCatalog
+
+        def find(name: str) -> Tool | None:
+            own = None if pack is None else self._loaded[pack].get(name)
+            return self.find(name) if own is None else self._bound(pack, own)
+
+        return self._catalogs.setdefault(pack, AgentCatalog(self.services, specs, find))
+
+    def _bound(self, pack: str | None, tool: Tool) -> Tool:
+        """Return a tool with the agents that it calls."""
+        if not tool.signature.calls_agents or not self.services.has_model:
+            return tool
+        catalog = self._catalogs.get(pack) or self._add_catalog(pack, ())
+        if catalog is None:
+            raise ToolDefinitionError(
+                f"tool {tool.signature.name!r} calls the agent {min(tool.signature.calls_agents)!r}, "
+                "which does not exist",
+                hint="declare it in config/agents",
+            )
+        return catalog.bind(tool)
+
+    def named_agents(self, tools: Collection[str] | None) -> dict[str, NamedAgent]:
+        """Return the agents of the project and of the packs that have been loaded, whose tools are among these.
+
+        Without tools, return all.
+
+        Raises:
+            ToolDefinitionError: an agent's file is faulty, or a tool of an agent does not exist or may not be called.
+        """
+        self._add_catalog(None, ())
+        found: dict[str, NamedAgent] = {}
+        for catalog in self._catalogs.values():
+            for name, spec in catalog.specs.items():
+                if name not in found and (tools is None or {*spec.tools} <= {*tools, *catalog.specs}):
+                    found[name] = catalog.agent(name)
+        return found
+
+    def check_agent(self, spec: AgentSpec) -> None:
+        """Check that an agent of a file that is no part of the project could be one.
+
+        Raises:
+            ToolDefinitionError: a tool or its prompt does not exist, or it may not call a tool.
+        """
+        others = [one for one in own_agents(self.settings) if one.name != spec.name]
+        catalog = self._add_catalog(None, [spec, *others])
+        assert catalog is not None
+        catalog.agent(spec.name)
 
     def server_tools(self) -> dict[str, Tool]:
         """Return the tools of MCP servers by their full names."""
@@ -82,7 +144,7 @@ class ToolSources:
 
     def _own_tool(self, name: str) -> Iterator[_ToolCandidate]:
         if name in self.own:
-            yield _ToolCandidate("this project", None, lambda: self.own[name])
+            yield _ToolCandidate("this project", None, lambda: self._bound(None, self.own[name]))
 
     def _server_tools(self, name: str | None) -> Iterator[_ToolCandidate]:
         """Yield the tools of MCP servers that a name means; all tools without a name."""
@@ -139,7 +201,7 @@ class ToolSources:
                 )
 
     def _pack_tool(self, pack: str, name: str) -> Tool:
-        return self.pack_tools(pack)[name]
+        return self._bound(pack, self._unbound_pack_tools(pack)[name])
 
     def _pack_settings(self, pack: str) -> tuple[JsonObject, Path, str | None]:
         """Return the settings of a pack, the folder of their file, and the file."""
@@ -202,6 +264,19 @@ def own_workers(settings: Settings) -> tuple[Worker, ...]:
     return load_workers(settings.workers)
 
 
+def own_agents(settings: Settings) -> tuple[AgentSpec, ...]:
+    """Return the project's named agents.
+
+    Raises:
+        ToolDefinitionError: an agent's file is faulty.
+    """
+    if not any(place.suffix or place.exists() for place in settings.agents):
+        return ()
+    from wavewright.tools.workers.agent_specs import load_agents
+
+    return load_agents(settings.agents)
+
+
 def _worker_tool(worker: Worker, services: Services) -> Tool:
     from wavewright.tools.workers.factory import make_worker
 
@@ -210,14 +285,15 @@ def _worker_tool(worker: Worker, services: Services) -> Tool:
 
 def load_pack_tools(
     pack: str, given: JsonObject, root: Path, file: str | None, services: Services
-) -> dict[str, Tool]:
-    """Return a pack's tools by their own names; `file` is where its settings come from.
+) -> tuple[dict[str, Tool], tuple[AgentSpec, ...]]:
+    """Return a pack's tools by their own names, and its agents; `file` is where its settings come from.
 
     Raises:
         PackError: it cannot be imported or refuses its settings.
     """
     try:
-        return {tool.signature.name: tool for tool in _tools_of(load_pack(pack, given, root), services)}
+        loaded = load_pack(pack, given, root)
+        return {tool.signature.name: tool for tool in _tools_of(loaded, services)}, loaded.agents
     except PackError as error:
         raise _placed(error, file) from error
 

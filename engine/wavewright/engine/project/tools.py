@@ -102,7 +102,7 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
     }
     found.setdefault(ASK_PERSON, ask_person_tool())
     if AGENT not in found:
-        found[AGENT] = _agent_tool(sources.services, found, is_closed=False)
+        found[AGENT] = _agent_tool(sources, found, is_closed=False)
     return Registry(found.values())
 
 
@@ -157,16 +157,17 @@ def _named_tools(
     if all_if_missing and wanted - found.keys():
         found = {**sources.own, **sources.server_tools(), **found}
     if AGENT in names and AGENT not in found:
-        found[AGENT] = _agent_tool(services, found, goal)
+        found[AGENT] = _agent_tool(sources, found, goal)
     return Registry(found.values())
 
 
 def _agent_tool(
-    services: Services, tools: dict[str, Tool], goal: Goal | None = None, *, is_closed: bool = True
+    sources: ToolSources, tools: dict[str, Tool], goal: Goal | None = None, *, is_closed: bool = True
 ) -> Tool:
     from wavewright.tools.workers.agent import agent_tool  # most checks and runs have no agent
 
-    return agent_tool(services, tools, goal, is_closed=is_closed)
+    agents = sources.named_agents(None if goal is None else tools)
+    return agent_tool(sources.services, tools, goal, agents=agents, is_closed=is_closed)
 
 
 def tools_with_redacted_outputs(tools: Mapping[str, Tool], settings: Settings) -> Registry:

@@ -69,6 +69,8 @@ class ToolSignature(DocumentModel):
     """Names of run data that a call may read; what is there under them is part of the step key."""
     writes_data: Annotated[frozenset[str], Field(strict=False)] = frozenset()
     """Names of run data that a call may write."""
+    calls_agents: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """Named agents that a call may run, where a model is configured."""
 
     @property
     def writes(self) -> bool:

@@ -24,7 +24,7 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.schemas import SCHEMA_ERRORS, model_schema, portable_annotation, schema_of
 from wavewright.tools.functions.tool import ToolError
 
-RESERVED_PARAMETERS = frozenset({"config", "data", "emit", "now", "idempotency_key"})
+RESERVED_PARAMETERS = frozenset({"agents", "config", "data", "emit", "now", "idempotency_key"})
 """Keyword-only parameters that the engine fills; they never show in a tool's input schema."""
 
 UserFunction = Callable[..., Any]

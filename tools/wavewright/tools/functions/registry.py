@@ -91,6 +91,7 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
     allowed_hosts: Mapping[str, Iterable[str]] | None = None,
     reads_data: Iterable[str] = (),
     writes_data: Iterable[str] = (),
+    calls_agents: Iterable[str] = (),
     settings: Json = None,
 ) -> Tool:
     """Return a function as a tool.
@@ -132,6 +133,7 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
         "needs_approval": needs_approval,
         "accepts_untrusted": known_parameters(shown, contract.input_schema, accepts_untrusted),
         "allowed_hosts": hosts,
+        "calls_agents": frozenset(calls_agents),
         **_declared_data(shown, contract, frozenset(reads_data), frozenset(writes_data), cache_for),
     }
     return Tool(_signature(shown, fields), _bind_function(function, contract), code_hash(function))
@@ -277,6 +279,10 @@ def _reserved_arguments(request: ToolCall, reserved: frozenset[str]) -> dict[str
         from wavewright.tools.functions.run_data import MemoryRunData
 
         given["data"] = MemoryRunData() if request.data is None else request.data
+    if "agents" in reserved:
+        from wavewright.tools.functions.agents import NoAgents
+
+        given["agents"] = NoAgents() if request.agents is None else request.agents
     return {name: value for name, value in given.items() if name in reserved}
 
 

@@ -15,6 +15,7 @@ from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 if TYPE_CHECKING:
     from wavewright.planner.ports.fallback_ladder import RungRecord
     from wavewright.planner.ports.model_port import ModelUse
+    from wavewright.tools.functions.agents import Agents
     from wavewright.tools.functions.log_events import LogEvent
     from wavewright.tools.functions.run_data import MemoryRunData
 
@@ -74,6 +75,8 @@ class ToolCall:
     """What a person has answered, for a tool with `asks_person`."""
     data: MemoryRunData | None = None
     """The run data that the call sees; None outside a run."""
+    agents: Agents | None = None
+    """The agents that the tool calls; None where no model is configured."""
 
 
 ToolFunction: TypeAlias = Callable[[ToolCall], Awaitable[Json]]

@@ -1,6 +1,10 @@
 from .agent import (
     agent_tool as agent_tool,
 )
+from .agent_specs import (
+    AgentSpec as AgentSpec,
+    load_agents as load_agents,
+)
 from .factory import (
     make_worker as make_worker,
 )

@@ -8,31 +8,42 @@ step's output in full, whatever part of them the model was shown.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Limits
 from wavewright.planner.language.signatures import AGENT, ToolSignature, is_open_to_agents
+from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.contracts import ToolDefinitionError
-from wavewright.tools.functions.tool import Tool, ToolCall
+from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
 from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.factory import declaration_version
+from wavewright.tools.workers.named_agents import (
+    AGENT_PROMPTS,
+    TIMEOUT_MARGIN_SECONDS,
+    TOKENS_PER_REQUEST,
+    NamedAgent,
+    with_calls_of,
+)
 from wavewright.tools.workers.services import Services
 
-_TOKENS_PER_REQUEST = 2000
-"""Prior of the tokens of one question in the loop."""
-_PROMPTS = ("workers/agent", "workers/agent_instructions", "workers/repair")
-_TIMEOUT_MARGIN_SECONDS = 30.0
-"""Seconds that the step has beyond the loop's own clock: to end with what there is, and not by being stopped."""
+if TYPE_CHECKING:
+    from wavewright.tools.workers.agent_run import AgentRun
 
 
 def agent_tool(
-    services: Services, tools: Mapping[str, Tool], goal: Goal | None = None, *, is_closed: bool = True
+    services: Services,
+    tools: Mapping[str, Tool],
+    goal: Goal | None = None,
+    *,
+    agents: Mapping[str, NamedAgent] | None = None,
+    is_closed: bool = True,
 ) -> Tool:
-    """Return the tool `agent` over those of a goal's tools that only read.
+    """Return the tool `agent` over those of a goal's tools that only read, and over named agents.
 
     Its parameters say which those are where the tools are closed: a goal's or a plan's, and not all that there are.
 
@@ -42,45 +53,121 @@ def agent_tool(
     limits = _read_limits(goal)
     said = {} if goal is None else {tool.name: tool for tool in goal.tools}
     open_ones = {name: tool for name, tool in tools.items() if is_open_to_agents(tool.signature)}
-    signature = ToolSignature(
+    named = dict[str, NamedAgent]() if agents is None else agents
+    usable = {**open_ones, **{name: tool for agent in named.values() for name, tool in agent.tools.items()}}
+    declared: list[Json] = [limits.model_dump(mode="json"), [*_tool_versions(open_ones, said)]]
+    if named:
+        declared.append([[name, named[name].version] for name in sorted(named)])
+    own = ToolSignature(
         name=AGENT,
         description=(
             "Let a model work on an open question by itself, with tools that only read. Use it where the next step "
             "depends on what the last one found; name single tools as steps wherever the order is known."
         ),
-        input_schema=_input_schema(sorted(open_ones) if is_closed else None),
+        input_schema=_input_schema(sorted(usable) if is_closed else None, sorted(named)),
         output_schema=_OUTPUT_SCHEMA,
         effects=frozenset({"read", "egress"}),
-        version=declaration_version(
-            f"tool {AGENT!r}",
-            [limits.model_dump(mode="json"), [*_tool_versions(open_ones, said)]],
-            _PROMPTS,
-            services.prompts,
-        ),
+        version=declaration_version(f"tool {AGENT!r}", declared, AGENT_PROMPTS, services.prompts),
         tags=frozenset({AGENT}),
         expected_seconds=limits.seconds / 5,
-        expected_tokens=limits.requests * _TOKENS_PER_REQUEST,
-        timeout=limits.seconds + _TIMEOUT_MARGIN_SECONDS,
+        expected_tokens=limits.requests * TOKENS_PER_REQUEST,
+        timeout=max([limits.seconds, *(one.spec.limits.seconds for one in named.values())])
+        + TIMEOUT_MARGIN_SECONDS,
         max_items=100,
-        reads_data=frozenset[str]().union(*(tool.signature.reads_data for tool in open_ones.values())),
-        writes_data=frozenset[str]().union(*(tool.signature.writes_data for tool in open_ones.values())),
-        untrusted_output=any(tool.signature.untrusted_output for tool in open_ones.values()) or not is_closed,
+        calls_agents=frozenset(named),
+        untrusted_output=not is_closed,
     )
+    signature = with_calls_of(own, [tool.signature for tool in usable.values()])
     turns = AgentConcurrency(Limits() if goal is None else goal.limits)
-    return Tool(signature, partial(_run_agent, services, open_ones, limits, said, turns))
+
+    async def call(request: ToolCall) -> Json:
+        name = request.params.get("agent")
+        if name is None:
+            return await _unnamed_run(services, open_ones, limits, said, turns, request).run()
+        return await _named_run(named, str(name), request).run()
+
+    return Tool(signature, call)
 
 
-async def _run_agent(
+def _unnamed_run(
     services: Services,
     tools: Mapping[str, Tool],
     limits: AgentLimits,
     said: Mapping[str, AvailableTool],
     turns: AgentConcurrency,
     call: ToolCall,
-) -> Json:
-    from wavewright.tools.workers.agent_run import AgentRun
+) -> AgentRun:
+    from wavewright.tools.workers.agent_run import AgentRun, AgentTask  # as in `NamedAgent`
 
-    return await AgentRun(services, tools, limits, said, call, turns).run()
+    task = AgentTask(
+        str(call.params["task"]),
+        call.params.get("context"),
+        schema=_given_schema(call),
+        max_tokens=limits.max_tokens,
+        preference=services.preference,
+        thinking=services.thinking,
+    )
+    return AgentRun(services, _chosen_tools(call, tools), limits, said, call, turns, task)
+
+
+def _named_run(named: Mapping[str, NamedAgent], name: str, call: ToolCall) -> AgentRun:
+    """Return the run of a named agent in a step of its own: its tokens are not those of a worker.
+
+    Raises:
+        ToolError: there is no such agent, or it may not call a tool that is named.
+    """
+    agent = named.get(name)
+    if agent is None:
+        raise ToolError(
+            f"there is no agent {name!r}", hint=f"there are {', '.join(map(repr, sorted(named))) or 'none'}"
+        )
+    values: JsonObject = {"task": call.params["task"], "context": call.params.get("context")}
+    task = replace(agent.task(values), role="agent")
+    if (schema := _given_schema(call)) is not None:
+        task = replace(task, schema=schema)
+    return replace(agent, tools=_chosen_tools(call, agent.tools)).run_for(task, call)
+
+
+def _given_schema(call: ToolCall) -> JsonSchema | None:
+    """Return the schema of the answer that a step asks for.
+
+    Raises:
+        ToolError: it is no schema of an object.
+    """
+    schema = call.params.get("output_schema")
+    if not isinstance(schema, dict):
+        return None
+    try:
+        validator_of(schema)
+    except InvalidSchemaError as error:
+        raise ToolError(
+            f"'output_schema' is no JSON Schema: {error}",
+            hint="fix it, or leave it out for an answer in words",
+        ) from error
+    if schema.get("type") != "object":
+        raise ToolError(
+            "'output_schema' of an agent must say `type: object`",
+            hint="put a list or a number into a field of an object",
+        )
+    return schema
+
+
+def _chosen_tools(call: ToolCall, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
+    """Return those of an agent's tools that a step names; all where it names none.
+
+    Raises:
+        ToolError: one is named that the agent may not call.
+    """
+    named = call.params.get("tools")
+    if not isinstance(named, list):
+        return tools
+    wrong = [str(name) for name in named if name not in tools]
+    if wrong:
+        raise ToolError(
+            f"an agent may not call {', '.join(map(repr, wrong))}",
+            hint=f"tools of the goal that only read: {', '.join(sorted(tools)) or 'none'}",
+        )
+    return {str(name): tools[str(name)] for name in named}
 
 
 def _tool_versions(tools: Mapping[str, Tool], said: Mapping[str, AvailableTool]) -> Iterator[Json]:
@@ -105,8 +192,13 @@ def _read_limits(goal: Goal | None) -> AgentLimits:
         ) from error
 
 
-def _input_schema(names: list[str] | None) -> JsonSchema:
+def _input_schema(names: list[str] | None, agents: list[str]) -> JsonSchema:
     """Return the schema of the parameters; `names` are the tools that there are, where that is known."""
+    agent: JsonSchema = {
+        "type": "string",
+        "enum": [*agents],
+        "description": "A named agent, with a prompt, tools and limits of its own.",
+    }
     tools: JsonSchema = {
         "type": ["array", "null"],
         "items": {"type": "string"},
@@ -126,6 +218,7 @@ def _input_schema(names: list[str] | None) -> JsonSchema:
                 "minLength": 1,
                 "description": "What to find out, and what to answer. What steps gave belongs into `context`.",
             },
+            **({"agent": agent} if agents else {}),
             "context": {"description": "What is known already; the model reads it as data."},
             "tools": tools,
             "output_schema": {

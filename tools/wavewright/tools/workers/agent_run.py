@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
-from wavewright.planner.language.goals import AvailableTool
+from wavewright.planner.language.goals import AvailableTool, ThinkingLevel
 from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.planning.non_plan_answers import SuggestedCall, read_suggested_calls
 from wavewright.planner.ports.fallback_ladder import (
@@ -28,8 +28,8 @@ from wavewright.planner.ports.model_port import (
     ModelCall,
     ModelClient,
     ModelError,
+    Role,
 )
-from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, data_block
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
@@ -48,10 +48,6 @@ from wavewright.tools.workers.long_inputs import prompt_size, shorten
 from wavewright.tools.workers.services import WORKER_LADDER, Services
 
 _CONTEXT_CHARS = 60_000
-_LIMITS_HINT = (
-    f"raise 'requests', 'tool_calls' or 'seconds' in the 'config' of the goal's tool {AGENT!r}, "
-    "or let 'keep_partial' give what was collected"
-)
 _WRAPPED_ANSWER_SCHEMA: JsonSchema = {
     "type": "object",
     "required": ["answer"],
@@ -59,35 +55,57 @@ _WRAPPED_ANSWER_SCHEMA: JsonSchema = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class AgentTask:
+    """What one run of an agent is about."""
+
+    text: str
+    """What to do; a model takes it for its orders."""
+    context: Json = None
+    """What is known already; read as data."""
+    name: str = AGENT
+    """Who works, for records of its cost."""
+    role: Role = "agent"
+    """`worker` where a tool or another agent calls it."""
+    schema: JsonSchema | None = None
+    """JSON Schema of the answer; words where absent."""
+    retries: int = 2
+    """How often it is told what is wrong with its answer and asked again."""
+    max_tokens: int | None = None
+    """Ceiling of one answer's tokens; the configured one where absent."""
+    preference: str = "auto"
+    thinking: ThinkingLevel = "medium"
+
+
 @dataclass(slots=True)
 class AgentRun:
-    """One call of the tool `agent`."""
+    """One run of an agent."""
 
     services: Services
     tools: Mapping[str, Tool]
-    """Those of the goal that an agent may call."""
+    """Those that it may call."""
     limits: AgentLimits
     goal_tools: Mapping[str, AvailableTool]
     """What the goal says of its tools."""
     call: ToolCall
     concurrency: AgentConcurrency
+    task: AgentTask
     last_answer: ModelAnswer | None = None
     error: ModelError | None = None
     calls: AgentCalls = field(init=False)
     deadline: Deadline = field(init=False)
 
-    async def run(self) -> Json:
+    async def run(self) -> JsonObject:
         """Return the answer with every call and all that was collected.
 
         Raises:
-            ToolError: a tool may not be called, the schema is none, or there is no answer.
+            ToolError: there is no answer.
         """
         models = self.services.models
         if models is None:
-            raise faults.no_model_error(AGENT)
-        self._check_schema()
+            raise faults.no_model_error(self.task.name)
         self.calls = AgentCalls(
-            self._allowed(), self.limits, self.goal_tools, self.call, self.concurrency, self.services.memory
+            self.tools, self.limits, self.goal_tools, self.call, self.concurrency, self.services.memory
         )
         self.deadline = Deadline.after(self.limits.seconds)
 
@@ -105,56 +123,26 @@ class AgentRun:
         result: FallbackResult[JsonObject] = await run_ladder(
             self.services.ladder(WORKER_LADDER),
             ways,
-            label=f"{WORKER_LADDER} {AGENT}",
+            label=f"{WORKER_LADDER} {self.task.name}",
             on_rung=self.call.emit,
         )
         if result.value is None:
-            raise faults.ladder_tool_error(result.records, AGENT, self.error, _LIMITS_HINT)
+            raise faults.ladder_tool_error(
+                result.records, self.task.name, self.error, _limits_hint(self.task.name)
+            )
         return result.value
 
     @property
     def _schema(self) -> JsonSchema | None:
-        schema = self.call.params.get("output_schema")
-        return schema if isinstance(schema, dict) else None
-
-    def _check_schema(self) -> None:
-        if self._schema is None:
-            return
-        try:
-            validator_of(self._schema)
-        except InvalidSchemaError as error:
-            raise ToolError(
-                f"'output_schema' is no JSON Schema: {error}",
-                hint="fix it, or leave it out for an answer in words",
-            ) from error
-        if self._schema.get("type") != "object":
-            raise ToolError(
-                "'output_schema' of an agent must say `type: object`",
-                hint="put a list or a number into a field of an object",
-            )
-
-    def _allowed(self) -> dict[str, Tool]:
-        """Return the tools that this call may use.
-
-        Raises:
-            ToolError: one is named that an agent may not call.
-        """
-        named = self.call.params.get("tools")
-        if not isinstance(named, list):
-            return dict(self.tools)
-        wrong = [str(name) for name in named if name not in self.tools]
-        if wrong:
-            raise ToolError(
-                f"an agent may not call {', '.join(map(repr, wrong))}",
-                hint=f"tools of the goal that only read: {', '.join(sorted(self.tools)) or 'none'}",
-            )
-        return {str(name): self.tools[str(name)] for name in named}
+        return self.task.schema
 
     async def _agent(self, models: ModelClient) -> JsonObject | FallbackFailure:
         try:
             asked = self._question("agent")
         except PromptError as error:
-            raise ToolError(f"{AGENT!r}: {error}", hint=error.hint) from error
+            raise ToolError(f"{self.task.name!r}: {error}", hint=error.hint) from error
+        if not self.tools and self._schema is not None:
+            return await self._ask(models, asked, "agent", max_answers=1 + self.task.retries)
         limits = LoopLimits(self.limits.requests, self.limits.tool_calls)
         with anyio.move_on_after(self.limits.seconds) as scope:
             try:
@@ -195,7 +183,10 @@ class AgentRun:
         return self._result(text, "agent")
 
     async def _suggested(self, models: ModelClient) -> JsonObject | FallbackFailure:
-        """Make the calls that the model only wrote down, and let it answer from what they give."""
+        """Make the calls that the model only wrote down, and let it answer from what they give.
+
+        Of an agent without tools, take the last fitting value among all its words.
+        """
         if self.last_answer is None:
             return FallbackFailure("the model has said nothing")
         if self._schema is not None:
@@ -232,6 +223,15 @@ class AgentRun:
     async def _ask_again(
         self, models: ModelClient, answer: ModelAnswer, rung: str
     ) -> JsonObject | FallbackFailure:
+        try:
+            asked = self._question(rung, collected=self.calls.views(), said=answer.text)
+        except PromptError as error:
+            return FallbackFailure(str(error))
+        return await self._ask(models, asked, rung, max_answers=self.task.retries)
+
+    async def _ask(
+        self, models: ModelClient, asked: ModelCall, rung: str, max_answers: int
+    ) -> JsonObject | FallbackFailure:
         is_words = self._schema is None
 
         def accept(value: Json, is_last: bool) -> JsonObject:  # noqa: FBT001 - the shape of `Accept`
@@ -239,14 +239,12 @@ class AgentRun:
             return {"answer": value["answer"] if is_words and isinstance(value, dict) else value}
 
         conversation = WorkerConversation(
-            models, self.services.prompts, accept, max_answers=2, on_use=self.call.emit
+            models, self.services.prompts, accept, max_answers=max_answers, on_use=self.call.emit
         )
-        try:
-            asked = self._question(rung, collected=self.calls.views(), said=answer.text)
-        except PromptError as error:
-            return FallbackFailure(str(error))
         result = await conversation.run(asked, self.deadline)
         self.error = self.error or conversation.error
+        if conversation.model_answers:
+            self.last_answer = conversation.model_answers[-1]
         if isinstance(result, FallbackFailure):
             return result
         return self._result(result["answer"], rung)
@@ -266,20 +264,19 @@ class AgentRun:
         }
 
     def _question(self, rung: str, *, collected: JsonObject | None = None, said: str = "") -> ModelCall:
-        params, call = self.call.params, self.call
-        context = params.get("context")
+        task, call, context = self.task, self.call, self.task.context
         if context is not None and prompt_size(context) > _CONTEXT_CHARS:
             context = shorten(context, _CONTEXT_CHARS)
         asks_again = collected is not None
         return ModelCall(
-            role="agent",
-            name=AGENT,
+            role=task.role,
+            name=task.name,
             instructions=self.services.prompts.render(
                 "workers/agent_instructions", has_tools=not asks_again and bool(self.calls.tools)
             ),
             prompt=self.services.prompts.render(
                 "workers/agent",
-                task=str(params["task"]),
+                task=task.text,
                 context=None if context is None else data_block(context, "context"),
                 collected=data_block(collected, "collected") if collected else None,
                 said=data_block(shorten(said, _CONTEXT_CHARS), "said") if said else None,
@@ -287,9 +284,9 @@ class AgentRun:
             ),
             schema=(self._schema or _WRAPPED_ANSWER_SCHEMA) if asks_again else self._schema,
             schema_name="answer",
-            preference=self.services.preference,
-            thinking=self.services.thinking,
-            max_tokens=self.limits.max_tokens,
+            preference=task.preference,
+            thinking=task.thinking,
+            max_tokens=task.max_tokens,
             timeout=self.deadline.seconds_left or None,
             rung=rung,
             run=call.run,
@@ -298,3 +295,12 @@ class AgentRun:
             index=call.index,
             budget=call.budget,
         )
+
+
+def _limits_hint(name: str) -> str:
+    where = (
+        f"the 'config' of the goal's tool {AGENT!r}"
+        if name == AGENT
+        else f"the 'limits' of the agent {name!r}"
+    )
+    return f"raise 'requests', 'tool_calls' or 'seconds' in {where}, or let 'keep_partial' give what was collected"

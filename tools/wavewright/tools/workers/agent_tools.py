@@ -131,8 +131,12 @@ class AgentCalls:
         """
         kept = self.memory.get(request.run, key)
         if kept is None:
-            async with self.concurrency.tool_limiter(tool.signature), self.concurrency.total:
+            if tool.signature.calls_agents:
+                # The calls of those agents wait for a place, so this one must hold none.
                 kept = await _call_outcome(tool, request)
+            else:
+                async with self.concurrency.tool_limiter(tool.signature), self.concurrency.total:
+                    kept = await _call_outcome(tool, request)
             await self.memory.put(request.run, key, kept)
         if "error" in kept:
             raise LoopToolError(str(kept["error"]))

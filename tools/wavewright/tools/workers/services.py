@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
-from wavewright.planner.language.goals import Goal, ThinkingLevel
+from wavewright.planner.language.goals import AvailableTool, Goal, ThinkingLevel
+from wavewright.planner.language.plan import Limits
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.prompts import Prompts
 from wavewright.tools.functions.tool import ToolError
@@ -48,6 +49,10 @@ class Services:
     """The goal's model preference, for workers that have none of their own."""
     thinking: ThinkingLevel = "medium"
     """The goal's thinking level, likewise."""
+    limits: Limits = field(default_factory=Limits)
+    """The goal's limits, for the calls of agents."""
+    goal_tools: Mapping[str, AvailableTool] = field(default_factory=dict[str, "AvailableTool"])
+    """What the goal says of its tools."""
     memory: ReplayCache = NULL_REPLAY_CACHE
     """What the run was answered before it was interrupted."""
 
@@ -56,7 +61,13 @@ class Services:
 
     def for_goal(self, goal: Goal) -> Services:
         """Return the same services with what a goal says of models."""
-        return replace(self, preference=goal.model_preference, thinking=goal.thinking_level)
+        return replace(
+            self,
+            preference=goal.model_preference,
+            thinking=goal.thinking_level,
+            limits=goal.limits,
+            goal_tools={tool.name: tool for tool in goal.tools},
+        )
 
     def answer_tokens(self, share: float) -> int:
         """Return the ceiling of an answer that may take this share of the workers' tokens."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -34,8 +34,10 @@ LongerInputs: TypeAlias = Literal["shorten", "summarize", "parts", "refuse"]
 
 WorkerRung: TypeAlias = Literal["agent", "suggested", "generated", "forced"]
 
-_PROMPT_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
+PROMPT_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
 _METHOD = "method"
+
+SpecT = TypeVar("SpecT", bound=DocumentModel)
 
 
 class WorkerSpec(DocumentModel):
@@ -47,7 +49,7 @@ class WorkerSpec(DocumentModel):
     """Name that plans call it by."""
     description: Annotated[str, Field(min_length=1)]
     """What it does, for the planner: one or two sentences."""
-    prompt: Annotated[str, Field(pattern=_PROMPT_PATTERN)]
+    prompt: Annotated[str, Field(pattern=PROMPT_PATTERN)]
     """Name of its prompt, such as `workers/sort_letters` for `prompts/workers/sort_letters.md.j2`."""
     input_schema: JsonSchema = {"type": "object"}
     """JSON Schema of what it takes: an object."""
@@ -258,9 +260,8 @@ def only_fields(schema: JsonSchema, names: Sequence[str], *, all_required: bool 
     }
 
 
-_WORKER_FILE_SUFFIXES = (".yaml", ".yml", ".json")
+_FILE_SUFFIXES = (".yaml", ".yml", ".json")
 _MAX_FAULTS = 3
-_SCHEMA_HINT = "fix the file; `wavewright schema worker` says what it may hold"
 
 
 def load_workers(places: Sequence[Path]) -> tuple[Worker, ...]:
@@ -271,7 +272,7 @@ def load_workers(places: Sequence[Path]) -> tuple[Worker, ...]:
     """
     found: dict[str, Path] = {}
     workers: list[Worker] = []
-    for file in _worker_files(places):
+    for file in spec_files(places):
         spec = read_worker_file(file)
         if spec.name in found:
             raise ToolDefinitionError(
@@ -289,10 +290,19 @@ def read_worker_file(file: Path) -> WorkerSpec:
     Raises:
         ToolDefinitionError: it cannot be read, or declares no valid worker; names the line.
     """
+    return read_spec_file(file, WorkerSpec, "worker")
+
+
+def read_spec_file(file: Path, model: type[SpecT], kind: str) -> SpecT:
+    """Return the declaration that a file holds; `kind` is the name of its schema.
+
+    Raises:
+        ToolDefinitionError: it cannot be read, or is not valid; names the line.
+    """
     try:
-        return read_as_model(read_document_file(file), WorkerSpec)
+        return read_as_model(read_document_file(file), model)
     except DocumentError as error:
-        raise ToolDefinitionError(_fault_text(error), hint=_fault_hint(error)) from error
+        raise ToolDefinitionError(_fault_text(error), hint=_fault_hint(error, kind)) from error
 
 
 def _fault_text(error: DocumentError) -> str:
@@ -306,18 +316,18 @@ def _fault_text(error: DocumentError) -> str:
     return "; ".join([f"{place}: {shown[0].message}", *others, *tail])
 
 
-def _fault_hint(error: DocumentError) -> str:
+def _fault_hint(error: DocumentError, kind: str) -> str:
     """Return the hint on a misspelt word, which causes most faults, or else the first hint."""
     misspelt = [fault.hint for fault in error.faults if fault.kind == "unknown_field" and fault.hint]
     hints = [fault.hint for fault in error.faults if fault.hint]
-    return next(iter([*misspelt, *hints]), _SCHEMA_HINT)
+    otherwise = f"fix the file; `wavewright schema {kind}` says what it may hold"
+    return next(iter([*misspelt, *hints]), otherwise)
 
 
-def _worker_files(places: Sequence[Path]) -> Iterator[Path]:
+def spec_files(places: Sequence[Path]) -> Iterator[Path]:
+    """Yield the files of declarations: those that are named, and those in folders by name."""
     for place in places:
-        if place.suffix.lower() in _WORKER_FILE_SUFFIXES:
+        if place.suffix.lower() in _FILE_SUFFIXES:
             yield place
         elif place.is_dir():
-            yield from sorted(
-                file for file in place.iterdir() if file.suffix.lower() in _WORKER_FILE_SUFFIXES
-            )
+            yield from sorted(file for file in place.iterdir() if file.suffix.lower() in _FILE_SUFFIXES)

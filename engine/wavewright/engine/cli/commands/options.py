@@ -154,6 +154,7 @@ class SchemaName(StrEnum):
     tools = "tools"
     settings = "settings"
     worker = "worker"
+    agent = "agent"
     package = "package"
     message = "message"
 

@@ -41,7 +41,7 @@ def schema(
     name: Annotated[
         SchemaName | None,
         typer.Argument(
-            metavar="NAME", help="plan, patch, job, goal, tools, settings, worker, package or message."
+            metavar="NAME", help="plan, patch, job, goal, tools, settings, worker, agent, package or message."
         ),
     ] = None,
     out: Annotated[

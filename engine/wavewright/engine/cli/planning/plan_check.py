@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavewright.config.documents import Document, DocumentError, ReadLimits, read_bytes, read_document
-from wavewright.engine.jobs.document_kinds import is_job, is_settings, is_template, is_worker
+from wavewright.engine.jobs.document_kinds import is_agent, is_job, is_settings, is_template, is_worker
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.planner.checks.checker import check, check_partial, in_file_order
 from wavewright.planner.checks.feasibility import Obstacle, check_readiness
@@ -142,7 +142,7 @@ def check_plan(options: CheckOptions) -> CheckedDocument:
         except DocumentError:
             text = read_plan(content, name, limits=limits)  # raises PlanError with the faults
         else:
-            if is_settings(document) or is_worker(document):
+            if is_settings(document) or is_agent(document) or is_worker(document):
                 return _check_other(document, options)
             if is_job(document) or is_template(document):
                 return _check_job(document, options, _settings(options))
@@ -162,13 +162,15 @@ def check_plan(options: CheckOptions) -> CheckedDocument:
 
 
 def _check_other(document: Document, options: CheckOptions) -> CheckedDocument:
-    """Check a settings file or a worker: a document without a plan."""
-    from wavewright.engine.cli.project.project_checks import check_settings, check_worker
+    """Check a settings file, an agent or a worker: a document without a plan."""
+    from wavewright.engine.cli.project.project_checks import check_agent, check_settings, check_worker
 
     text = PlanText(None, document.source, document)
     if is_settings(document):
         found = check_settings(document, lambda: _settings(options))
         return CheckedDocument(text, None, found, kind="settings")
+    if is_agent(document):
+        return CheckedDocument(text, None, check_agent(document, _settings(options)), kind="an agent")
     return CheckedDocument(text, None, check_worker(document, _settings(options)), kind="a worker")
 
 

@@ -109,6 +109,23 @@ def check_worker(document: Document, settings: Settings) -> tuple[Diagnostic, ..
     return tuple(locate_diagnostics(_worker_diagnostics(spec, settings), document))
 
 
+def check_agent(document: Document, settings: Settings) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics of a named agent's file, including its tools and its prompt."""
+    from wavewright.engine.project.tool_sources import open_sources
+    from wavewright.tools.workers.agent_specs import AgentSpec
+    from wavewright.tools.workers.services import make_services
+
+    try:
+        spec = read_as_model(document, AgentSpec)
+    except DocumentError as error:
+        return tuple(diagnostic_from_fault(fault) for fault in error.faults)
+    try:
+        open_sources({}, settings, make_services(settings)).check_agent(spec)
+    except (ToolDefinitionError, PackError) as error:
+        return tuple(locate_diagnostics([Diagnostic("E107", str(error), "", error.hint)], document))
+    return ()
+
+
 def _worker_diagnostics(spec: WorkerSpec, settings: Settings) -> Iterator[Diagnostic]:
     from wavewright.tools.workers.factory import make_worker
     from wavewright.tools.workers.services import make_services
@@ -148,6 +165,10 @@ def prompt_findings(settings: Settings) -> Iterator[DoctorFinding]:
         return
     workers = tuple(_valid_workers(settings))
     used = shipped | {worker.spec.prompt for worker in workers}
+    with suppress(ToolDefinitionError):
+        from wavewright.engine.project.tool_sources import own_agents
+
+        used |= {spec.prompt for spec in own_agents(settings)}
     faults = {name: _prompt_finding(name, own, workers) for name in names}
     yield from dict.fromkeys(found for found in faults.values() if found is not None)
     valid = [name for name, found in faults.items() if found is None]

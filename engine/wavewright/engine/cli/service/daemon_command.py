@@ -47,6 +47,7 @@ from wavewright.reviewer.gates.calibration import read_calibration
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.user_tools import load_user_tools
 from wavewright.tools.packs import PackError, pack_names
+from wavewright.tools.workers.agent_specs import load_agents
 from wavewright.tools.workers.specs import load_workers
 
 _SETTINGS_ERRORS = (DocumentError, PlanError, ToolDefinitionError, PackError, TracingError)
@@ -140,6 +141,8 @@ def _tool_errors(settings: Settings) -> Iterator[WavewrightError]:
     for place in settings.workers:
         if place.suffix or place.exists():
             yield from _errors_of(partial(load_workers, (place,)))
+    for place in settings.agents:
+        yield from _errors_of(partial(load_agents, (place,)))
 
 
 def _pack_errors(settings: Settings) -> Iterator[WavewrightError]:

@@ -1,0 +1,263 @@
+"""Named agents with their tools: what steps, tools and other agents call.
+
+An agent calls only tools that read, need no approval and ask nobody; its calls are events of the step that it works
+in, and budgets, limits and the journal hold for them. The tokens of an agent that a tool or another agent calls are
+worker tokens, those of an agent step are orchestrator tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from wavewright.config.suggestions import did_you_mean
+from wavewright.planner.language.signatures import ToolSignature, is_open_to_agents
+from wavewright.planner.types import Json, JsonObject
+from wavewright.prompts import PromptError
+from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.run_data import MemoryRunData
+from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
+from wavewright.tools.workers.agent_limits import AgentConcurrency
+from wavewright.tools.workers.agent_specs import AgentSpec
+from wavewright.tools.workers.factory import declaration_version
+from wavewright.tools.workers.services import Services
+
+if TYPE_CHECKING:
+    from wavewright.tools.workers.agent_run import AgentRun, AgentTask
+
+AGENT_PROMPTS = ("workers/agent", "workers/agent_instructions", "workers/repair")
+TIMEOUT_MARGIN_SECONDS = 30.0
+"""Seconds that a step has beyond the loop's own clock: to end with what there is, and not by being stopped."""
+TOKENS_PER_REQUEST = 2000
+"""Prior of the tokens of one question in the loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAgent:
+    """An agent with the tools that it may call."""
+
+    spec: AgentSpec
+    tools: Mapping[str, Tool]
+    services: Services
+    concurrency: AgentConcurrency
+    version: str
+
+    @property
+    def signature(self) -> ToolSignature:
+        """What it is as a tool of another agent."""
+        own = ToolSignature(
+            name=self.spec.name,
+            description=self.spec.description,
+            input_schema={
+                "type": "object",
+                "required": ["task"],
+                "additionalProperties": False,
+                "properties": {
+                    "task": {
+                        "type": "string",
+                        "minLength": 1,
+                        "description": "What to do, and what to answer.",
+                    },
+                    "context": {"description": "What is known already."},
+                },
+            },
+            output_schema=self.spec.output_schema or {},
+            effects=frozenset({"read", "egress"}),
+            version=self.version,
+            expected_seconds=self.spec.limits.seconds / 5,
+            expected_tokens=self.spec.limits.requests * TOKENS_PER_REQUEST,
+            timeout=self.spec.limits.seconds + TIMEOUT_MARGIN_SECONDS,
+            calls_agents=frozenset({self.spec.name}),
+        )
+        return with_calls_of(own, [tool.signature for tool in self.tools.values()])
+
+    def as_tool(self) -> Tool:
+        """Return it as a tool of another agent."""
+
+        async def call(request: ToolCall) -> Json:
+            values: JsonObject = {"task": request.params["task"], "context": request.params.get("context")}
+            return await self.answer(values, request)
+
+        return Tool(self.signature, call)
+
+    async def answer(self, values: JsonObject, request: ToolCall, scope: str = "") -> Json:
+        """Return its answer to a tool or an agent that calls it.
+
+        What its own calls have written as run data stays, whether it comes to an answer or not.
+
+        Raises:
+            ToolError: it has none.
+        """
+        signature = self.signature
+        data = (request.data or MemoryRunData()).child(signature.reads_data, signature.writes_data, scope)
+        run = self.run_for(self.task(values), replace(request, data=data, answer=None))
+        try:
+            output = await run.run()
+        finally:
+            if request.data is not None:
+                request.data.keep(data.written)
+        return output["answer"]
+
+    def run_for(self, task: AgentTask, request: ToolCall) -> AgentRun:
+        """Return a run of it for a task, not begun yet."""
+        from wavewright.tools.workers.agent_run import (
+            AgentRun,  # loaded when one runs, not when tools are listed
+        )
+
+        services = self.services
+        return AgentRun(
+            services, self.tools, self.spec.limits, services.goal_tools, request, self.concurrency, task
+        )
+
+    def task(self, values: JsonObject) -> AgentTask:
+        """Return its task, with its prompt rendered with these values.
+
+        Raises:
+            ToolError: the prompt cannot be rendered with them.
+        """
+        from wavewright.tools.workers.agent_run import AgentTask
+        from wavewright.tools.workers.run import prompt_value
+
+        spec, services = self.spec, self.services
+        try:
+            text = services.prompts.render(
+                spec.prompt, inputs={name: prompt_value(value, name) for name, value in values.items()}
+            )
+        except PromptError as error:
+            raise ToolError(f"agent {spec.name!r}: {error}", hint=error.hint) from error
+        is_auto = spec.model_preference == "auto"
+        return AgentTask(
+            text,
+            name=spec.name,
+            role="worker",
+            schema=spec.output_schema,
+            retries=spec.retries,
+            max_tokens=spec.answer_tokens(services),
+            preference=services.preference if is_auto else spec.model_preference,
+            thinking=spec.thinking_level or services.thinking,
+        )
+
+
+def with_calls_of(signature: ToolSignature, tools: Iterable[ToolSignature]) -> ToolSignature:
+    """Return the signature of something that calls these tools: it touches their run data and passes their text on."""
+    known = [signature, *tools]
+    return signature.model_copy(
+        update={
+            "reads_data": frozenset[str]().union(*(tool.reads_data for tool in known)),
+            "writes_data": frozenset[str]().union(*(tool.writes_data for tool in known)),
+            "untrusted_output": any(tool.untrusted_output for tool in known),
+        }
+    )
+
+
+@dataclass(slots=True)
+class AgentCatalog:
+    """The agents of a pack or of the project, with the tools that call them."""
+
+    services: Services
+    specs: Mapping[str, AgentSpec]
+    find: Callable[[str], Tool | None]
+    """Returns the tool that a name means; it may come back here for tools that call agents."""
+    _agents: dict[str, NamedAgent] = field(default_factory=dict[str, NamedAgent])
+    _opening: list[str] = field(default_factory=list[str])
+    """Agents whose tools are being looked up now."""
+
+    def agent(self, name: str, user: str = "") -> NamedAgent:
+        """Return an agent; `user` is what asks for it, for errors.
+
+        Raises:
+            ToolDefinitionError: there is none of that name, it cannot call one of its tools, or it would call itself.
+        """
+        if name in self._agents:
+            return self._agents[name]
+        spec = self.specs.get(name)
+        if spec is None:
+            raise ToolDefinitionError(
+                f"{user or 'this project'} calls the agent {name!r}, which does not exist",
+                hint=did_you_mean(name, self.specs) or f"there are {', '.join(sorted(self.specs)) or 'none'}",
+            )
+        if name in self._opening:
+            way = " → ".join([*self._opening[self._opening.index(name) :], name])
+            raise ToolDefinitionError(
+                f"agent {name!r} would call itself: {way}", hint="leave one of them out"
+            )
+        self._opening.append(name)
+        try:
+            tools = {tool: self._open_tool(name, tool) for tool in spec.tools}
+        finally:
+            self._opening.pop()
+        declared: list[Json] = [spec.model_dump(mode="json"), self.services.worker_tokens]
+        declared.append({name: tool.signature.version for name, tool in tools.items()})
+        version = declaration_version(
+            f"agent {name!r}", declared, (spec.prompt, *AGENT_PROMPTS), self.services.prompts
+        )
+        concurrency = AgentConcurrency(self.services.limits)
+        self._agents[name] = NamedAgent(spec, tools, self.services, concurrency, version)
+        return self._agents[name]
+
+    def _open_tool(self, agent: str, name: str) -> Tool:
+        """Return a tool of an agent.
+
+        Raises:
+            ToolDefinitionError: it does not exist, or no agent may call it.
+        """
+        tool = self.agent(name).as_tool() if name in self.specs else self.find(name)
+        if tool is None:
+            raise ToolDefinitionError(
+                f"agent {agent!r} has the tool {name!r}, which does not exist",
+                hint="correct the name under 'tools', or bring the tool",
+            )
+        if not is_open_to_agents(tool.signature):
+            raise ToolDefinitionError(
+                f"agent {agent!r} may not call {name!r}",
+                hint="an agent calls tools that only read, need no approval and ask nobody",
+            )
+        return tool
+
+    def bind(self, tool: Tool) -> Tool:
+        """Return a tool with the agents that it calls; unchanged where it calls none, or no model is configured.
+
+        Raises:
+            ToolDefinitionError: as in `agent`.
+        """
+        names = tool.signature.calls_agents
+        if not names or not self.services.has_model:
+            return tool
+        own = tool.signature
+        agents = {name: self.agent(name, f"tool {own.name!r}") for name in sorted(names)}
+        signature = with_calls_of(own, [agent.signature for agent in agents.values()]).model_copy(
+            update={
+                "effects": own.effects | {"egress"},
+                "version": ".".join([own.version, *(agent.version for agent in agents.values())]),
+                "expected_tokens": max(agent.signature.expected_tokens for agent in agents.values()),
+            }
+        )
+
+        async def call(request: ToolCall) -> Json:
+            called = None if self.services.models is None else CalledAgents(agents, request)
+            return await tool.call(replace(request, agents=called))
+
+        return replace(tool, signature=signature, call=call)
+
+
+@dataclass(frozen=True, slots=True)
+class CalledAgents:
+    """The agents of one call of a tool."""
+
+    agents: Mapping[str, NamedAgent]
+    request: ToolCall
+    is_available: bool = True
+
+    async def run(self, name: str, values: JsonObject, scope: str = "") -> Json:
+        """Return an agent's answer.
+
+        Raises:
+            ToolError: the tool does not declare the agent, or it gives no answer.
+        """
+        if name not in self.agents:
+            raise ToolError(
+                f"the tool {self.request.tool!r} calls the agent {name!r} and does not declare it",
+                hint=f"declare it where the tool is made: calls_agents={{{name!r}}}",
+            )
+        return await self.agents[name].answer(values, self.request, scope)
