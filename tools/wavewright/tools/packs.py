@@ -9,8 +9,9 @@ its module.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,11 +26,36 @@ from wavewright.tools.functions.tool import Tool
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from pydantic import BaseModel
+
     from wavewright.tools.message_contract import MessageContract
     from wavewright.tools.workers.agent_specs import AgentSpec
     from wavewright.tools.workers.specs import Worker
 
 PACK_GROUP = "wavewright.packs"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTool:
+    """A tool of an MCP server: its name, description and schemas are those of the function."""
+
+    function: Callable[..., Awaitable[BaseModel]]
+    """What it raises as `WavewrightError` is told to the client."""
+    only_reads: bool = False
+    destroys: bool = False
+    """Whether a call deletes what no other call brings back; any call may be repeated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackServer:
+    """An MCP server that a pack brings: `wavewright mcp NAME` serves it."""
+
+    instructions: str
+    """What clients are told about it."""
+    roles: tuple[str, ...]
+    """Who connects: each role has tools of its own, and over HTTP a token of its own."""
+    open: Callable[[], AbstractAsyncContextManager[Mapping[str, Sequence[ServerTool]]]]
+    """Open what the tools work on and yield those of each role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +71,8 @@ class Pack:
     """Named agents; one of the project with the same name takes its place."""
     messages: MessageContract | None = None
     """Messages of a daemon whose setting `daemon.pack` names this pack; the neutral ones where absent."""
+    mcp_servers: Mapping[str, PackServer] = field(default_factory=dict[str, "PackServer"])
+    """Its MCP servers by name."""
 
     @property
     def tool_names(self) -> frozenset[str]:

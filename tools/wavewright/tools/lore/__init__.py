@@ -1,4 +1,4 @@
-"""The pack `lore`: messages of a daemon that researches the zones of a game world."""
+"""The pack `lore`: a daemon that researches the zones of a game world, and the store of what was accepted."""
 
 from __future__ import annotations
 
@@ -16,22 +16,20 @@ TOOL_NAMES = frozenset[str]()
 
 
 def pack(settings: JsonObject, root: Path) -> Pack:
-    """Return the pack; it has no settings of its own.
+    """Return the pack over these settings; paths in them are relative to `root`.
 
     Raises:
-        PackError: a setting is given.
+        PackError: a setting is unknown or has a wrong value.
     """
     from wavewright.tools.lore.messages import CONTRACT
-    from wavewright.tools.packs import Pack, PackError
+    from wavewright.tools.lore.settings import read_settings
+    from wavewright.tools.lore.store.server import store_server
+    from wavewright.tools.packs import Pack
 
-    del root
-    if settings:
-        raise PackError(
-            f"setting 'lore.{next(iter(settings))}' is not known",
-            hint="the pack has no settings; `daemon.pack: lore` selects its messages",
-        )
+    given = read_settings(settings)
     return Pack(
         name="lore",
-        description="Messages of a daemon that researches the zones of a game world.",
+        description="Research of the zones of a game world.",
         messages=CONTRACT,
+        mcp_servers={"lore-store": store_server(given.store, root)},
     )

@@ -111,6 +111,13 @@ def topology(
 
 @group.command()
 def mcp(
+    server: Annotated[
+        str | None,
+        typer.Argument(metavar="[SERVER]", help="An MCP server that a pack brings, in place of the project."),
+    ] = None,
+    role: Annotated[
+        str | None, typer.Option("--role", metavar="ROLE", help="Serve this role of SERVER only.")
+    ] = None,
     http: Annotated[
         str | None,
         typer.Option(
@@ -125,8 +132,10 @@ def mcp(
 ) -> None:
     """Serve this project to MCP clients: check, forecast and run plans.
 
-    The token of --http is WAVEWRIGHT_MCP_TOKEN; without it a new one is printed.
+    The token of --http is WAVEWRIGHT_MCP_TOKEN, that of a role of SERVER WAVEWRIGHT_MCP_TOKEN_ROLE; without it a new
+    one is printed.
     """
     from wavewright.engine.cli.mcp_server import serving
 
-    raise typer.Exit(serving.serve(http=http, allows_runs=allow_runs))
+    served = serving.ServedServer(server, role, allow_runs)
+    raise typer.Exit(serving.serve(served, http))

@@ -1,46 +1,72 @@
-"""The server over HTTP: only for requests with the token whose `Host` and `Origin` name the address that is served."""
+"""Servers over HTTP: only for requests with a token whose `Host` and `Origin` name the address that is served."""
 
 from __future__ import annotations
 
 import hmac
 import socket
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import uvicorn
+from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.responses import PlainTextResponse
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
-
-from wavewright.engine.cli.mcp_server.server import ProjectServer
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
-def http_app(server: ProjectServer, host: str, token: str) -> ASGIApp:
-    """Return the server as an ASGI application for clients that have the token and use a name of the host."""
+def http_app(servers: Mapping[str, MCPServer[Any]], host: str) -> ASGIApp:
+    """Return servers by their tokens as one ASGI application, for clients that use a name of the host.
+
+    A token leads to its server. `/health` needs none, and answers as soon as the servers do.
+    """
     names = dict.fromkeys((host, *_LOOPBACK))
     security = TransportSecuritySettings(
         allowed_hosts=[each for name in names for each in (name, f"{name}:*")],
         allowed_origins=[each for name in names for each in (f"http://{name}", f"http://{name}:*")],
     )
-    return BearerToken(server.streamable_http_app(transport_security=security, host=host), token)
+    apps = {
+        token: server.streamable_http_app(transport_security=security, host=host)
+        for token, server in servers.items()
+    }
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        async with AsyncExitStack() as stack:
+            for app in apps.values():
+                await stack.enter_async_context(app.router.lifespan_context(app))
+            yield
+
+    return Starlette(
+        routes=[Route("/health", _health), Mount("/", BearerTokens(apps))],
+        lifespan=lifespan,
+    )
 
 
-class BearerToken:
-    """Answers 401 to every request without the token."""
+def _health(_: Request) -> Response:
+    return PlainTextResponse("ok")
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._expected = f"Bearer {token}".encode()
+
+class BearerTokens:
+    """Passes a request on to the application of its token, and answers 401 to every other."""
+
+    def __init__(self, apps: Mapping[str, ASGIApp]) -> None:
+        self._apps = {f"Bearer {token}".encode(): app for token, app in apps.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request with the token on."""
-        if scope["type"] == "http":
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, self._expected):
-                headers = {"WWW-Authenticate": "Bearer"}
-                await PlainTextResponse("a bearer token is needed", 401, headers)(scope, receive, send)
+        """Pass a request with a token on."""
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        for expected, app in self._apps.items():
+            if hmac.compare_digest(given, expected):
+                await app(scope, receive, send)
                 return
-        await self._app(scope, receive, send)
+        headers = {"WWW-Authenticate": "Bearer"}
+        await PlainTextResponse("a bearer token is needed", 401, headers)(scope, receive, send)
 
 
 async def serve_http(app: ASGIApp, listener: socket.socket) -> None:

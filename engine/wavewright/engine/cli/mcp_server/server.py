@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from inspect import getdoc
-from typing import Any
+from typing import Any, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import (
@@ -32,7 +32,10 @@ _RUNS = ToolAnnotations(
 )
 
 
-class ProjectServer(MCPServer[Project]):
+_State = TypeVar("_State")
+
+
+class EngineServer(MCPServer[_State]):
     """An MCP server that returns the errors of wavewright to the client, with their hints and without secrets."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
@@ -48,7 +51,7 @@ class ProjectServer(MCPServer[Project]):
                 raise ToolError(without_secrets(error_text(error.__cause__))) from error.__cause__
             raise
 
-    async def read_resource(self, uri: Any, context: Context[Project, Any] | None = None) -> Any:
+    async def read_resource(self, uri: Any, context: Context[_State, Any] | None = None) -> Any:
         """Read a resource.
 
         Raises:
@@ -62,14 +65,14 @@ class ProjectServer(MCPServer[Project]):
             raise
 
 
-def build_server(project: Project) -> ProjectServer:
+def build_server(project: Project) -> EngineServer[Project]:
     """Return the server of a project; its tools expect the project's root as working directory."""
 
     @asynccontextmanager
     async def lifespan(_server: MCPServer[Project]) -> AsyncGenerator[Project]:
         yield project
 
-    server = ProjectServer(
+    server = EngineServer[Project](
         "wavewright", version=__version__, instructions=_INSTRUCTIONS, lifespan=lifespan, log_level="WARNING"
     )
     for tool in (

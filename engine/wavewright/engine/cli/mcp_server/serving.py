@@ -1,4 +1,4 @@
-"""`wavewright mcp`: serve the project over standard input and output, or over HTTP with a token."""
+"""`wavewright mcp`: serve the project, or an MCP server of a pack, over standard input and output or HTTP."""
 
 from __future__ import annotations
 
@@ -6,47 +6,120 @@ import contextlib
 import os
 import secrets
 import socket
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import anyio
 
 from wavewright.config import exit_codes
 from wavewright.config.sections import valid_host_port
+from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.output import print_line
+from wavewright.engine.cli.mcp_server.pack_server import RoleServer, find_server
 from wavewright.engine.cli.mcp_server.plan_tools import Project
-from wavewright.engine.cli.mcp_server.server import build_server
+from wavewright.engine.cli.mcp_server.server import EngineServer, build_server
 
 TOKEN_VARIABLE = "WAVEWRIGHT_MCP_TOKEN"  # noqa: S105 - the name of the variable
 _MIN_TOKEN_LENGTH = 16
 
 
-def serve(*, http: str | None, allows_runs: bool) -> int:
-    """Serve the project until the client or a signal ends it, and return the exit code.
+@dataclass(frozen=True, slots=True)
+class ServedServer:
+    """What `wavewright mcp` is asked to serve."""
+
+    name: str | None = None
+    """MCP server of a pack; the project itself where absent."""
+    role: str | None = None
+    allows_runs: bool = False
+
+
+def serve(served: ServedServer, http: str | None) -> int:
+    """Serve the project, or an MCP server of a pack, until the client or a signal ends it; return the exit code.
 
     Raises:
-        CommandError: the address is not HOST:PORT or cannot be used, or the token is too short.
+        CommandError: the address is not HOST:PORT or cannot be used, a token is too short, there is no such server or
+            role, or the role is missing.
     """
     settings = project_settings()
     with contextlib.chdir(settings.root):  # where tools run
-        server = build_server(Project(settings, allows_runs))
-        if http is None:
-            anyio.run(server.run_stdio_async)
-            return exit_codes.OK
-        token = os.environ.get(TOKEN_VARIABLE, "")
-        if token and len(token) < _MIN_TOKEN_LENGTH:
-            message = f"{TOKEN_VARIABLE} has fewer than {_MIN_TOKEN_LENGTH} characters"
-            raise CommandError(message, hint="set a longer one, or unset it for a new one")
-        with contextlib.closing(_listener(http)) as listener:
-            address = _address(listener)
-            print_line(f"MCP server of {settings.root}: http://{address}/mcp")
-            if not token:
-                token = secrets.token_urlsafe(32)
-                print_line(f"token: {token}")
-            from wavewright.engine.cli.mcp_server.http import http_app, serve_http
+        if served.name is None:
+            if served.role is not None:
+                raise CommandError(
+                    "--role goes with the name of a server", hint="wavewright mcp NAME --role ROLE"
+                )
+            return _serve_opened(_project_server(settings, served), settings.root, http)
+        return _serve_opened(_pack_servers(settings, served, http), settings.root, http)
 
-            anyio.run(serve_http, http_app(server, http.rpartition(":")[0], token), listener)
+
+Servers: TypeAlias = Mapping[str, EngineServer[Any]]
+"""Servers by role; the project's has none, which is an empty text."""
+
+
+def _serve_opened(opened: AbstractAsyncContextManager[Servers], root: Path, http: str | None) -> int:
+    with contextlib.ExitStack() as stack:
+        listener = None if http is None else stack.enter_context(contextlib.closing(_listener(http)))
+
+        async def run() -> None:
+            async with opened as servers:
+                if http is None or listener is None:
+                    [server] = servers.values()
+                    await server.run_stdio_async()
+                    return
+                tokens = {role: _given_token(role) or secrets.token_urlsafe(32) for role in servers}
+                by_token = {tokens[role]: server for role, server in servers.items()}
+                if len(by_token) < len(servers):
+                    raise CommandError(
+                        "two roles have the same token", hint="give each role a token of its own"
+                    )
+                print_line(f"MCP server of {root}: http://{_address(listener)}/mcp")
+                for role, token in tokens.items():
+                    if not _given_token(role):
+                        print_line(f"token of {role}: {token}" if role else f"token: {token}")
+                from wavewright.engine.cli.mcp_server.http import http_app, serve_http
+
+                await serve_http(http_app(by_token, http.rpartition(":")[0]), listener)
+
+        anyio.run(run)
     return exit_codes.OK
+
+
+@asynccontextmanager
+async def _project_server(settings: Settings, served: ServedServer) -> AsyncGenerator[Servers]:
+    yield {"": build_server(Project(settings, served.allows_runs))}
+
+
+@asynccontextmanager
+async def _pack_servers(
+    settings: Settings, served: ServedServer, http: str | None
+) -> AsyncGenerator[Servers]:
+    assert served.name is not None
+    server = find_server(served.name, settings)
+    roles = ", ".join(server.roles)
+    if served.role is not None and served.role not in server.roles:
+        raise CommandError(f"{served.name} has no role {served.role!r}", hint=f"its roles are {roles}")
+    if served.role is None and http is None:
+        raise CommandError(f"{served.name} needs a role over standard input", hint=f"--role, one of {roles}")
+    async with server.open() as tools:
+        yield {
+            role: RoleServer(served.name, role, server, tools)
+            for role in server.roles
+            if served.role in {None, role}
+        }
+
+
+def _given_token(role: str) -> str:
+    """Return the token of a role in the environment; empty where there is none."""
+    variable = f"{TOKEN_VARIABLE}_{role.upper()}" if role else TOKEN_VARIABLE
+    token = os.environ.get(variable, "")
+    if token and len(token) < _MIN_TOKEN_LENGTH:
+        message = f"{variable} has fewer than {_MIN_TOKEN_LENGTH} characters"
+        raise CommandError(message, hint="set a longer one, or unset it for a new one")
+    return token
 
 
 def _listener(place: str) -> socket.socket:

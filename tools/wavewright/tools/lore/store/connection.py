@@ -15,6 +15,7 @@ from typing import Any, Protocol, Self, TypeAlias, cast
 
 import anyio
 
+from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.tools.lore.store.settings import StoreSettings
 
@@ -24,6 +25,8 @@ Row: TypeAlias = dict[str, Any]
 
 class LoreStoreError(WavewrightError):
     """The store cannot be opened, or refuses a statement."""
+
+    exit_code = exit_codes.ENVIRONMENT
 
 
 class _Client(Protocol):
