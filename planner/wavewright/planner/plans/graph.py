@@ -59,8 +59,8 @@ class CriticalPath(NamedTuple):
 class PlanGraph:
     """Which step depends on which. Steps keep the plan's order wherever the order is free.
 
-    networkx orders the steps of a run (`waves`) and finds cycles, reach and critical paths. It is imported when one
-    of these is first asked for: checking a plan that lists each step after what it depends on needs none of them.
+    networkx finds cycles, reach and critical paths, and orders a plan that lists a step before one that it depends
+    on. It is imported when one of these is first asked for: most plans are checked and run without it.
     """
 
     steps: Mapping[StepId, Step]
@@ -130,6 +130,11 @@ class PlanGraph:
     @cached_property
     def waves(self) -> tuple[StepIds, ...]:
         """Topological generations; without the steps of a cycle and those that depend on one."""
+        if (numbers := self._listed_waves()) is not None:
+            found: list[list[StepId]] = [[] for _ in range(max(numbers.values(), default=-1) + 1)]
+            for step_id, number in numbers.items():
+                found[number].append(step_id)
+            return tuple(tuple(wave) for wave in found)
         from wavewright.planner.plans.digraph import generations, thin_digraph
 
         # Not `self.digraph`, which would take 0.5 kB a step for as long as the run lasts.
@@ -171,12 +176,18 @@ class PlanGraph:
 
     def wave_of(self) -> dict[StepId, int]:
         """Return the number, from 0, of each step's wave."""
+        if (numbers := self._listed_waves()) is not None:
+            return numbers
+        return {step_id: number for number, wave in enumerate(self.waves) for step_id in wave}
+
+    def _listed_waves(self) -> dict[StepId, int] | None:
+        """Return the number of each step's wave, or None if one is listed before a step that it depends on."""
         found: dict[StepId, int] = {}
         for step_id, awaited in self.dependencies.items():
             try:
                 found[step_id] = 1 + max([found[before] for before in awaited], default=-1)
-            except KeyError:  # it stands before a step that it depends on
-                return {step_id: number for number, wave in enumerate(self.waves) for step_id in wave}
+            except KeyError:
+                return None
         return found
 
     def ancestors(self, step_id: StepId) -> set[StepId]:
