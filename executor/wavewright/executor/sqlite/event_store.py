@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from wavewright.config.errors import WavewrightError
 from wavewright.executor.events.types import RunStarted
@@ -26,7 +26,6 @@ from wavewright.executor.sqlite.transaction import SqliteStatements, SqliteStore
 from wavewright.executor.store import run_queries
 from wavewright.executor.store.commands import AppendEntry
 from wavewright.executor.store.errors import JournalError, JournalNotWritten
-from wavewright.executor.store.job_transactions import put_outbox_rows
 from wavewright.executor.store.leases import (
     LEASE_SECONDS,
     HeldLease,
@@ -38,6 +37,9 @@ from wavewright.executor.store.leases import (
 from wavewright.executor.store.transaction import TransactionWork
 from wavewright.executor.store.writer import run_inline
 from wavewright.planner.types import RunId
+
+if TYPE_CHECKING:
+    from wavewright.executor.store.job_rows import OutboxRows
 
 _LONG_LOG: Final = 4 * 2**20
 """Bytes of the write-ahead log after which it is copied into the file."""
@@ -257,9 +259,8 @@ class SqliteEventStore(RunHolder):
             results = list[object]()
             if transaction is not None:
                 transaction.acquired.update(held)
-                for one in rows:
-                    run_inline(put_outbox_rows(transaction, one, list(held)))
-                    run_inline(transaction.put_messages(one.messages))
+                if rows:
+                    _put_outbox_rows(transaction, rows, list(held))
                 results = [run_inline(work(transaction)) for work in works]
                 size += transaction.written + _CHANGE_BYTES * (self._connection.total_changes - changes)
         self.log.record_written(size)
@@ -318,3 +319,14 @@ class SqliteEventStore(RunHolder):
 
     def _transaction(self, patience: float = 0.0) -> SqliteTransaction:
         return SqliteTransaction(self._connection, patience)
+
+
+def _put_outbox_rows(
+    transaction: SqliteStoreTransaction, rows: Sequence[OutboxRows], written: Sequence[RunId]
+) -> None:
+    # Only a daemon's journal takes outbox writes: a run of the command line loads nothing of the job store.
+    from wavewright.executor.store.job_transactions import put_outbox_rows
+
+    for one in rows:
+        run_inline(put_outbox_rows(transaction, one, written))
+        run_inline(transaction.put_messages(one.messages))

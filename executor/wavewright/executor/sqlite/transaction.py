@@ -7,15 +7,17 @@ import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from wavewright.executor.sqlite.database import SqliteTransaction
 from wavewright.executor.sqlite.leases import LEASE_COLUMNS, SqliteLeases
 from wavewright.executor.store.errors import JournalError
-from wavewright.executor.store.job_rows import OutgoingRow
 from wavewright.executor.store.leases import HeldLease, LeaseProbe
 from wavewright.executor.store.transaction import Row, Statements, StoreTransaction
 from wavewright.planner.types import RunId
+
+if TYPE_CHECKING:
+    from wavewright.executor.store.job_rows import OutgoingRow
 
 _DELETE_EVENTS: Final = (
     "DELETE FROM result WHERE (key, event) IN (SELECT key, id FROM event WHERE run = $1 AND key IS NOT NULL)",

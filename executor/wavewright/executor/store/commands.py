@@ -10,17 +10,19 @@ import asyncio
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from wavewright.executor.events.codec import CodecError, encode
 from wavewright.executor.events.types import Event, ItemFinished, Noted, RunFinished, RunStarted, StepFinished
 from wavewright.executor.store.errors import EventUnwritable, JournalError
-from wavewright.executor.store.job_records import OutboxWrites
-from wavewright.executor.store.job_rows import OutboxRows, outbox_rows
 from wavewright.executor.store.journal import reusable_key
 from wavewright.executor.store.transaction import TransactionWork
 from wavewright.executor.store.writer import call_on_loop, set_exception, set_result
 from wavewright.planner.types import RunId
+
+if TYPE_CHECKING:
+    from wavewright.executor.store.job_records import OutboxWrites
+    from wavewright.executor.store.job_rows import OutboxRows
 
 # Named once: building a union of types for every event takes longer than asking it.
 _FINISHED: Final = (StepFinished, ItemFinished)
@@ -76,9 +78,11 @@ def append_entry(
             place=f"run {run}",
             hint="a tool returns JSON values only: see the output of that step",
         ) from error
-    return AppendEntry(
-        run, rows, marks, is_end, None if outbox_writes is None else outbox_rows(outbox_writes)
-    )
+    if outbox_writes is None:
+        return AppendEntry(run, rows, marks, is_end)
+    from wavewright.executor.store.job_rows import outbox_rows
+
+    return AppendEntry(run, rows, marks, is_end, outbox_rows(outbox_writes))
 
 
 def _row(event: Event) -> EventRow:

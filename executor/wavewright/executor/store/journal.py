@@ -15,12 +15,14 @@ import secrets
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Literal, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, TypeAlias
 
 from wavewright.executor.events.types import Event, ItemFinished, Noted, RunFinished, RunStarted, StepFinished
 from wavewright.executor.store.errors import RunBusy, RunNotFound
-from wavewright.executor.store.job_records import OutboxWrites
 from wavewright.planner.types import Json, RunId, StepId, StepKey
+
+if TYPE_CHECKING:
+    from wavewright.executor.store.job_records import OutboxWrites
 
 RunStatus: TypeAlias = Literal[
     "running",
@@ -203,7 +205,7 @@ class MemoryJournal:
     """A journal that lives as long as the process."""
 
     def __init__(self) -> None:
-        self.outbox_writes = list[tuple[RunId, OutboxWrites]]()
+        self.outbox_writes: list[tuple[RunId, OutboxWrites]] = []
         """What was given alongside events, in its order: there is no job store in memory that would take it."""
         self._events = dict[RunId, list[Event]]()
         self._outputs = dict[StepKey, StoredOutput]()

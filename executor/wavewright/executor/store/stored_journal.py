@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from operator import attrgetter
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import anyio
 
@@ -29,12 +29,14 @@ from wavewright.executor.store.commands import (
     resolve_batch,
 )
 from wavewright.executor.store.errors import JournalError, RunBusy
-from wavewright.executor.store.job_records import OutboxWrites
 from wavewright.executor.store.journal import RunRow, StoredOutput
 from wavewright.executor.store.leases import Lease, LeaseProbe
 from wavewright.executor.store.transaction import TransactionWork
 from wavewright.executor.store.writer import CoroutineRunner, WriterHandlers, WriterThread, call_on_loop
 from wavewright.planner.types import RunId, StepKey
+
+if TYPE_CHECKING:
+    from wavewright.executor.store.job_records import OutboxWrites
 
 _T = TypeVar("_T")
 

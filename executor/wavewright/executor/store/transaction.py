@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, overload
 
 from wavewright.executor.events.json_values import valid_text
 from wavewright.executor.store.errors import JournalError, RunLost
-from wavewright.executor.store.job_rows import OutgoingRow
 from wavewright.executor.store.leases import HeldLease, LeaseProbe, Owner
 from wavewright.planner.types import RunId
+
+if TYPE_CHECKING:
+    from wavewright.executor.store.job_rows import OutgoingRow
 
 _T = TypeVar("_T")
 
