@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from threading import Thread
 
 
-_GC_THRESHOLD = 50_000
-"""So many new objects make Python look for cycles; a run of many steps has few."""
+_GC_THRESHOLD = 200_000
+"""So many new objects make Python look for cycles: more than a small run makes. A run of many steps has few cycles."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
