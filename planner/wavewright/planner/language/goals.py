@@ -60,7 +60,7 @@ Instant = Annotated[
 """A date or date-time in ISO 8601; UTC where it names no zone, the start of the day where it has no time."""
 
 
-class AvailableTool(DocumentModel):
+class AvailableTool(DocumentModel, defer_build=False):
     """A tool that this goal allows, with what this goal says of it."""
 
     name: Annotated[str, Field(pattern=TOOL_NAME_PATTERN)]
@@ -73,7 +73,7 @@ class AvailableTool(DocumentModel):
     """Handed to the tool with every call."""
 
 
-class Targets(DocumentModel):
+class Targets(DocumentModel, defer_build=False):
     """Names of the inputs that hold a job's `variables` (primary targets) and `benchmarks` (for comparison only)."""
 
     variables: Annotated[str, Field(pattern=ID_PATTERN)] = "variables"
@@ -142,7 +142,7 @@ class TerminalRule(DocumentModel):
     """Parameters; strings may hold `${…}` over `inputs` and `goal` (`output_tags`, `output_schema`)."""
 
 
-class Rules(DocumentModel):
+class Rules(DocumentModel, defer_build=False):
     """Family `E5xx` as data."""
 
     data_tools: Annotated[frozenset[str], Field(strict=False)] = frozenset()

@@ -37,7 +37,8 @@ from wavewright.planner.types import (
 class DocumentModel(BaseModel):
     """Base of everything that is read from a document: immutable, strict, and closed to unknown fields."""
 
-    # Built at first use: a command that reads a plan does not pay for jobs, goals and patches.
+    # Built at first use: a command that reads a plan does not pay for jobs, goals and patches. What several of them
+    # hold is built at once, and so once for all.
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, populate_by_name=True, defer_build=True
     )
@@ -47,7 +48,7 @@ _StepIdText = Annotated[str, Field(pattern=ID_PATTERN)]
 Expression = Annotated[str, Field(min_length=1)]
 
 
-class Retry(DocumentModel):
+class Retry(DocumentModel, defer_build=False):
     """How often and how patiently a failed call is tried again; see `docs/reference/retries.md`."""
 
     attempts: Annotated[int, Field(ge=1, le=100)] = 3
@@ -69,7 +70,7 @@ class Retry(DocumentModel):
         return {"attempts": self.attempts, **others(self)}
 
 
-class Budget(DocumentModel):
+class Budget(DocumentModel, defer_build=False):
     """Upper bounds of what one step may spend; each call is reserved against them before it is made."""
 
     seconds: Seconds | None = None
@@ -82,7 +83,6 @@ class Budget(DocumentModel):
     """Cost in US dollars."""
 
 
-# Plans, jobs, goal templates and goals hold steps: built here, it is built once for all of them.
 class Step(DocumentModel, defer_build=False):
     """One call of one tool, or one call an item where `for_each` is given."""
 
@@ -159,7 +159,7 @@ class JudgeCheck(DocumentModel):
     """What the model is to judge, and what passes."""
 
 
-class Gate(DocumentModel):
+class Gate(DocumentModel, defer_build=False):
     """A stop for bad data: exactly one of `check`, `schema`, `fresh_within`, `required`, `judge`.
 
     `on` names a step; in a goal template `on_tool` names a tool instead and stands for every step that calls it.
@@ -218,7 +218,7 @@ class Gate(DocumentModel):
         return [kind for kind, question in questions.items() if question is not None]
 
 
-class Cap(DocumentModel):
+class Cap(DocumentModel, defer_build=False):
     """A ceiling that code puts on a confidence: `field` is at most `max` while `when` holds."""
 
     field: _StepIdText
@@ -317,7 +317,7 @@ class PlanPatch(DocumentModel):
     """Gates that should pass."""
 
 
-class Limits(DocumentModel):
+class Limits(DocumentModel, defer_build=False):
     """Upper bounds of a run; what reaches one is reported, never silent."""
 
     max_steps: Annotated[int, Field(ge=1)] = 50

@@ -34,7 +34,7 @@ from wavewright.tools.functions.tool import Tool
 _ENTRY_HINT = "write a path, a dotted name, or {path: tools/mine.py, functions: [fetch_invoice]}"
 
 
-class ToolOptions(DocumentModel):
+class ToolOptions(DocumentModel, defer_build=False):
     """What the settings say of one function; what is absent has the registry's default."""
 
     name: str | None = None
