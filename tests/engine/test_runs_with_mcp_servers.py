@@ -13,7 +13,7 @@ from tests.engine.conftest import CommandLine
 from tests.tools.mcp import stub_server
 from wavewright.config import load_settings
 from wavewright.planner.types import JsonObject
-from wavewright.tools.mcp.lock import LOCK_NAME, ToolsLock, lock_server
+from wavewright.tools.mcp.lock import LOCK_NAME, ToolsLock, lock_server, read_lock
 from wavewright.tools.mcp.sessions import list_server_tools
 from wavewright.tools.mcp.settings import server_settings
 
@@ -80,3 +80,31 @@ def test_a_variable_that_is_not_set_stops_only_runs_that_call_its_server(
     shown = its_own.out + its_own.err
     assert "MCP server 'tracker' needs the environment variable TRACKER_TOKEN" in shown
     assert "set TRACKER_TOKEN" in shown
+
+
+def test_another_wavewright_is_a_server_whose_tools_can_all_be_called(
+    tmp_path: Path, wavewright: CommandLine
+) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "wavewright.yaml").write_text("version: 1\n")
+    other: JsonObject = {
+        "command": sys.executable,
+        "args": ["-m", "wavewright.engine.main", "mcp"],
+        "cwd": "other",
+    }
+    (tmp_path / "wavewright.yaml").write_text(json.dumps({"mcp": {"servers": {"other": other}}}))
+    params: JsonObject = {"plan": "steps: [{id: a, tool: nobody}]"}
+    plan = {
+        "steps": [{"id": "checked", "tool": "other.check_plan", "params": params}],
+        "result": "${steps.checked}",
+    }
+    (tmp_path / "plan.yaml").write_text(json.dumps(plan))
+
+    locked = wavewright("tools", "--lock")
+    ran = wavewright("run", "plan.yaml", "--json")
+
+    assert locked.code == 0, locked.err
+    assert "left out" not in locked.out + locked.err
+    assert ran.code == 0, ran.out + ran.err
+    assert read_lock(tmp_path).servers["other"].left_out == {}
+    assert "E201" in ran.out
