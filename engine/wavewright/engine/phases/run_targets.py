@@ -227,7 +227,7 @@ class RunTargets:
         """Return the targets that the run of a target has found for the next wave, and a remark on them."""
         if target.wave >= root.waves.targets.depth:
             return [], ""
-        return found_targets(root.waves.targets.expand, state)
+        return found_targets(root.waves.targets.expand, state, self.ports.settings)
 
     async def _run_pipeline(
         self, root: TargetRoot, target: Target, run: RunId, verdict: PackageVerdict | None

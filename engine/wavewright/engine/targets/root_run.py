@@ -7,15 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from wavewright.config.documents import Source
+from wavewright.config.settings import Settings
 from wavewright.engine.jobs.resolving import TARGET, ResolvedJob
 from wavewright.engine.pipeline.context import PackageVerdict, Ports, RunContext
 from wavewright.engine.pipeline.services import pending_draft
+from wavewright.engine.project.tools import signatures_to_check
 from wavewright.engine.targets.waves import Target, TargetWaves, read_targets, target_waves, waves_after
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.references import check_expansion
+from wavewright.planner.checks.safety import check_safety, untrusted_names
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
@@ -35,8 +39,21 @@ def check_expansion_of_job(order: ResolvedJob, tools: Mapping[str, ToolSignature
     return expansion.origin.place(check_expansion(subject, expansion.text, expansion.pointer))
 
 
+def goal_of_found_targets(order: ResolvedJob, tools: Mapping[str, ToolSignature]) -> Goal:
+    """Return a job's goal as the runs of further targets have it: their names may be untrusted text."""
+    if order.expansion is None or order.draft is None:
+        return order.goal
+    plan = bind_plan(order.draft.plan, order.goal, tools)
+    subject = CheckContext(plan, order.goal, tools, order.goal.limits)
+    return _with_untrusted_name(order.goal) if untrusted_names(subject, order.expansion.text) else order.goal
+
+
+def _with_untrusted_name(goal: Goal) -> Goal:
+    return goal.model_copy(update={"untrusted_inputs": goal.untrusted_inputs | {TARGET}})
+
+
 def require_valid_expansion(order: ResolvedJob, tools: Mapping[str, ToolSignature]) -> None:
-    """Raise an error where a job would find no targets however it runs.
+    """Raise an error where a job would find no targets however it runs, or could run none that it finds.
 
     Raises:
         PlanError: what is wrong, at its place.
@@ -44,9 +61,15 @@ def require_valid_expansion(order: ResolvedJob, tools: Mapping[str, ToolSignatur
     if found := check_expansion_of_job(order, tools):
         assert order.expansion is not None
         raise PlanError(found, order.expansion.origin.document.source)
+    goal = goal_of_found_targets(order, tools)
+    if order.draft is not None and goal.untrusted_inputs:
+        origin, plan = order.draft.origin, bind_plan(order.draft.plan, goal, tools)
+        found = origin.place(check_safety(CheckContext(plan, goal, tools, goal.limits)))
+        if found:
+            raise PlanError(found, origin.document.source)
 
 
-def found_targets(expand: str | None, state: RunState) -> tuple[list[Target], str]:
+def found_targets(expand: str | None, state: RunState, settings: Settings) -> tuple[list[Target], str]:
     """Return what the expansion gives over a run's steps, each once, and what is to be said where that is not all.
 
     A step that was superseded is read as the one that stands for it. A run whose steps did not end well has found
@@ -55,7 +78,8 @@ def found_targets(expand: str | None, state: RunState) -> tuple[list[Target], st
     if expand is None or state.plan is None or state.started is None:
         return [], ""
     steps: JsonObject = {str(step): output for step, output in state.outputs().items()}
-    for old, new in reversed(superseded_by(Plan.model_validate(state.plan)).items()):
+    plan = Plan.model_validate(state.plan)
+    for old, new in reversed(superseded_by(plan).items()):
         if new in steps:
             steps[old] = steps[StepId(new)]
     inputs = state.plan.get("inputs")
@@ -67,7 +91,10 @@ def found_targets(expand: str | None, state: RunState) -> tuple[list[Target], st
         return [], "nothing was looked for: the expansion has no value"
     if not isinstance(value, list):
         return [], "nothing was looked for: the expansion gave no list"
-    found = list(read_targets(value))
+    goal = Goal.model_validate(state.started.goal)
+    subject = CheckContext(plan, goal, signatures_to_check(plan, goal, settings), goal.limits)
+    is_untrusted = untrusted_names(subject, expand)
+    found = [replace(target, is_untrusted=is_untrusted) for target in read_targets(value)]
     left_out = len(value) - len(found)
     said = f"{left_out} of {len(value)} that were found can be no target" if left_out else ""
     return list(dict.fromkeys(found)), said
@@ -151,6 +178,8 @@ def tokens_used_by(state: RunState) -> int:
 def job_of_target(root: TargetRoot, target: Target, tokens: int | None) -> ResolvedJob:
     """Return what the run of a target is made of; with its share of the tokens where they are bounded."""
     goal = goal_with_input(root.context.goal, root.waves.text, TARGET, target.name)
+    if target.is_untrusted:
+        goal = _with_untrusted_name(goal)
     changes: dict[str, object] = {"target": target.name}
     if tokens is not None and goal.limits.budget is not None:
         budget = goal.limits.budget.model_copy(update={"tokens": tokens})

@@ -48,6 +48,8 @@ class Target:
     name: str
     priority: int = 0
     wave: int = 0
+    is_untrusted: bool = False
+    """Whether its name is untrusted text that a run has found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,18 +211,24 @@ def waves_after(waves: TargetWaves, noted: Noted) -> TargetWaves:
 def read_targets(values: Iterable[Json]) -> Iterator[Target]:
     """Yield the targets in a list that a step has made: names, or objects with `name` and `priority`.
 
-    What can be no name is left out: the list may come from outside.
+    What can be no name is left out: the list may come from outside. That it does is not read from a step's list, but
+    from a note's (`targets_json`).
     """
     for value in values:
-        name, priority = (value.get("name"), value.get("priority")) if isinstance(value, dict) else (value, 0)
+        fields = value if isinstance(value, dict) else {"name": value}
+        name, priority = fields.get("name"), fields.get("priority")
         if isinstance(name, str) and (name := name.strip()) and _can_be_shown(name):
             is_number = isinstance(priority, int) and not isinstance(priority, bool)
-            yield Target(name, priority if is_number and isinstance(priority, int) else 0)
+            number = priority if is_number and isinstance(priority, int) else 0
+            yield Target(name, number, is_untrusted=fields.get("untrusted") is True)
 
 
 def targets_json(targets: Iterable[Target]) -> list[Json]:
     """Return targets as notes have them."""
-    return [{"name": target.name, "priority": target.priority} for target in targets]
+    return [
+        {"name": target.name, "priority": target.priority, "untrusted": target.is_untrusted}
+        for target in targets
+    ]
 
 
 def some_names(names: list[str]) -> str:

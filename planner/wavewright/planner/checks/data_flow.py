@@ -15,8 +15,8 @@ from wavewright.planner.cel.embedded import Read
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.language.plan import Step
-from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.uses import ExpressionUse
+from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature
+from wavewright.planner.plans.uses import ExpressionText, ExpressionUse
 from wavewright.planner.schemas.views import (
     SchemaView,
     ScopedSchema,
@@ -98,10 +98,11 @@ class DataFlow:
         sources: Collection[StepId] = (),
         inputs: Collection[str] = (),
         order: Sequence[StepId] | None = None,
+        is_secret: bool = False,
     ) -> None:
         """Follow outputs of `sources` and values of `inputs` through the steps of `order`, all where it is absent."""
         self._subject = subject
-        self._is_secret = bool(inputs)
+        self._is_secret = is_secret
         self._before: dict[str, str | None] = dict.fromkeys(
             [*sources, *(f"inputs.{name}" for name in inputs)]
         )
@@ -136,8 +137,10 @@ class DataFlow:
                 for name in signature.writes_data:
                     self._data_writers.setdefault(name, []).append(step_id)
 
-    def _data_origin(self, step_id: StepId, signature: ToolSignature) -> StepId | None:
-        """Return a step that it depends on and that has written it as run data which this one reads."""
+    def _data_origin(self, step_id: StepId, signature: ToolSignature) -> str | None:
+        """Return an input, or a step before this one, that holds it as run data which this one reads."""
+        if RUN_INPUTS in signature.reads_data and (found := self._input_origin(None)) is not None:
+            return found
         writers = [step for name in signature.reads_data for step in self._data_writers.get(name, ())]
         seen = self._subject.graph.ancestors(step_id) if writers else ()
         return next((step for step in sorted(writers) if step in seen), None)
@@ -154,32 +157,40 @@ class DataFlow:
             way.insert(0, before)
         return way
 
+    def origin_of(self, text: ExpressionText) -> str | None:
+        """Return what a text beside the steps reads of it, once all arrivals were asked for."""
+        return next((origin for _, origin in self._uses_in(text, None)), None)
+
     def _reading_uses(self, step: Step) -> Iterator[tuple[ExpressionUse, str]]:
         """Yield where a step reads it; the list of a `for_each` comes first, for its items hold what that reads."""
         texts = self._subject.texts[self._subject.numbers[step.id]]
         for text in sorted(texts, key=lambda text: text.role != "for_each"):
-            for use, found in text.reads.items():
-                if isinstance(found, ExpressionError):
-                    continue
-                origin = next((one for read in found if (one := self._origin(step, read))), None)
-                if origin is not None and self._gives_text(use, step):
-                    yield use, origin
+            yield from self._uses_in(text, step)
 
-    def _origin(self, step: Step, read: Read) -> str | None:
+    def _uses_in(self, text: ExpressionText, step: Step | None) -> Iterator[tuple[ExpressionUse, str]]:
+        for use, found in text.reads.items():
+            if isinstance(found, ExpressionError):
+                continue
+            origin = next((one for read in found if (one := self._origin(step, read))), None)
+            if origin is not None and self._gives_text(use, step):
+                yield use, origin
+
+    def _input_origin(self, name: str | None) -> str | None:
+        """Return the input, or without a name any input, if it holds it."""
+        held = (one for one in self._before if one.startswith("inputs."))
+        return next((one for one in held if name is None or one == f"inputs.{name}"), None)
+
+    def _origin(self, step: Step | None, read: Read) -> str | None:
         if read.root == "item":
-            return self._items.get(step.id)
+            return None if step is None else self._items.get(step.id)
         if read.root == "inputs":
-            # Without a name it may be any of them.
-            wanted = "inputs." if read.name is None else f"inputs.{read.name}"
-            return next(
-                (one for one in self._before if one == wanted or wanted == "inputs." == one[:7]), None
-            )
+            return self._input_origin(read.name)
         if read.name is None:
             return None
         held = (read.name, self._subject.superseded_by.get(StepId(read.name)))
         return next((one for one in held if read.root == "steps" and one in self._before), None)
 
-    def _gives_text(self, use: ExpressionUse, step: Step) -> bool:
+    def _gives_text(self, use: ExpressionUse, step: Step | None) -> bool:
         """Whether what an expression gives can hold free text; a condition always gives true or false."""
         if use.role == "when":
             return True

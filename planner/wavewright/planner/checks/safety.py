@@ -22,6 +22,7 @@ from wavewright.planner.checks.data_flow import MAX_DEPTH, DataFlow, holds_free_
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature, asks_approval
+from wavewright.planner.plans.uses import ExpressionText
 from wavewright.planner.schemas.views import (
     ScopedSchema,
     element_schema,
@@ -79,11 +80,11 @@ def untrusted_conditions(subject: CheckContext) -> Iterator[Diagnostic]:
             and not asks_approval(found.step, found.signature)
         ):
             source = flow.way(found.origin)[0]
+            what = f"the output of step {source!r}" if source in subject.steps else f"`{source}`"
             yield make_diagnostic(
                 "W809",
                 found.use.pointer,
-                f"untrusted text, the output of step {source!r}, decides whether step {found.step.id!r} calls "
-                f"{found.step.tool!r}",
+                f"untrusted text, {what}, decides whether step {found.step.id!r} calls {found.step.tool!r}",
                 "decide on an input, or have a person approve the step: `needs_approval: true`",
             )
 
@@ -95,7 +96,17 @@ def _signatures(subject: CheckContext) -> Iterator[ToolSignature]:
 
 
 def _reads_from_outside(subject: CheckContext) -> bool:
-    return any(signature.untrusted_output for signature in _signatures(subject))
+    return bool(_untrusted_inputs(subject)) or any(
+        signature.untrusted_output for signature in _signatures(subject)
+    )
+
+
+def untrusted_names(subject: CheckContext, expansion: str) -> bool:
+    """Whether the names of further targets, as an expression gives them over the plan's steps, are untrusted text."""
+    flow = _outside_flow(subject)
+    for _ in flow.arrivals():
+        pass
+    return flow.origin_of(ExpressionText("", expansion, "for_each")) is not None
 
 
 # -- untrusted text
@@ -115,7 +126,11 @@ def _outside_flow(subject: CheckContext) -> DataFlow:
         for step_id, step in subject.steps.items()
         if (signature := subject.signature(step)) is not None and signature.untrusted_output
     }
-    return DataFlow(subject, sources=sources)
+    return DataFlow(subject, sources=sources, inputs=_untrusted_inputs(subject))
+
+
+def _untrusted_inputs(subject: CheckContext) -> frozenset[str]:
+    return frozenset() if subject.goal is None else subject.goal.untrusted_inputs
 
 
 def _untrusted_parameters(subject: CheckContext) -> Iterator[Diagnostic]:
@@ -129,11 +144,14 @@ def _untrusted_parameters(subject: CheckContext) -> Iterator[Diagnostic]:
             continue
         reported.add((step.id, found.names[0]))
         way = flow.way(found.origin)
-        shown = " → ".join([*map(repr, way), f"{found.names[0]!r} of {step.id!r}"])
+        source = subject.steps.get(StepId(way[0]))
+        # The name of a found target is an input; how it is found stands beside the plan.
+        origin = "targets.expand" if source is None else source.tool
+        shown = " → ".join(map(repr, [origin, *way]))
         yield make_diagnostic(
             "E601",
             found.use.pointer,
-            f"untrusted text reaches {harm.what} of {step.tool!r}: {subject.steps[StepId(way[0])].tool!r} → {shown}",
+            f"untrusted text reaches {harm.what} of {step.tool!r}: {shown} → {found.names[0]!r} of {step.id!r}",
             f"have a person approve the values (`needs_approval: true` on step {step.id!r}), or {harm.fix}",
         )
 
@@ -190,7 +208,7 @@ def _parts(place: ScopedSchema, depth: int = 0) -> tuple[frozenset[str], frozens
 
 def _sent_secrets(subject: CheckContext) -> Iterator[Diagnostic]:
     secret_inputs = _secret_inputs(subject)
-    flow = DataFlow(subject, inputs=secret_inputs)
+    flow = DataFlow(subject, inputs=secret_inputs, is_secret=True)
     for found in flow.arrivals() if secret_inputs else ():
         if found.use.role == "params" and "egress" in found.signature.effects:
             yield _sent_secret(found.step, found.use.pointer, f"`{flow.way(found.origin)[0]}`")

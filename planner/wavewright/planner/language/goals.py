@@ -271,6 +271,8 @@ class Goal(DocumentModel):
     """Settings of packs by pack name, as the project and the job give them."""
     target: str | None = None
     """The target that the run is about, where the job has several; budgets of the job are for all of them."""
+    untrusted_inputs: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """Inputs that hold untrusted text: the name of a target that a run has found."""
 
     @property
     def title(self) -> str:

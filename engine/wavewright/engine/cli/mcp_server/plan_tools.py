@@ -26,6 +26,7 @@ from wavewright.engine.cli.mcp_server.arguments import (
 )
 from wavewright.engine.cli.planning import plan_check
 from wavewright.engine.cli.planning.check_command import check_json, verdict_text
+from wavewright.engine.cli.planning.check_options import CheckOptions
 from wavewright.engine.cli.planning.dry_run_command import forecast_job
 from wavewright.engine.cli.project.tools_command import tool_json
 from wavewright.engine.dry_run.exports import dry_run_json
@@ -71,7 +72,7 @@ def check_plan(
     path = document_file(plan, file, settings)
     if path is None:
         _refuse_inline_faults(plan, settings)
-    options = plan_check.CheckOptions(
+    options = CheckOptions(
         file=path or settings.root / "plan",
         content=plan.encode() if path is None else None,
         goal=goal or None,

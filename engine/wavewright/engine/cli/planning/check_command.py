@@ -10,7 +10,8 @@ from wavewright.config import exit_codes
 from wavewright.config.documents import Source
 from wavewright.engine.cli.common.arguments import warn_of_foreign_job
 from wavewright.engine.cli.common.output import counted, print_json
-from wavewright.engine.cli.planning.plan_check import CheckedDocument, CheckOptions, check_plan
+from wavewright.engine.cli.planning.check_options import CheckOptions
+from wavewright.engine.cli.planning.plan_check import CheckedDocument, check_plan
 from wavewright.engine.jobs.document_kinds import is_template
 from wavewright.planner.plans.graph import PlanGraph
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wavewright.engine.cli.common.errors import CommandError
-from wavewright.engine.cli.planning.plan_check import CheckBasis, CheckedDocument, CheckOptions, check_plan
+from wavewright.engine.cli.planning.check_options import CheckOptions
+from wavewright.engine.cli.planning.plan_check import CheckBasis, CheckedDocument, check_plan
 from wavewright.engine.fixing.edits import replace_text
 from wavewright.engine.fixing.fixes import Fix
 from wavewright.engine.fixing.plan_fixer import (

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.config.documents import Document, DocumentError, ReadLimits, read_bytes, read_document
+from wavewright.config.documents import Document, DocumentError, read_document
+from wavewright.engine.cli.planning.check_options import CheckOptions
 from wavewright.engine.jobs.document_kinds import is_agent, is_job, is_settings, is_template, is_worker
-from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.planner.checks.checker import check, check_partial, in_file_order
 from wavewright.planner.checks.feasibility import Obstacle, check_readiness
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, locate_diagnostics
 from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.reading.reader import (
-    MODEL_LIMITS,
     PlanText,
     read_model_answer,
     read_plan,
@@ -30,36 +28,6 @@ if TYPE_CHECKING:
     from wavewright.planner.language.goals import Goal
     from wavewright.planner.language.signatures import ToolSignature
     from wavewright.planner.ports.budgets import Allowance
-
-
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
-    """What is checked, against which goal and tools, within which limits."""
-
-    file: Path
-    content: bytes | None = None
-    """The document, if it is not read from the file; the file's path then only stands for it."""
-    goal: str | None = None
-    """A job file, or a goal template: its file or its name."""
-    tools: Path | None = None
-    from_model: bool = False
-    max_steps: int | None = None
-    max_waves: int | None = None
-    max_bytes: int | None = None
-    max_depth: int | None = None
-    inputs: InputOverrides = field(default_factory=InputOverrides)
-    """Values that replace inputs of a job or a plan."""
-    approve: str | None = None
-    """What the run would be given with `--approve`."""
-
-    @property
-    def can_ask(self) -> bool:
-        """Whether the run would have somebody to ask."""
-        if self.approve is None:
-            return True
-        from wavewright.engine.cli.common.terminal import may_ask
-
-        return may_ask(self.approve)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +100,8 @@ def check_plan(options: CheckOptions) -> CheckedDocument:
     Raises:
         CommandError, DocumentError: a file cannot be read.
     """
-    content, name = _content(options)
-    limits = _read_limits(options)
+    content, name = options.read()
+    limits = options.read_limits
     if options.from_model:
         text = read_model_answer(content, name, limits=limits)
     else:
@@ -204,14 +172,14 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
     origin = draft.origin
     text = PlanText(draft.plan, origin.document.source, origin.document)
     tools = _tools(options, draft.plan, order.goal)
-    limits = _limits(options, order.goal)
-    allowance = _allowance(options, draft.plan, order.goal)
+    limits, allowance = _limits(options, order.goal), _allowance(options, draft.plan, order.goal)
     obstacles = _obstacles(options, draft.plan, tools)
+    goal, unfound = _check_expansion(order, tools)
     basis = CheckBasis(
         draft.plan,
         origin.document,
         origin.pointer,
-        order.goal,
+        goal,
         tools,
         limits,
         draft.rung,
@@ -221,11 +189,10 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
     )
     plan, found = basis.check(draft.plan)
     found = origin.place(found)
-    unfound = _expansion_diagnostics(order, tools)
     if unfound and order.expansion is not None and order.expansion.origin.document is not origin.document:
         # Its place is in another document than the plan.
-        outbox_writes = order.expansion.origin.document
-        others = (CheckedDocument(PlanText(None, outbox_writes.source, outbox_writes), None, unfound),)
+        other = order.expansion.origin.document
+        others = (CheckedDocument(PlanText(None, other.source, other), None, unfound),)
         return CheckedDocument(text, plan, found, basis, others=others)
     found = (*found, *unfound)
     if is_template(document):
@@ -234,12 +201,15 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
     return CheckedDocument(text, plan, found, basis)
 
 
-def _expansion_diagnostics(order: ResolvedJob, tools: Mapping[str, ToolSignature]) -> tuple[Diagnostic, ...]:
+def _check_expansion(
+    order: ResolvedJob, tools: Mapping[str, ToolSignature]
+) -> tuple[Goal, tuple[Diagnostic, ...]]:
+    """Return the goal as further targets have it, and what is wrong with how they are found."""
     if order.expansion is None:
-        return ()
-    from wavewright.engine.targets.root_run import check_expansion_of_job
+        return order.goal, ()
+    from wavewright.engine.targets.root_run import check_expansion_of_job, goal_of_found_targets
 
-    return check_expansion_of_job(order, tools)
+    return goal_of_found_targets(order, tools), check_expansion_of_job(order, tools)
 
 
 def _draft_checker(options: CheckOptions) -> DraftChecker:
@@ -320,21 +290,6 @@ def _settings(options: CheckOptions) -> Settings:
     from wavewright.engine.cli.common.arguments import project_settings
 
     return project_settings(options.file)
-
-
-def _content(options: CheckOptions) -> tuple[bytes, str]:
-    if options.content is not None:
-        return options.content, options.file.name
-    if str(options.file) == "-":
-        return sys.stdin.buffer.read(), "<stdin>"
-    return read_bytes(options.file, _read_limits(options)), str(options.file)
-
-
-def _read_limits(options: CheckOptions) -> ReadLimits:
-    given = MODEL_LIMITS if options.from_model else ReadLimits()
-    return ReadLimits(
-        max_bytes=options.max_bytes or given.max_bytes, max_depth=options.max_depth or given.max_depth
-    )
 
 
 def _limits(options: CheckOptions, goal: Goal | None) -> Limits:

@@ -28,7 +28,8 @@ from wavewright.engine.cli.common.arguments import project_settings, warn_of_for
 from wavewright.engine.cli.common.broker import open_command_bus
 from wavewright.engine.cli.common.errors import CommandError, print_error
 from wavewright.engine.cli.common.output import counted, print_line
-from wavewright.engine.cli.planning.plan_check import CheckOptions, check_plan
+from wavewright.engine.cli.planning.check_options import CheckOptions
+from wavewright.engine.cli.planning.plan_check import check_plan
 from wavewright.engine.cli.service.tail_command import envelope_in, print_envelope
 from wavewright.engine.daemon.settings_check import check_broker_configured
 from wavewright.engine.jobs.document_kinds import is_job, is_template
