@@ -17,7 +17,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnosti
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import Step
-from wavewright.planner.language.signatures import RUN_INPUTS
+from wavewright.planner.language.signatures import AGENT, RUN_INPUTS
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import (
     ExpressionText,
@@ -120,6 +120,10 @@ def lint(subject: CheckContext) -> Iterator[Diagnostic]:
         from wavewright.planner.checks.safety import untrusted_conditions  # few plans have conditions
 
         yield from untrusted_conditions(subject)
+    if any(step.tool == AGENT for step in subject.plan.steps):
+        from wavewright.planner.checks.agents import misled_agents  # few plans have agents
+
+        yield from misled_agents(subject)
 
 
 def _unread_outputs(subject: CheckContext) -> Iterator[Diagnostic]:

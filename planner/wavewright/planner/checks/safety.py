@@ -27,6 +27,7 @@ from wavewright.planner.schemas.views import (
     ScopedSchema,
     element_schema,
     field_schemas,
+    scoped_schema,
     subschema,
     view_schema,
 )
@@ -72,7 +73,7 @@ def untrusted_conditions(subject: CheckContext) -> Iterator[Diagnostic]:
     """Yield the conditions in which untrusted text decides whether something is written or sent."""
     if not (any(step.when for step in subject.plan.steps) and _reads_from_outside(subject)):
         return
-    flow = _outside_flow(subject)
+    flow = outside_flow(subject)
     for found in flow.arrivals():
         if (
             found.use.role == "when"
@@ -103,7 +104,7 @@ def _reads_from_outside(subject: CheckContext) -> bool:
 
 def untrusted_names(subject: CheckContext, expansion: str) -> bool:
     """Whether the names of further targets, as an expression gives them over the plan's steps, are untrusted text."""
-    flow = _outside_flow(subject)
+    flow = outside_flow(subject)
     for _ in flow.arrivals():
         pass
     return flow.origin_of(ExpressionText("", expansion, "for_each")) is not None
@@ -120,7 +121,8 @@ class _Harm(NamedTuple):
     fix: str
 
 
-def _outside_flow(subject: CheckContext) -> DataFlow:
+def outside_flow(subject: CheckContext) -> DataFlow:
+    """Return the flow of untrusted text."""
     sources = {
         step_id
         for step_id, step in subject.steps.items()
@@ -134,7 +136,7 @@ def _untrusted_inputs(subject: CheckContext) -> frozenset[str]:
 
 
 def _untrusted_parameters(subject: CheckContext) -> Iterator[Diagnostic]:
-    flow, reported = _outside_flow(subject), set[tuple[StepId, str]]()
+    flow, reported = outside_flow(subject), set[tuple[StepId, str]]()
     for found in flow.arrivals():
         step, signature = found.step, found.signature
         if found.use.role != "params" or asks_approval(step, signature):
@@ -161,11 +163,10 @@ def _harm(signature: ToolSignature, names: Sequence[str], place: ScopedSchema) -
     name = names[0]
     if name in signature.accepts_untrusted:
         return None
-    inner, formats = _parts(place)
-    words = {word.lower() for part in (*names, *inner) for word in _WORDS.findall(part)}
+    words, formats = _words(names, place)
     acts = bool(signature.effects - {"read"})
     accepting = f"declare that {signature.name!r} takes it as data: `accepts_untrusted: [{name}]`"
-    if acts and (words & _ADDRESS_WORDS or formats & _ADDRESS_FORMATS):
+    if acts and _names_address(words, formats):
         if name in signature.allowed_hosts:
             return None
         hosts = (
@@ -181,6 +182,26 @@ def _harm(signature: ToolSignature, names: Sequence[str], place: ScopedSchema) -
     if signature.name == AGENT and name == "task":
         return _Harm("the instructions 'task'", "pass it as `context`, which the model reads as data")
     return _Harm(f"{name!r}, which is written,", accepting) if signature.writes else None
+
+
+def free_addresses(signature: ToolSignature) -> Iterator[str]:
+    """Yield the parameters of a tool by which a call chooses any address."""
+    root = scoped_schema(signature.input_schema)
+    for name, schema in field_schemas(view_schema(root)).items():
+        place = subschema(schema, root.root)
+        is_bounded = name in signature.allowed_hosts or name in signature.accepts_untrusted
+        if not is_bounded and holds_free_text(place) and _names_address(*_words([name], place)):
+            yield name
+
+
+def _names_address(words: Collection[str], formats: Collection[str]) -> bool:
+    return not _ADDRESS_WORDS.isdisjoint(words) or not _ADDRESS_FORMATS.isdisjoint(formats)
+
+
+def _words(names: Sequence[str], place: ScopedSchema) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the words in the names of a parameter and of its parts, and the formats of its texts."""
+    inner, formats = _parts(place)
+    return frozenset(word.lower() for part in (*names, *inner) for word in _WORDS.findall(part)), formats
 
 
 def _parts(place: ScopedSchema, depth: int = 0) -> tuple[frozenset[str], frozenset[str]]:
