@@ -27,7 +27,6 @@ from wavewright.executor.events.types import Noted
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import asks_approval
-from wavewright.planner.plans.diff import diff_plans
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.reviewer.review.by_code import run_instant
 
@@ -137,6 +136,8 @@ def _is_repeated_read(step: Step, context: RunContext) -> bool:
 def _approval_text(context: RunContext, plan: Plan, asked: Collection[StepId], settings: Settings) -> str:
     """Return the steps or changes as text, with the parameters of the steps that need approval, or of all new ones."""
     if context.plan is not None:
+        from wavewright.planner.plans.diff import diff_plans
+
         lines = str(diff_plans(context.plan, plan, context.signatures)).split("\n")
     else:
         lines = [f"{step.id}: {step.tool}" for step in plan.steps]

@@ -23,7 +23,6 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json, plan_hash
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.diff import diff_plans
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.atomic_files import write_atomically
@@ -304,6 +303,8 @@ def _diff(before: PlanAccepted, after: PlanAccepted, tools: Mapping[str, ToolSig
     except ValidationError:
         # Journaled by another version of the plan language: the patch itself still says what it did.
         return ""
+    from wavewright.planner.plans.diff import diff_plans  # only a run that was patched needs it
+
     return str(diff_plans(old, new, tools))
 
 

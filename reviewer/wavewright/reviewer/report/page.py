@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -27,9 +27,8 @@ from wavewright.planner.types import Json, StepId
 from wavewright.prompts.environments import page_environment
 from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.package.call_reports import frame_line, money_text
-from wavewright.reviewer.records import AttemptReport, Confidence, OutputDocument, Package, StepReport
+from wavewright.reviewer.records import AttemptReport, Chart, Confidence, OutputDocument, Package, StepReport
 from wavewright.reviewer.report.axes import draw_gantt
-from wavewright.reviewer.report.charts import draw_chart
 from wavewright.reviewer.report.plan_picture import StepNode, draw_plan, statuses
 from wavewright.reviewer.report.sections import (
     failed_gate_steps,
@@ -38,6 +37,9 @@ from wavewright.reviewer.report.sections import (
     model_cost_section,
 )
 from wavewright.reviewer.values import brief, duration_text, shape, shorten, visible
+
+if TYPE_CHECKING:
+    from wavewright.reviewer.report.charts import DrawnChart
 
 REPORT_NAME = "report.html"
 
@@ -90,7 +92,7 @@ def render_report(package: Package) -> str:
     overall = (
         next((found for found in review.confidences if found.field == "overall"), None) if review else None
     )
-    charts = [drawn for chart in package.charts if (drawn := draw_chart(chart))]
+    charts = _drawn_charts(package.charts)
     return (
         _environment()
         .get_template("report.html.j2")
@@ -128,6 +130,14 @@ def render_report(package: Package) -> str:
             most_rows=_MAX_ROWS,
         )
     )
+
+
+def _drawn_charts(charts: Sequence[Chart]) -> list[DrawnChart]:
+    if not charts:
+        return []
+    from wavewright.reviewer.report.charts import draw_chart
+
+    return [drawn for chart in charts if (drawn := draw_chart(chart))]
 
 
 def write_report(package: Package, folder: Path) -> Path:
