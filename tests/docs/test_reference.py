@@ -29,6 +29,7 @@ from wavewright.config.sections import (
     ModelsSection,
     PriceSettings,
     QueuesSection,
+    StandingSection,
     ValidationSection,
 )
 from wavewright.config.settings import SettingsFile
@@ -123,6 +124,7 @@ def own_fields(event: type) -> list[str]:
         ("a budget", BudgetSettings),
         ("the daemon", DaemonSection),
         ("max_limits", MaxLimitsSection),
+        ("standing", StandingSection),
         ("queues", QueuesSection),
         ("validation", ValidationSection),
         ("an identity", IdentitySettings),

@@ -199,6 +199,24 @@ class ValidationSection(_DaemonModel):
     """Packages of one job, at most; with 0 a job is done when its package is out, and no verdict is waited for."""
 
 
+class StandingSection(_DaemonModel):
+    """A job that the daemon starts by itself, once, and continues in cycles: one target each."""
+
+    start: str = Field(min_length=1, max_length=128)
+    """First target; further ones are those that the goal template finds (`targets.expand`)."""
+    goal: str = Field(default="", max_length=4_000)
+    """What is wanted; the goal template's goal where absent."""
+    depth: Annotated[int, Field(ge=0, le=1_000)] = 1_000
+    """Waves of targets after the first."""
+    forks: Literal["ask", "all"] = "ask"
+    """Where a target has found several others: `ask` a person which is next, or research `all` wave by wave."""
+    pause: Annotated[float, Field(ge=0, le=31_536_000, allow_inf_nan=False, strict=False)] = 1_800.0
+    """Seconds between two cycles."""
+    tokens_per_cycle: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
+    """Tokens that one cycle may use; once they are spent, the job pauses at its next model call and continues in the
+    next cycle. No limit where absent."""
+
+
 class MaxLimitsSection(_DaemonModel):
     """What a job that was sent may raise the limits of its run to; goal templates of the project may go beyond."""
 
@@ -250,6 +268,8 @@ class DaemonSection(_DaemonModel):
     decisions: bool = True
     """Whether people answer the questions of its jobs. With `false`, a job fails where it needs a person: before its
     first step where its plan shows it, and patches that need an approval are not applied."""
+    standing: StandingSection | None = None
+    """A job that the daemon starts by itself, see below; it needs a `goal_template`."""
     identities: dict[str, IdentitySettings] = {}
     """Sender → what it is known by and may send; where there are none, everybody may send everything."""
     max_body: Annotated[int, Field(ge=1_024, le=64 * 2**20)] = 2**20

@@ -127,6 +127,29 @@ def test_each_wave_is_what_the_one_before_has_found_each_once_and_the_last_finds
     assert Counter(calls(places))["A"] == 1
 
 
+def test_at_a_fork_a_person_says_which_target_is_next_and_the_others_follow_by_priority(
+    wavewright: CommandLine, places: Path
+) -> None:
+    asked = wavewright("run", write_job(places, "{first: [A], depth: 3, forks: ask}"))
+    [root] = [
+        row["run"] for row in json.loads(wavewright("runs", "--format", "json").out) if row["job"] == "places"
+    ]
+    before = calls(places)
+    wavewright("answer", root, "B")
+    again = wavewright("resume", root)
+    wavewright("answer", root, "D")
+    last = wavewright("resume", root)
+    wavewright("answer", root, "E")
+    wavewright("resume", root)
+
+    assert "A leads to 2 others. Which of them is next?" in asked.err
+    assert before == ["A"]
+    assert "B leads to 3 others. Which of them is next?" in again.err
+    # E was found before, and is offered again where it is one of two ways.
+    assert "C leads to 2 others. Which of them is next?" in last.err
+    assert calls(places) == ["A", "B", "D", "C", "E", "F"]
+
+
 def test_a_target_has_a_run_and_a_package_of_its_own(wavewright: CommandLine, places: Path) -> None:
     answer = wavewright("run", write_job(places, "{first: [A, {name: D, priority: 1}], at_once: 2}"))
     targets = shown(wavewright)

@@ -106,6 +106,9 @@ class RequestedGoal:
     """Inputs of the job; `depth` alone where absent."""
     template: str | None = None
     """Goal template; the one that the settings name where absent."""
+    forks: Literal["all", "ask"] | None = None
+    """What is done where a target has found several others, as `targets.forks` of a job; a goal with it has targets
+    also where its template finds none."""
 
 
 @dataclass(frozen=True, slots=True)

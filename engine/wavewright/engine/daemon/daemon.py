@@ -10,7 +10,7 @@ import os
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
@@ -23,6 +23,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.health import BrokerEvent, BrokerEventHandler
 from wavewright.engine.bus.topology import topology_of
+from wavewright.engine.daemon.cycle_budget import CycleBudgetStore
 from wavewright.engine.daemon.daily_budget import (
     DailyBudget,
     PausingBudgetStore,
@@ -43,6 +44,7 @@ from wavewright.engine.daemon.message_handler import MessageHandler
 from wavewright.engine.daemon.model_circuit import CircuitListener, CircuitState, ModelCircuitBreaker
 from wavewright.engine.daemon.process import LoopWatchdog, ShutdownRequest
 from wavewright.engine.daemon.reports import Reporter
+from wavewright.engine.daemon.standing import standing_request
 from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.rules import acceptance_rules
 from wavewright.engine.operations.health import serve_health
@@ -147,9 +149,14 @@ async def _serve(
     async with (
         _health_served(watch, section.health),
         open_stores(settings, clock=clock) as stores,
+        nullcontext(
+            CycleBudgetStore(
+                PausingBudgetStore(WarningBudgetStore(stores.budget_store, watch.log, clock), day)
+            )
+        ) as cycle_budget,
         open_services(
             settings,
-            PausingBudgetStore(WarningBudgetStore(stores.budget_store, watch.log, clock), day),
+            cycle_budget,
             JournalReplayCache(stores.journal),
             circuit,
         ) as services,
@@ -168,6 +175,7 @@ async def _serve(
             ),
             watch=watch,
             daily_budget=day,
+            cycle_budget=cycle_budget,
             model_circuit=circuit,
             wake_relay=bus.relay.wake,
             clock=clock,
@@ -175,6 +183,10 @@ async def _serve(
         watch.log.write("daemon_started", "info", version=__version__, **_summary(settings))
         if services.budget_store is not None and await is_daily_budget_spent(stores.budget_store):
             day.mark_spent("the day's budget is spent", None)
+        if section.standing is not None:
+            await job_runner.jobs.receive(
+                standing_request(section, clock()), job_runner.reporter.state_reports
+            )
         on_ready()
         try:
             await DaemonTasks(job_runner, stores, bus).run(stopping)

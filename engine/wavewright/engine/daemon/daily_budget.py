@@ -16,6 +16,7 @@ from typing import Final
 import anyio
 
 from wavewright.engine.pipeline.cancellation import CancellationToken
+from wavewright.engine.pipeline.cycles import STOP_GRACE_SECONDS
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import (
     Allowance,
@@ -30,8 +31,6 @@ from wavewright.planner.ports.budgets import (
 from wavewright.planner.ports.model_port import ModelUse, Role
 from wavewright.planner.types import RunId
 
-STOP_GRACE_SECONDS: Final = 3.0
-"""How long other calls of a stopped run may go on; the deferred call waits that long to be cancelled."""
 _ROUNDING_TOLERANCE: Final = 1e-9
 """Rounding error of sums of dollars and seconds."""
 MAX_CLOCK_POLL_SECONDS: Final = 1.0

@@ -18,11 +18,13 @@ from typing import Final
 
 from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
+from wavewright.engine.daemon.cycle_budget import CycleBudgetStore
 from wavewright.engine.daemon.daily_budget import DailyBudget, format_instant
 from wavewright.engine.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.daemon.note_projection import MAX_QUESTION_LENGTH
 from wavewright.engine.daemon.outbox import OutboxJournal
 from wavewright.engine.daemon.reports import Reporter, shorten_reason
+from wavewright.engine.daemon.standing import job_cycles
 from wavewright.engine.decisions.approvals import APPROVE, matches_binding
 from wavewright.engine.jobs.job_requests import job_document, job_name
 from wavewright.engine.messages.ids import package_id
@@ -135,6 +137,8 @@ FIRST_RETRY_SECONDS: Final = 2.0
 MAX_RETRY_SECONDS: Final = 300.0
 _NO_MODEL_PREFIX: Final = "it waits for its model: "
 """Beginning of the reason of a job that waits for a model."""
+_NEXT_CYCLE_PREFIX: Final = "the next cycle starts at "
+"""Beginning of the reason of a standing job between two cycles."""
 STORE_RETRY_SECONDS: Final = 5.0
 """Seconds before the next attempt of a job whose events could not be written."""
 
@@ -154,6 +158,8 @@ class JobRunner:
     wake_relay: Callable[[], None]
     """Called when messages were written to the outbox."""
     clock: Callable[[], float]
+    cycle_budget: CycleBudgetStore | None = None
+    """The budget of cycles of the standing job; needed where the settings have one."""
 
     def note_store_state(self, fault: JournalError | None, *, wrote: bool = False) -> None:
         """Report whether the store works, and whether something was written.
@@ -200,6 +206,7 @@ class JobRunner:
     ) -> JobChange | None:
         asks_people = self.settings.daemon.decisions
         answers = StoredAnswers(self.jobs, outbox, self.clock, job.run, asks_people)
+        cycles = job_cycles(job, self.settings.daemon, self.clock, cancellation, self.watch.log)
 
         @contextmanager
         def watching(name: str) -> Generator[Callable[[Event], None]]:
@@ -220,6 +227,8 @@ class JobRunner:
 
             def people_for_run(run: RunId) -> tuple[StoredAnswers, StoredAnswers]:
                 stop_with_job(run)
+                if cycles is not None and self.cycle_budget is not None:
+                    self.cycle_budget.count(run, cycles)
                 of_target = replace(answers, run=run)
                 return of_target, of_target
 
@@ -244,6 +253,7 @@ class JobRunner:
                         people_for_run=people_for_run,
                         observe_target=watching,
                         validation=target_validation(job, self.settings.daemon),
+                        cycles=cycles,
                         announces_calls=job.attempts > 1,
                     ),
                 )
@@ -253,7 +263,18 @@ class JobRunner:
                 return JobChange(job.job, "failed", reason=shorten_reason(permanent_error_text(fault)))
             except Exception as fault:  # noqa: BLE001 - an error of one job must not end the others
                 return self._retry_change(job, fault, cancellation)
+            finally:
+                if cycles is not None and self.cycle_budget is not None:
+                    self.cycle_budget.end_attempt(cycles)
+        if cycles is not None and cycles.resumes_at is not None and not outbox.open_decisions:
+            return None if outbox.has_ended else self._next_cycle(job, cycles.resumes_at)
         return await self._outcome(job, done.context, outbox, cancellation)
+
+    def _next_cycle(self, job: JobRow, starts_at: float) -> JobChange:
+        """Return the change of a standing job between two cycles."""
+        reason = f"{_NEXT_CYCLE_PREFIX}{format_instant(starts_at)}"
+        at = max(starts_at, self.daily_budget.paused_until or starts_at)
+        return JobChange(job.job, "queued", reason=reason, not_before=at)
 
     async def _outcome(
         self, job: JobRow, context: RunContext, outbox: OutboxJournal, cancellation: CancellationToken
@@ -284,7 +305,7 @@ class JobRunner:
             return ()
         if job.not_before is not None and job.not_before == self.daily_budget.paused_until:
             reason = f"the day's budget is spent; the job continues at {format_instant(job.not_before)}"
-        elif job.reason.startswith(_NO_MODEL_PREFIX):
+        elif job.reason.startswith((_NO_MODEL_PREFIX, _NEXT_CYCLE_PREFIX)):
             reason = job.reason
         else:
             return ()

@@ -76,7 +76,13 @@ def _identity_errors(settings: Settings) -> Iterator[DocumentError]:
 
 
 def _template_errors(settings: Settings) -> Iterator[DocumentError]:
-    name = settings.daemon.goal_template
+    name, standing = settings.daemon.goal_template, settings.daemon.standing
+    if standing is not None and standing.forks == "ask" and not settings.daemon.decisions:
+        message = "the standing job asks people which target is next, and `daemon.decisions` is false"
+        yield _settings_error(settings, message, "set `forks: all`", "/daemon/standing/forks")
+    if name is None and standing is not None:
+        message = "a standing job needs a goal template"
+        yield _settings_error(settings, message, "name one in `daemon.goal_template`", "/daemon/standing")
     if name is None:
         return
     try:

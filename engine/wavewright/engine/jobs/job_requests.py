@@ -48,13 +48,14 @@ def _document_of_goal(goal: RequestedGoal, settings: Settings) -> JsonObject:
     document: JsonObject = {
         "name": goal.target,
         "goal_template": template,
-        "goal": goal.goal,
+        **({"goal": goal.goal} if goal.goal else {}),
         "inputs": {"depth": goal.depth} if goal.inputs is None else goal.inputs,
     }
     if goal.budget_tokens is not None:
         document["overrides"] = {"limits": {"budget": {"tokens": goal.budget_tokens}}}
-    if template is not None and _expands_targets(template, settings):
-        return {**document, "targets": {"first": [goal.target], "depth": goal.depth}}
+    if goal.forks is not None or (template is not None and _expands_targets(template, settings)):
+        forks: JsonObject = {} if goal.forks is None else {"forks": goal.forks}
+        return {**document, "targets": {"first": [goal.target], "depth": goal.depth, **forks}}
     return {**document, "variables": [goal.target]}
 
 

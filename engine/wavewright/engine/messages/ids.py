@@ -35,6 +35,11 @@ def package_id(job: JobId, iteration: int, target: str | None = None) -> str:
     return _id("package", job, iteration) if target is None else _id("package", job, iteration, target)
 
 
+def standing_job_id(*what: str | int) -> JobId:
+    """Return the id of the job that a daemon starts by itself, made of the settings that make the job."""
+    return JobId(_id("standing", *what))
+
+
 def decision_id(job: JobId, *what: str | int) -> DecisionId:
     """Return the id of a question, made of the job and of all that the answer would be for."""
     return DecisionId(_id("decision", job, *what))

@@ -158,11 +158,11 @@ class RunLog:
 
     def __call__(self, event: Event) -> None:
         """Log an event; most events are not logged."""
-        if self._started is not None:
+        if self._started is not None and not (isinstance(event, Noted) and event.topic == "draft"):
             self._write_start(self._started, event)
         match event:
             case RunStarted():
-                # A job with targets says so in its next event; each target has a run of its own.
+                # A job with targets says so in a note after its draft; each target has a run of its own.
                 self._started = event
             case PlanAccepted():
                 self._take_plan(event)

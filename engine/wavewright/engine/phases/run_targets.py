@@ -11,6 +11,7 @@ from typing import Literal, cast
 import anyio
 
 from wavewright.config.errors import WavewrightError
+from wavewright.engine.decisions.approvals import ANSWER, QUESTION, open_question
 from wavewright.engine.pipeline.context import (
     PERMANENT_ERRORS,
     Feedback,
@@ -61,7 +62,8 @@ from wavewright.executor.store.errors import EventDamaged, EventUnwritable, Jour
 from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import JsonObject, RunId
+from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.builder import build_package
 from wavewright.reviewer.records import Package, ReviewResult
 
@@ -94,11 +96,12 @@ class RunTargets:
         root = TargetRoot.of(self.ports, context)
         for run in root.waves.runs.values() if root.has_budget else ():
             root.tokens_used[run] = tokens_used_by(fold(await self.ports.journal.load(run)))
-        while (wave := root.runnable_targets()) and not self.ports.cancellation.is_cancelled:
-            await self._run_wave(root, wave)
+        await self._run_waves(root)
         context = root.context
         if self.ports.cancellation.is_cancelled:
             return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
+        if (reason := _pause_reason(root)) is not None:
+            return halt(await end_interrupted(self.ports, context, reason), reason)
         if root.waiting_targets or root.waves.awaiting:
             # The rest of the wave has ended; the next wave waits for all of it.
             reason = _waiting_reason(root)
@@ -107,6 +110,37 @@ class RunTargets:
         waves = root.waves
         ended = RunFinished(self.ports.clock().timestamp(), _overall_status(waves), waves.summary())
         return halt(await record(self.ports, context, ended), waves.summary())
+
+    async def _run_waves(self, root: TargetRoot) -> None:
+        """Run targets until all have ended, somebody must be waited for, or the job is stopped."""
+        while not self.ports.cancellation.is_cancelled:
+            if not await self._choose_next(root):
+                return
+            wave = root.runnable_targets()
+            if not wave or not await root.begin_cycle(wave[0]):
+                return
+            await self._run_wave(root, wave)
+            await root.end_cycle(wave[0])
+
+    async def _choose_next(self, root: TargetRoot) -> bool:
+        """Ask a person which target is next where one has found several; return whether the job may continue."""
+        while (fork := root.waves.fork()) is not None:
+            about, options = fork
+            if open_question(root.context.state) is None:
+                question = f"{about} leads to {len(options)} others. Which of them is next?"
+                await root.note(QUESTION, {"target": about, "question": question, "options": [*options]})
+            asked = open_question(root.context.state)
+            answer = None
+            if self.ports.asker is not None and asked is not None:
+                options = tuple(map(str, cast("list[Json]", asked.body["options"])))
+                with self.ports.cancellation.scope():
+                    answer = await self.ports.asker.ask(
+                        UserQuestion(str(asked.body["question"]), options, asked_by="the job")
+                    )
+            if answer is None or asked is None:
+                return False
+            await root.note(ANSWER, {**asked.body, "answer": answer})
+        return True
 
     async def _open(self, context: RunContext) -> RunContext:
         if not isinstance(context, TargetsContext):
@@ -324,6 +358,16 @@ def _failure_reason(fault: Exception) -> str:
 
 def _verdict_feedback(verdict: PackageVerdict, most: int) -> Feedback:
     return Feedback(verdict.package, verdict.iteration, verdict.texts, most)
+
+
+def _pause_reason(root: TargetRoot) -> str | None:
+    """Return why a job does not continue now though nobody must answer about a target."""
+    if (asked := open_question(root.context.state)) is not None:
+        return f"a person must choose: {asked.body['question']}"
+    cycles = root.ports.cycles
+    if cycles is not None and cycles.resumes_at is not None and root.waves.current():
+        return "the next cycle starts after a pause"
+    return None
 
 
 def _waiting_reason(root: TargetRoot) -> str:

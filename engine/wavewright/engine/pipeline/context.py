@@ -23,6 +23,7 @@ from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.resolving import PlanDraft, ResolvedJob
 from wavewright.engine.jobs.saved_plan import SavedPlanError
 from wavewright.engine.pipeline.cancellation import CancellationToken
+from wavewright.engine.pipeline.cycles import Cycles
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, Noted, RetryOf
 from wavewright.executor.store.journal import Journal
@@ -224,6 +225,8 @@ class Ports:
     observe_target: TargetObserver = ignore_target_events
     validation: PackageValidation | None = None
     """Returns the verdicts on packages of targets; without it runs do not wait for verdicts."""
+    cycles: Cycles | None = None
+    """Of a standing job: its targets run one after the other, each in a cycle."""
     announces_calls: bool = False
     """Whether the start of every call is journaled, because the process of an earlier attempt has died."""
 

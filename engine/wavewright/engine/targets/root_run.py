@@ -12,7 +12,15 @@ from wavewright.engine.jobs.resolving import TARGET, ResolvedJob
 from wavewright.engine.pipeline.context import PackageVerdict, Ports, RunContext
 from wavewright.engine.pipeline.services import pending_draft
 from wavewright.engine.project.tools import signatures_to_check
-from wavewright.engine.targets.waves import Target, TargetWaves, read_targets, target_waves, waves_after
+from wavewright.engine.targets.waves import (
+    CYCLE_ENDED,
+    CYCLE_STARTED,
+    Target,
+    TargetWaves,
+    read_targets,
+    target_waves,
+    waves_after,
+)
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
 from wavewright.planner.checks.context import CheckContext
@@ -152,13 +160,38 @@ class TargetRoot:
         return self.ports.validation.verdict_on(target, sent.iteration)
 
     def runnable_targets(self) -> list[Target]:
-        """Return the targets of the wave in hand that wait for nobody."""
-        return [target for target in self.waves.current() if not self._waits(target.name)]
+        """Return the targets of the wave in hand that wait for nobody; at most one where each follows the other."""
+        current = self.waves.current()
+        if self.waves.targets.forks == "ask" or self.ports.cycles is not None:
+            current = current[:1]
+        return [target for target in current if not self._waits(target.name)]
 
     def _waits(self, target: str) -> bool:
         sent = self.waves.packages.get(target)
         awaits = sent is not None and not sent.is_judged and self.verdict_on(target) is None
         return awaits or target in self.waiting_targets
+
+    async def begin_cycle(self, target: Target) -> bool:
+        """Begin a cycle of a standing job, or continue the one in hand; return whether its time has come."""
+        cycles, last = self.ports.cycles, self.waves.cycle
+        if cycles is None:
+            return True
+        if last is not None and last.resumes_at is not None and cycles.is_paused_until(last.resumes_at):
+            return False
+        run = self.waves.runs.get(target.name)
+        used = 0 if run is None else tokens_used_by(fold(await self.ports.journal.load(run)))
+        if last is None or last.resumes_at is not None or last.target != target.name:
+            await self.note(CYCLE_STARTED, {"target": target.name, "used": used})
+            last = self.waves.cycle
+        assert last is not None
+        cycles.begin(used - last.used)
+        return True
+
+    async def end_cycle(self, target: Target) -> None:
+        """End the cycle of a standing job where its target has ended or its budget is spent."""
+        cycles = self.ports.cycles
+        if cycles is not None and (cycles.is_spent or target.name in self.waves.ends):
+            await self.note(CYCLE_ENDED, {"target": target.name, "resumes_at": cycles.end()})
 
     async def note(self, topic: str, body: JsonObject) -> None:
         """Journal one step of it."""

@@ -33,6 +33,9 @@ TARGET_PACKAGE_JUDGED: Final = "target_judged"
 """Topic of the note of that verdict."""
 TARGET_COMPLETED: Final = "target_completed"
 TARGET_FAILED: Final = "target_failed"
+CYCLE_STARTED: Final = "cycle_started"
+"""Topic of the note that a cycle of a standing job starts."""
+CYCLE_ENDED: Final = "cycle_ended"
 TARGET_INTERRUPTED: Final = "target_interrupted"
 """Topic of the note of an unforeseen fault while the job was being stopped; the target has not ended."""
 MAX_NAME_LENGTH: Final = 128
@@ -70,6 +73,17 @@ class TargetPackage:
     is_judged: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TargetCycle:
+    """The last cycle of a standing job."""
+
+    target: str
+    used: int = 0
+    """Tokens that the target had used when the cycle started."""
+    resumes_at: float | None = None
+    """When the next cycle starts, where this one has ended; in seconds since the epoch."""
+
+
 _NO_RUNS: Map[str, RunId] = Map()
 _NO_ENDS: Map[str, TargetEnd] = Map()
 _NO_PACKAGES: Map[str, TargetPackage] = Map()
@@ -87,9 +101,24 @@ class TargetWaves:
     ends: Map[str, TargetEnd] = _NO_ENDS
     packages: Map[str, TargetPackage] = _NO_PACKAGES
     """What was sent of targets that await a verdict, or have had one."""
+    asked: tuple[str, ...] = ()
+    """Targets that have found several others, of which a person was asked which is next."""
+    chosen: tuple[str, ...] = ()
+    """What was answered."""
+    cycle: TargetCycle | None = None
 
     def current(self) -> list[Target]:
-        """Return the targets of the wave in hand that have not ended; none where all is done."""
+        """Return the targets of the wave in hand that have not ended; none where all is done.
+
+        Where a person is asked at forks, these are all targets that have not ended, the next one first.
+        """
+        if self.targets.forks == "ask":
+            order = {name: number for number, name in enumerate(self.chosen)}
+            last = len(order)
+            return sorted(
+                self._left(self.known()),
+                key=lambda target: (order.get(target.name, last), -target.priority, target.wave),
+            )
         for wave in self._waves():
             if left := self._left(wave):
                 return left
@@ -98,6 +127,22 @@ class TargetWaves:
     def known(self) -> list[Target]:
         """Return every target so far, also those that the wave in hand has found; each once."""
         return [target for wave in self._waves() for target in wave]
+
+    def fork(self) -> tuple[str, tuple[str, ...]] | None:
+        """Return a target that has found several others which have not begun, and these, until a person was asked."""
+        if self.targets.forks != "ask":
+            return None
+        waiting = [
+            target.name
+            for target in self.current()
+            if target.name not in self.runs and target.name not in self.chosen
+        ]
+        for name, end in self.ends.items():
+            found = {target.name for target in end.found}
+            options = tuple(other for other in waiting if other in found)
+            if len(options) > 1 and name not in self.asked:
+                return name, options
+        return None
 
     @property
     def completed(self) -> int:
@@ -204,8 +249,25 @@ def waves_after(waves: TargetWaves, noted: Noted) -> TargetWaves:
             targets = tuple(read_targets(found if isinstance(found, list) else []))
             end = TargetEnd(status, targets, str(noted.body.get("reason", "")))
             return replace(waves, ends=waves.ends.set(name, end))
+        case "answer":
+            return replace(
+                waves,
+                asked=(*waves.asked, name),
+                chosen=(*waves.chosen, str(noted.body["answer"])),
+            )
+        case "cycle_started":
+            used = noted.body.get("used")
+            return replace(waves, cycle=TargetCycle(name, used if isinstance(used, int) else 0))
+        case "cycle_ended":
+            at = noted.body.get("resumes_at")
+            ended = replace(waves.cycle or TargetCycle(name), resumes_at=_number(at))
+            return replace(waves, cycle=ended)
         case _:
             return waves
+
+
+def _number(value: Json) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def read_targets(values: Iterable[Json]) -> Iterator[Target]:

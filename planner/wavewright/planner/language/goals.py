@@ -111,7 +111,7 @@ class JobTargets(DocumentModel):
 
     first: Annotated[tuple[TargetName | JobTarget, ...], Field(strict=False, min_length=1, max_length=1000)]
     """Targets of the first wave: names, or `name` and `priority`."""
-    depth: Annotated[int, Field(ge=0, le=10)] = 0
+    depth: Annotated[int, Field(ge=0, le=1000)] = 0
     """Waves after the first; in the last one nothing is looked for that would be a target."""
     expand: str | None = None
     """Expression over a target's `steps` and `inputs` that gives targets of the next wave, such as
@@ -120,6 +120,9 @@ class JobTargets(DocumentModel):
     """Targets of one wave that run at once."""
     most: Annotated[int, Field(ge=1, le=10_000)] = 1000
     """Targets of the job, over all waves; further ones are left out."""
+    forks: Literal["all", "ask"] = "all"
+    """`ask`: targets run one after the other, those of higher priority first; where one has found several others, a
+    person says which of them is next."""
 
 
 class TagRules(DocumentModel):
