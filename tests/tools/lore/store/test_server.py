@@ -102,10 +102,10 @@ async def test_a_researcher_cannot_write_lore_and_a_validator_no_checkpoint(serv
 @pytest.mark.anyio
 async def test_a_validator_writes_packages_and_reads_them_back(served: dict[str, str]) -> None:
     async with connected(served, "validator") as client:
-        for package in (ash_vale(), port_merrow()):
-            put = await client.call_tool(
-                "world_lore_put_package", {"package": package.model_dump(mode="json")}
-            )
+        first = {"package": ash_vale().model_dump(mode="json")}
+        second = {"package": port_merrow().model_dump(mode="json")}
+        await client.call_tool("world_lore_put_package", first)
+        put = await client.call_tool("world_lore_put_package", second)
         zone = await client.call_tool("world_lore_zone", {"name": "ash vale"})
         near = await client.call_tool("world_lore_neighbours", {"name": "port_merrow"})
         way = await client.call_tool("world_lore_way", {"start": "Port Merrow", "end": "Ash Vale"})

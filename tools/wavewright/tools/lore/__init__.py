@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TOOL_NAMES", "pack"]
 
-TOOL_NAMES = frozenset[str]()
+TOOL_NAMES = frozenset({"validate_package"})
 """Tools that the pack brings."""
 
 
@@ -23,12 +23,16 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     """
     from wavewright.tools.lore.messages import CONTRACT
     from wavewright.tools.lore.settings import read_settings
+    from wavewright.tools.lore.source_tiers import DEFAULT_FILE, read_tiers
     from wavewright.tools.lore.store.server import store_server
+    from wavewright.tools.lore.validation import validate_package_tool
     from wavewright.tools.packs import Pack
 
     given = read_settings(settings)
+    tiers = read_tiers(root / Path(given.sources).expanduser() if given.sources else DEFAULT_FILE)
     return Pack(
         name="lore",
+        tools=(validate_package_tool(tiers),),
         description="Research of the zones of a game world.",
         messages=CONTRACT,
         mcp_servers={"lore-store": store_server(given.store, root)},

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Final, get_args
+from typing import Annotated, ClassVar, Final, get_args
 from urllib.parse import urlsplit
+
+from pydantic import Field
 
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.types import Json, JsonObject
@@ -17,6 +19,7 @@ from wavewright.tools.lore.models import (
     Probability,
     SourceConflict,
     Tier,
+    ValidationFeedback,
     ZoneData,
 )
 from wavewright.tools.message_contract import (
@@ -26,6 +29,7 @@ from wavewright.tools.message_contract import (
     Name,
     PackageForm,
     PackagePayload,
+    Payload,
     RequestedGoal,
     RequestForm,
     RequestPayload,
@@ -166,6 +170,54 @@ def _counts(research: JsonObject) -> JsonObject:
     }
 
 
+class ZoneValidation(Payload):
+    """`validation_result`: the validator's verdict, in the form that names the zone."""
+
+    message_type: ClassVar = "validation_result"
+
+    zone_name: str
+    accepted: bool
+    feedback: list[ValidationFeedback] = []
+    iteration: Annotated[int, Field(ge=1)]
+
+
+def _validation_goal(research: JsonObject) -> RequestedGoal:
+    zone = str(research["zone_name"])
+    return RequestedGoal(
+        goal=f"Validate the package about {zone}",
+        target=zone,
+        inputs={"package": research},
+        template="validate_lore",
+    )
+
+
+def _validation(package: JsonObject, zone: str, request: JsonObject) -> JsonObject | None:
+    verdict = package["result"]
+    if not isinstance(verdict, dict) or "accepted" not in verdict:
+        return None
+    told: JsonObject = {"accepted": verdict["accepted"], "feedback": verdict["feedback"]}
+    return {**told, "zone_name": zone, "iteration": request["iteration"]}
+
+
+VALIDATOR_CONTRACT: Final = MessageContract(
+    requests=(RequestForm(ResearchPackage, _validation_goal),),
+    packages=(PackageForm(ZoneValidation, _validation),),
+    fields={"target": "zone_name"},
+    domain="world_lore",
+    daemon={
+        "agent": "world_lore_validator",
+        "exchange": "knowledge.topic",
+        "dead_letter_exchange": "knowledge.dlx",
+        "queues": {
+            "intake": "agent.world_lore_validator",
+            "packages": "agent.world_lore_researcher",
+            "dead": "knowledge.dead",
+        },
+        "validation": {"target_agent": "world_lore_researcher"},
+    },
+)
+"""The daemon that validates packages: each one that comes in starts a job, whose verdict goes out."""
+
 CONTRACT: Final = MessageContract(
     requests=(RequestForm(ZoneRequest, _goal),),
     packages=(PackageForm(ResearchPackage, _research, _counts),),
@@ -202,4 +254,5 @@ CONTRACT: Final = MessageContract(
         },
         "validation": {"target_agent": "world_lore_validator"},
     },
+    roles={"validator": VALIDATOR_CONTRACT},
 )

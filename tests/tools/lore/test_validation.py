@@ -1,0 +1,157 @@
+"""The validator's verdict: what of a package is a fault, and what is said of it."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from wavewright.tools.lore.source_tiers import SourceTiers
+from wavewright.tools.lore.validation import validate
+
+TIERS = SourceTiers.model_validate({"tiers": {"official": ["tidefall.example"]}})
+VALE = "https://tidefall.example/vale"
+FANS = "https://fans.example/vale"
+
+
+def evidence(quote: str, url: str = VALE) -> list[dict[str, str]]:
+    return [{"quote": quote, "url": url}]
+
+
+PACKAGE: dict[str, Any] = {
+    "job_id": "6f1cf0a6-7a1d-4c9f-8a53-6f3d3f4f0f11",
+    "package_id": "p-1",
+    "iteration": 2,
+    "zone_name": "Ash Vale",
+    "zone_data": {
+        "name": "Ash Vale",
+        "narrative_arc": "Corsairs burn the orchards of the vale. " * 6,
+        "confidence": 0.9,
+        "evidence": evidence("Ash Vale lies below the lanterns."),
+    },
+    "npcs": [
+        {
+            "name": "Mira Fenn",
+            "personality": "patient",
+            "role": "pilot",
+            "confidence": 0.8,
+            "evidence": evidence("Mira Fenn is a patient pilot."),
+        }
+    ],
+    "factions": [
+        {"name": "Wardens", "confidence": 1.0, "evidence": evidence("The Wardens keep the vale.", FANS)}
+    ],
+    "sources": [
+        {
+            "url": VALE,
+            "domain": "tidefall.example",
+            "tier": "official",
+            "accessed_at": "2026-04-14T09:00:00Z",
+        },
+        {"url": FANS, "domain": "fans.example", "tier": "unlisted", "accessed_at": "2026-04-14T09:00:00Z"},
+    ],
+    "confidence": {"zone": 0.9, "npcs": 0.8, "factions": 1.0},
+    "conflicts": [
+        {
+            "data_point": "Ash Vale: level_range",
+            "source_a": VALE,
+            "source_b": FANS,
+            "claim_a": "1",
+            "claim_b": "2",
+        }
+    ],
+}
+
+
+def remarks(**changes: Any) -> list[tuple[str, str]]:
+    """Return field and reason of each remark about the package with other fields; a dotted name leads inwards."""
+    package = deepcopy(PACKAGE)
+    for name, value in changes.items():
+        node: Any = package
+        *path, last = name.split("__")
+        for part in path:
+            node = node[int(part)] if part.isdigit() else node[part]
+        node[last] = value
+    verdict = validate(package, TIERS)
+    assert verdict.accepted == (not verdict.feedback)
+    assert (verdict.zone_name, verdict.iteration) == ("Ash Vale", 2)
+    assert all(one.suggestion for one in verdict.feedback)
+    return [(one.field, one.reason) for one in verdict.feedback]
+
+
+def test_a_package_that_says_no_more_than_its_sources_is_accepted() -> None:
+    assert remarks() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "reason"),
+    [
+        (
+            {"zone_data__name": "Port Merrow"},
+            "zone_data.name",
+            "about 'Ash Vale', the record about 'Port Merrow'",
+        ),
+        ({"npcs__0__evidence": []}, "npcs[mira_fenn].evidence", "no passage of a page names it"),
+        ({"zone_data__evidence": []}, "zone_data.evidence", "no passage of a page names it"),
+        (
+            {"npcs__0__evidence": evidence("x", "https://a.test/")},
+            "npcs[mira_fenn].evidence",
+            "not among the sources",
+        ),
+        ({"npcs__0__evidence": evidence("  ")}, "npcs[mira_fenn].evidence", "a quote is empty"),
+        ({"sources__1__tier": "official"}, f"sources[{FANS}].tier", "as unlisted, the package as official"),
+        ({"sources__1__domain": "tidefall.example"}, f"sources[{FANS}].domain", "is at 'fans.example'"),
+        ({"npcs__0__role": ""}, "npcs[mira_fenn].confidence", "0.8 is above 0.4"),
+        ({"npcs__0__personality": ""}, "confidence.npcs", "0.8 is above 0.4"),
+        ({"npcs": []}, "confidence.npcs", "0.8 is above 0.2"),
+        ({"factions": []}, "confidence.factions", "1.0 is above 0.2"),
+        (
+            {"zone_data__narrative_arc": "Short."},
+            "quality_warnings",
+            "shallow_narrative_arc holds and is not told",
+        ),
+        ({"conflicts__0__source_b": "hearsay"}, "conflicts[Ash Vale: level_range]", "'hearsay' is not among"),
+        ({"conflicts__0__claim_b": "1"}, "conflicts[Ash Vale: level_range]", "both sides are the same"),
+        ({"conflicts__0__data_point": "Wardens: level"}, "conflicts[Wardens: level]", "stated as certain"),
+        ({"npcs": PACKAGE["npcs"] * 2}, "npcs[mira_fenn]", "two records have this identity"),
+    ],
+)
+def test_a_fault_is_told_with_field_reason_and_suggestion(
+    changes: dict[str, Any], field: str, reason: str
+) -> None:
+    told = remarks(**changes)
+
+    assert any(where == field and reason in why for where, why in told), told
+
+
+def test_a_package_of_another_form_is_told_field_by_field() -> None:
+    assert remarks(npcs=[{"name": "", "rank": 1}], sources=[]) == [
+        ("npcs.0.name", "String should have at least 1 character"),
+        ("npcs.0.rank", "Extra inputs are not permitted"),
+    ]
+    verdict = validate({}, TIERS)
+    assert not verdict.accepted
+    assert {one.field for one in verdict.feedback} >= {"zone_name", "zone_data"}
+
+
+def test_nothing_found_is_no_fault_where_it_is_said() -> None:
+    nothing: dict[str, Any] = {
+        "zone_data": {"name": "Ash Vale"},
+        "npcs": [],
+        "factions": [],
+        "conflicts": [],
+        "confidence": {"npcs": 0},
+    }
+
+    assert remarks(**nothing, quality_warnings=["shallow_narrative_arc"]) == []
+
+
+def test_a_package_without_sources_is_rejected() -> None:
+    assert ("sources", "the package names no source") in remarks(sources=[])
+
+
+def test_a_verdict_has_at_most_fifty_remarks() -> None:
+    people = [{"name": f"Person {number}"} for number in range(80)]
+
+    assert len(remarks(npcs=people)) == 50

@@ -1,0 +1,214 @@
+"""The verdict on a package: whether it is well formed, and whether it says no more than its sources.
+
+The validator reads no pages: it holds the package against itself, against the list of sources and against the ceilings
+that code decides. What is missing in the world is told as a warning by the package; it is no reason to reject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import ValidationError
+
+from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.functions.registry import make_tool
+from wavewright.tools.functions.tool import Tool
+from wavewright.tools.lore.messages import ResearchPackage
+from wavewright.tools.lore.models import (
+    CATEGORIES,
+    Category,
+    LoreRecord,
+    ValidationFeedback,
+    ZoneExtraction,
+    ZoneVerdict,
+    slug,
+)
+from wavewright.tools.lore.packaging import ceilings, quality_warnings
+from wavewright.tools.lore.source_tiers import SourceTiers, domain
+
+_MAX_FEEDBACK = 50
+"""Remarks of one verdict: the researcher repeats its work anyway."""
+
+
+def validate(package: JsonObject, tiers: SourceTiers) -> ZoneVerdict:
+    """Return the verdict on the payload of a `research_package`, with a remark for each fault."""
+    try:
+        research = ResearchPackage.model_validate(package)
+    except ValidationError as error:
+        iteration = package.get("iteration")
+        return _verdict(
+            str(package.get("zone_name", "")),
+            iteration if isinstance(iteration, int) and iteration > 0 else 1,
+            [
+                ValidationFeedback(
+                    field=".".join(map(str, fault["loc"])),
+                    reason=fault["msg"],
+                    suggestion="send the fields of `research_package` and no others",
+                )
+                for fault in error.errors(include_url=False)
+            ],
+        )
+    remarks = [*_identity(research), *_sources(research, tiers), *_evidence(research)]
+    remarks += [*_confidences(research), *_conflicts(research), *_warnings(research)]
+    return _verdict(research.zone_name, research.iteration, remarks)
+
+
+def _verdict(zone: str, iteration: int, remarks: Sequence[ValidationFeedback]) -> ZoneVerdict:
+    return ZoneVerdict(
+        zone_name=zone, accepted=not remarks, feedback=[*remarks[:_MAX_FEEDBACK]], iteration=iteration
+    )
+
+
+def _records(research: ResearchPackage) -> Iterator[tuple[Category, str, LoreRecord]]:
+    """Yield category, name of the field in a remark, and record."""
+    yield "zone", "zone_data", research.zone_data
+    for category in CATEGORIES[1:]:
+        for record in getattr(research, category):
+            yield category, f"{category}[{record.id}]", record
+
+
+def _identity(research: ResearchPackage) -> Iterator[ValidationFeedback]:
+    if slug(research.zone_name) != research.zone_data.id:
+        yield ValidationFeedback(
+            field="zone_data.name",
+            reason=f"the package is about {research.zone_name!r}, the record about {research.zone_data.name!r}",
+            suggestion="describe the zone that was asked for",
+        )
+    seen: set[str] = set()
+    for _, field, _ in _records(research):
+        if field in seen:
+            yield ValidationFeedback(
+                field=field, reason="two records have this identity", suggestion="merge them into one"
+            )
+        seen.add(field)
+
+
+def _sources(research: ResearchPackage, tiers: SourceTiers) -> Iterator[ValidationFeedback]:
+    if not research.sources:
+        yield ValidationFeedback(
+            field="sources", reason="the package names no source", suggestion="read pages about the zone"
+        )
+    for source in research.sources:
+        field = f"sources[{source.url}]"
+        if source.domain.removeprefix("www.") != domain(source.url):
+            yield ValidationFeedback(
+                field=f"{field}.domain",
+                reason=f"the address is at {domain(source.url) or 'no host'!r}, not at {source.domain!r}",
+                suggestion="take the domain from the address",
+            )
+        expected = tiers.tier(source.url)
+        if source.tier != expected:
+            yield ValidationFeedback(
+                field=f"{field}.tier",
+                reason=f"the list of sources has the page as {expected}, the package as {source.tier}",
+                suggestion="take the tier from the list of sources, and the same list on both sides",
+            )
+
+
+def _evidence(research: ResearchPackage) -> Iterator[ValidationFeedback]:
+    """A record without evidence may only be the zone of which nothing was found."""
+    read = {source.url for source in research.sources}
+    for category, field, record in _records(research):
+        if not record.evidence and (category != "zone" or record.confidence > 0):
+            yield ValidationFeedback(
+                field=f"{field}.evidence",
+                reason="no passage of a page names it",
+                suggestion="quote the sentence or the row that it was read from, or leave it out",
+            )
+        for one in record.evidence:
+            if one.url not in read:
+                yield ValidationFeedback(
+                    field=f"{field}.evidence",
+                    reason=f"it quotes {one.url!r}, which is not among the sources",
+                    suggestion="name every page that is quoted as a source",
+                )
+            elif not one.quote.strip():
+                yield ValidationFeedback(
+                    field=f"{field}.evidence",
+                    reason="a quote is empty",
+                    suggestion="quote the passage to the letter",
+                )
+
+
+def _extraction(research: ResearchPackage) -> ZoneExtraction:
+    return ZoneExtraction(
+        zone=research.zone_data,
+        npcs=research.npcs,
+        factions=research.factions,
+        lore=research.lore,
+        narrative_items=research.narrative_items,
+    )
+
+
+def _confidences(research: ResearchPackage) -> Iterator[ValidationFeedback]:
+    most = ceilings(_extraction(research))
+    stated: list[tuple[str, str, float]] = [
+        (name, f"confidence.{name}", figure) for name, figure in research.confidence.items()
+    ]
+    stated += [
+        (category, f"{field}.confidence", record.confidence) for category, field, record in _records(research)
+    ]
+    for name, field, figure in stated:
+        if name in most and figure > most[name]:
+            yield ValidationFeedback(
+                field=field,
+                reason=f"{figure} is above {most[name]}, the most that such records justify",
+                suggestion=f"find more about the {name}, or state {most[name]} at most",
+            )
+
+
+def _conflicts(research: ResearchPackage) -> Iterator[ValidationFeedback]:
+    read = {source.url for source in research.sources}
+    certain = {
+        slug(str(getattr(record, record.name_field)))
+        for _, _, record in _records(research)
+        if record.confidence == 1
+    }
+    for conflict in research.conflicts:
+        field = f"conflicts[{conflict.data_point}]"
+        if conflict.source_a == conflict.source_b or conflict.claim_a == conflict.claim_b:
+            yield ValidationFeedback(
+                field=field, reason="both sides are the same", suggestion="name two sources with two claims"
+            )
+        for source in {conflict.source_a, conflict.source_b} - read:
+            yield ValidationFeedback(
+                field=field,
+                reason=f"{source!r} is not among the sources",
+                suggestion="name both pages as sources, by their addresses",
+            )
+        if slug(conflict.data_point.partition(":")[0]) in certain:
+            yield ValidationFeedback(
+                field=field,
+                reason="the sources contradict each other, and the record is stated as certain",
+                suggestion="state less confidence, or decide by a source of a higher tier",
+            )
+
+
+def _warnings(research: ResearchPackage) -> Iterator[ValidationFeedback]:
+    for warning in quality_warnings(_extraction(research)):
+        if warning not in research.quality_warnings:
+            yield ValidationFeedback(
+                field="quality_warnings",
+                reason=f"{warning} holds and is not told",
+                suggestion="tell every warning, or find what is missing",
+            )
+
+
+def validate_package_tool(tiers: SourceTiers) -> Tool:
+    """Return the tool `validate_package`."""
+
+    def validate_package(package: dict[str, Json]) -> ZoneVerdict:
+        """Validate the package of a zone: form, sources and their tiers, evidence, confidence, conflicts.
+
+        Args:
+            package: Payload of a `research_package`.
+        """
+        return validate(package, tiers)
+
+    return make_tool(
+        validate_package,
+        effects=set(),
+        tags={"review"},
+        expected_seconds=0.05,
+        settings=tiers.model_dump(mode="json"),
+    )
