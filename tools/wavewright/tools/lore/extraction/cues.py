@@ -26,6 +26,10 @@ ARC: Final = FactCues(
         ", overview, description, story, synopsis, plot, summary, narrative, narrative arc, the story"
     ),
 )
+ACCESS_LABELS: Final = phrases(
+    "requires, requirements, requirement, access, entry, prerequisites, prerequisite, unlocked by, unlock, needed, "
+    "key, how to enter, entry requirements"
+)
 ZONE_FACTS: Final = (
     FactCues(
         "level_range",
@@ -53,10 +57,7 @@ ZONE_FACTS: Final = (
     FactCues(
         "access_gating",
         "quote",
-        labels=phrases(
-            "requires, requirements, requirement, access, entry, prerequisites, prerequisite, unlocked by, unlock, "
-            "needed, key, how to enter, entry requirements"
-        ),
+        labels=ACCESS_LABELS,
         headings=phrases("access, entry, requirements, prerequisites, how to enter, getting in"),
         pattern=re.compile(
             r"^(?P<value>.*\b(?:cannot be (?:entered|reached)|(?:can|may) (?:only )?be (?:entered|reached) only|"

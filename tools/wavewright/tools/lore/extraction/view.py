@@ -19,8 +19,10 @@ _CONNECTION: Final = re.compile(
     r"roads?|routes?|passages?|portals?|travel\w*|links? to|entrances?|gates?|teleports?|onward)\b"
 )
 _IN_ZONE: Final = re.compile(
-    r"\b(?:in|at|of|near|within|beneath|below|above|outside|inside|from)\s+(?:the\s+)?$"
+    r"(?:\b(?:in|at|near|within|beneath|below|above|outside|inside)|"
+    r"(?:^|[.!?]\s)[^.!?]*\b(?:is|was|are|were)\s+(?:the|an?)\s[^.!?]*\b(?:of|from))\s+(?:the\s+)?$"
 )
+"""Of what stands before a zone's name in a sentence about something that is there."""
 
 
 @dataclass(eq=False, slots=True)
@@ -57,6 +59,7 @@ class ZoneView:
         ]
         spelled = [clean_title(page.title) for page in self.pages] + [entity.name for entity in zones]
         self.name = spelled[0] if spelled else zone.replace("_", " ")
+        self._zones = zones
         self.entity = (
             zones[0] if zones else NamedEntity(self.name, kinds.ZONE, page=next(iter(self.pages), None))
         )
@@ -121,8 +124,7 @@ class ZoneView:
 
     @cached_property
     def _zone_mentions(self) -> list[EntityMention]:
-        zones = [one for one in self.gazetteer.of_kind(kinds.ZONE) if slug(one.name) == self.zone_id]
-        return [mention for zone in zones for mention in self.gazetteer.mentions_of(zone)]
+        return [mention for zone in self._zones for mention in self.gazetteer.mentions_of(zone)]
 
     def _connections(self) -> Iterator[tuple[str, Evidence]]:
         mentions = [
@@ -139,9 +141,13 @@ class ZoneView:
             other = self.gazetteer.at(mention.page.url)
             if other is not None and other.kind == kinds.ZONE and _tells_connection(mention):
                 yield other.name, evidence_of(mention)
-        for mention in mentions:
+        for mention in (*mentions, *self._zone_mentions):
             if mention.block.kind in {"paragraph", "item"} and kinds.SPATIAL.search(mention.sentence):
-                yield mention.entity.name, evidence_of(mention)
+                other = (
+                    self.gazetteer.at(mention.page.url) if mention.entity in self._zones else mention.entity
+                )
+                if other is not None and other.kind == kinds.ZONE:
+                    yield other.name, evidence_of(mention)
 
 
 def evidence_of(mention: EntityMention, fact: str = "", value: str = "") -> Evidence:
@@ -155,7 +161,7 @@ def _is_present(mention: EntityMention) -> bool:
     if block.kind == "quote":
         return mention.start < len(block.label)
     if block.kind == "row":
-        return True
+        return block.label.casefold() not in cues.ACCESS_LABELS
     return block.kind == "item" and (mention.start == 0 or any(link.start == 0 for link in block.links))
 
 
