@@ -26,7 +26,8 @@ MAX_BLOCKS: Final = 20_000
 _DROPPED: Final = (
     "script, style, noscript, template, head > *:not(title), nav, footer, button, input, select, textarea, iframe, "
     "object, svg, math, sup.reference, .mw-editsection, .toc, #toc, .navbox, [hidden], "
-    "[aria-hidden=true], [class*=breadcrumb], [class*=catlinks], [class*=categories], [role=navigation], aside:not(:has(dl, table, [class*=infobox], [class*=pi-]))"
+    "[aria-hidden=true], [class*=breadcrumb], [class*=catlinks], [class*=categories], "
+    "[role=navigation], aside:not(:has(dl, table, [class*=infobox], [class*=pi-]))"
 )
 _HIDING_STYLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _TRAIL: Final = (
