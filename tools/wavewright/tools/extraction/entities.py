@@ -18,7 +18,11 @@ from wavewright.tools.extraction.structure import Block, BlockLink, PageStructur
 from wavewright.tools.text.cross_reference import normal_name
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_CUT: Final = re.compile(r"\b(?:of|in|by|from|at|on|to|for|with|about|and|or)\b|[:—–(,/&]")
+_CUT: Final = re.compile(
+    r"\b(?:of|in|by|from|at|on|to|for|with|about|and|or|here|there|nearby|within|found|seen|met|living|that|which|you)\b|"
+    r"[:—–(,/&]"
+)
+"""Of headings: what stands before it is what the list is of."""
 _COPULA: Final = re.compile(
     r"\b(?:is|are|was|were)\s+(?:once\s+|also\s+|now\s+)?(?:one of the|an?|the)\s+(?P<phrase>.+)"
 )

@@ -15,9 +15,17 @@ from wavewright.tools.lore.extraction import cues, kinds
 from wavewright.tools.lore.models import Evidence, slug
 
 _CONNECTION: Final = re.compile(
-    r"(?:map |all )?(?:exits?|leads?|reached|connect\w*|neighbou?r\w*|adjacent|border\w*|ways? (?:in|out|on)|paths?|"
-    r"roads?|routes?|passages?|portals?|travel\w*|links? to|entrances?|gates?|teleports?|onward)\b"
+    r"(?:map |all |known )?(?:exits?|leads?|reached|connect\w*|neighbou?r\w*|adjacent|border\w*|ways? (?:in|out|on|to)|"
+    r"paths?|roads?|routes?|passages?|portals?|travel\w*|links? to|entrances?|gates?|doors?|stairs?|teleports?|warps?|"
+    r"onward|nearby|next to|beside|from here)\b"
 )
+_NO_CONNECTION: Final = re.compile(
+    r"\b(?:see also|part|other|all|list|index|mention\w*|quests?|history|related|references?|contents?|contain\w*|"
+    r"within|inside|sub\w*|places?|landmarks?|locations?|chapters?|story|lore|notes?)\b"
+)
+"""Headings of lists of zones that need not lead there."""
+_BEFORE: Final = 300
+"""Characters before a zone's name that are looked at."""
 _IN_ZONE: Final = re.compile(
     r"(?:\b(?:in|at|near|within|beneath|below|above|outside|inside)|"
     r"(?:^|[.!?]\s)[^.!?]*\b(?:is|was|are|were)\s+(?:the|an?)\s[^.!?]*\b(?:of|from))\s+(?:the\s+)?$"
@@ -116,10 +124,8 @@ class ZoneView:
                     subject.located.append(Evidence(quote=fact.quote, url=fact.url))
             for mention in self._zone_mentions:
                 if mention.page is page:
-                    is_in = mention.block.kind == "paragraph" and _IN_ZONE.search(
-                        mention.block.text[: mention.start]
-                    )
-                    where = subject.located if is_in and subject.kind != kinds.LORE else subject.mentioned
+                    is_in = subject.kind != kinds.LORE and (_is_linked_item(mention) or _stands_in(mention))
+                    where = subject.located if is_in else subject.mentioned
                     where.append(evidence_of(mention))
 
     @cached_property
@@ -169,4 +175,21 @@ def _tells_connection(mention: EntityMention) -> bool:
     """Whether a row or a list of a zone's page says that a zone can be reached from it."""
     block = mention.block
     text = (block.label if block.kind == "row" else block.heading if block.kind == "item" else "").casefold()
-    return bool(text) and (text in kinds.CONNECTION_LABELS or _CONNECTION.match(text) is not None)
+    is_told = text in kinds.CONNECTION_LABELS or _CONNECTION.match(text) is not None
+    # A list of linked zones under any other heading of a zone's page is where one can go from it.
+    return bool(text) and (is_told or (_is_linked_item(mention) and _NO_CONNECTION.search(text) is None))
+
+
+def _is_linked_item(mention: EntityMention) -> bool:
+    """Whether a list item begins with a link to the thing."""
+    return (
+        mention.block.kind == "item"
+        and mention.start == 0
+        and any(link.start == 0 for link in mention.block.links)
+    )
+
+
+def _stands_in(mention: EntityMention) -> bool:
+    """Whether a sentence says that what it is about is in the zone that it names."""
+    before = mention.block.text[max(0, mention.start - _BEFORE) : mention.start]
+    return mention.block.kind == "paragraph" and _IN_ZONE.search(before) is not None
