@@ -138,7 +138,8 @@ def test_lists_under_other_words_are_read_and_a_guild_in_a_name_is_no_faction() 
         "maps/harbor": "<h1>Harbor</h1><h3>Exits</h3><ul><li>West: <a href='plains'>Plains</a></li>"
         "<li><a href='mine'>Mine</a> (locked)</li></ul><h3>People here</h3><ul><li>"
         "<a href='../persons/guild-master'>Guild Master</a> (vendor)</li></ul><h3>Foes here</h3><ul>"
-        "<li><a href='../foes/goblin'>Goblin</a> level 1</li></ul><h3>See also</h3><ul><li><a href='sea'>Sea</a></li></ul>",
+        "<li><a href='../foes/goblin'>Goblin</a> level 1</li></ul>"
+        "<h3>See also</h3><ul><li><a href='sea'>Sea</a></li></ul>",
         "persons/guild-master": "<h1>Guild Master</h1><table><tr><td>Trade</td><td>vendor of wands</td></tr></table>"
         "<h3>Stands on</h3><ul><li><a href='../maps/harbor'>Harbor</a></li></ul>",
     }
