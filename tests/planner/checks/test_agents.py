@@ -12,12 +12,13 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 
 TEXT: JsonSchema = {"type": "string"}
-OUT = {"effects": {"read", "egress"}}
+OUT: dict[str, Any] = {"effects": {"read", "egress"}}
 
 
 def tool(name: str, params: dict[str, JsonSchema], **fields: Any) -> ToolSignature:
     schema: JsonObject = {"type": "object", "properties": dict(params), "additionalProperties": False}
-    return ToolSignature(name=name, input_schema=schema, **{"output_schema": TEXT, **fields})
+    fields.setdefault("output_schema", TEXT)
+    return ToolSignature(name=name, input_schema=schema, **fields)
 
 
 SEARCH = tool("search_web", {"query": TEXT}, untrusted_output=True, **OUT)
