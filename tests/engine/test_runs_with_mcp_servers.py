@@ -73,13 +73,38 @@ def test_a_variable_that_is_not_set_stops_only_runs_that_call_its_server(
     (tmp_path / "tracked.yaml").write_text("steps: [{id: only, tool: tracker.echo}]")
 
     others = wavewright("run", "plan.yaml")
+    checked = wavewright("check", "tracked.yaml")
     its_own = wavewright("run", "tracked.yaml")
 
     assert others.code == 0, others.err
+    assert checked.code == 0
+    assert "warning[W806]" in checked.out
     assert its_own.code != 0
     shown = its_own.out + its_own.err
+    assert "E208" in shown
     assert "MCP server 'tracker' needs the environment variable TRACKER_TOKEN" in shown
     assert "set TRACKER_TOKEN" in shown
+
+
+def test_a_tool_outside_the_allow_list_of_its_server_is_no_tool_of_a_plan(
+    tmp_path: Path, record: Path, wavewright: CommandLine
+) -> None:
+    write_project(tmp_path, record)
+    settings = json.loads((tmp_path / "wavewright.yaml").read_text())
+    settings["mcp"]["servers"]["stub"]["tools"] = ["other"]
+    (tmp_path / "wavewright.yaml").write_text(json.dumps(settings))
+    (tmp_path / "allowed.yaml").write_text("steps: [{id: only, tool: stub.other}]")
+
+    refused = wavewright("run", "plan.yaml")
+    allowed = wavewright("run", "allowed.yaml")
+    listed = wavewright("tools", "--format", "json")
+
+    assert refused.code != 0
+    assert "E201" in refused.out + refused.err
+    assert allowed.code == 0, allowed.err
+    assert record.read_text() == "call other\n"
+    assert "stub.other" in listed.out
+    assert "stub.echo" not in listed.out
 
 
 def test_another_wavewright_is_a_server_whose_tools_can_all_be_called(

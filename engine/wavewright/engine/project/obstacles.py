@@ -1,4 +1,7 @@
-"""What keeps the tools of a plan from working in this project: broken prompts of workers, and no model to ask."""
+"""What keeps the tools of a plan from working in this project.
+
+That is a broken prompt of a worker, no model to ask, or a variable of an MCP server that is not set.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
+from wavewright.engine.project.tool_sources import full_name
 from wavewright.engine.project.tools import project_workers
 from wavewright.planner.checks.feasibility import WHOLE_RUN, Obstacle
 from wavewright.planner.language.plan import Plan
@@ -31,12 +35,14 @@ def find_obstacles(
         ToolDefinitionError: a worker's file is faulty.
     """
     called = {step.tool for step in plan.steps}
+    servers = _called_servers(called, settings)
     # A worker sends data out: packs are not made to look for any other tool.
-    suspects = {name for name in called if name in tools and "egress" in tools[name].effects}
+    suspects = {name for name in called - servers.keys() if name in tools and "egress" in tools[name].effects}
     found_workers = project_workers(settings, suspects).items() if suspects else ()
     workers = {name: worker for name, worker in found_workers if name in called}
     has_model = settings.model is not None
-    found = _whole_run_obstacles(settings) if has_model else {}
+    found = _server_obstacles(servers, settings)
+    found |= _whole_run_obstacles(settings) if has_model else {}
     asking = {name for name, worker in workers.items() if has_model or worker.draft is None}
     if AGENT in called and AGENT not in workers:
         asking.add(AGENT)
@@ -47,7 +53,38 @@ def find_obstacles(
     return found | _bad_prompts(asking, workers, settings)
 
 
-_NO_MODEL_OBSTACLE = Obstacle("no_model", "it needs a model, and none is configured", MODEL_HINT)
+_NO_MODEL_OBSTACLE = Obstacle("not_ready", "it needs a model, and none is configured", MODEL_HINT)
+
+
+def _called_servers(called: Collection[str], settings: Settings) -> dict[str, str]:
+    """Return the MCP server of each of these tools that is one of a server."""
+    servers = settings.mcp.servers
+    if not servers:
+        return {}
+    from wavewright.tools.mcp.lock import read_lock
+    from wavewright.tools.mcp.tools import locked_tools
+
+    return {
+        written: server
+        for server, name, _ in locked_tools(servers, read_lock(settings.root))
+        for written in (name, full_name(server, name))
+        if written in called
+    }
+
+
+def _server_obstacles(servers: Mapping[str, str], settings: Settings) -> dict[str, Obstacle]:
+    """Return the tools whose server cannot be started or reached as the settings say."""
+    if not servers:
+        return {}
+    from wavewright.tools.mcp.settings import McpServerError, server_settings
+
+    found: dict[str, Obstacle] = {}
+    for tool, server in servers.items():
+        try:
+            server_settings(server, settings.mcp.servers[server], settings.root)
+        except McpServerError as error:
+            found[tool] = Obstacle("not_ready", str(error), error.hint)
+    return found
 
 
 def _whole_run_obstacles(settings: Settings) -> dict[str, Obstacle]:
@@ -56,7 +93,9 @@ def _whole_run_obstacles(settings: Settings) -> dict[str, Obstacle]:
     try:
         check_models(settings, os.environ)
     except ModelConfigError as error:
-        return {WHOLE_RUN: Obstacle("no_model", f"the configured model cannot be asked: {error}", error.hint)}
+        return {
+            WHOLE_RUN: Obstacle("not_ready", f"the configured model cannot be asked: {error}", error.hint)
+        }
     return {}
 
 

@@ -170,7 +170,7 @@ def _at_least_text(estimate: PlanEstimate | StepEstimate) -> str:
     return "at least " if estimate.is_lower_bound else ""
 
 
-ObstacleKind: TypeAlias = Literal["bad_prompt", "no_model"]
+ObstacleKind: TypeAlias = Literal["bad_prompt", "not_ready"]
 
 
 WHOLE_RUN = ""
@@ -194,8 +194,8 @@ def check_readiness(
     Args:
         plan: The plan.
         obstacles: What keeps tools from working, by their names.
-        is_run: Whether the plan is about to run here. If not, a missing model is a warning: it may be there where the
-            plan runs.
+        is_run: Whether the plan is about to run here. If not, a missing model or variable is a warning: it may be
+            there where the plan runs.
     """
     whole = obstacles.get(WHOLE_RUN)
     if whole is not None:
