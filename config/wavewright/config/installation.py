@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -45,8 +46,9 @@ EXTRAS: Mapping[str, Extra] = {
 }
 
 
+@cache
 def is_installed(extra: str) -> bool:
-    """Return whether all modules of an extra can be imported, without importing them."""
+    """Return whether all modules of an extra can be imported, without importing them; looked for once."""
     return all(_is_found(module) for module in EXTRAS[extra].modules)
 
 

@@ -235,12 +235,23 @@ _VALUES = (
 def redact_patterns(text: str) -> str:
     """Return a text with everything that looks like a secret replaced by `[redacted]`."""
     lower = _lower(text)
-    for shape in _SECRET_PATTERNS:
+    for shape in _SECRET_PATTERNS if _has_clue(lower) else ():
         if any(clue in lower for clue in shape.clues):
             replaced = shape.replace(text)
             if replaced != text:
                 text, lower = replaced, _lower(replaced)
     return _replace_named(text, lower)
+
+
+def _has_clue(lower: str) -> bool:
+    """Return whether a text may hold a secret of any shape: hardly a text does, and each is asked."""
+    for clue in _CLUES:  # noqa: SIM110 - a generator takes four times as long
+        if clue in lower:
+            return True
+    return False
+
+
+_CLUES = tuple(dict.fromkeys(clue for shape in _SECRET_PATTERNS for clue in shape.clues))
 
 
 def _lower(text: str) -> str:
