@@ -12,6 +12,7 @@ import pytest
 
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
+from tests.support.postgres import PostgresServer
 from wavewright.engine.daemon.standing import standing_job
 from wavewright.engine.fake_model.replies import AnswerMaker
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling_tool
@@ -147,9 +148,17 @@ async def test_a_person_chooses_the_next_target_at_a_fork_after_a_restart(
     assert (chosen["decision_id"], chosen["choice"]) == (asked["decision_id"], "Duskwood")
 
 
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
 async def test_a_killed_daemon_is_followed_in_the_same_cycle_and_calls_nothing_again(
-    places: DaemonSite, client: BrokerClient, start: StartDaemon
+    places: DaemonSite,
+    client: BrokerClient,
+    start: StartDaemon,
+    store: str,
+    request: pytest.FixtureRequest,
 ) -> None:
+    if store == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        places.environment["WAVEWRIGHT_PG_URL"] = server.database()
     job = stand(places, "forks: all, pause: 0, depth: 1")
     (places.folder / "closed").touch()
     first = start()
