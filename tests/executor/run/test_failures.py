@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import anyio
@@ -360,6 +362,34 @@ async def test_a_call_that_swallows_its_cancellation_is_cancelled_again() -> Non
     assert error is not None
     assert error.kind == "timeout"
     assert clock.now - start == 22
+
+
+async def wait_with_anyio() -> None:
+    with anyio.move_on_after(0.001):
+        await anyio.sleep_forever()
+
+
+async def wait_with_asyncio() -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.001):
+            await anyio.sleep_forever()
+
+
+@pytest.mark.parametrize("wait", [wait_with_anyio, wait_with_asyncio])
+async def test_a_call_may_limit_parts_of_its_own_work_again_and_again(
+    wait: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadlines, "GRACE_SECONDS", 0.005)
+
+    async def impatient(call: ToolCall) -> Json:
+        for _ in range(3):
+            await wait()
+            await anyio.sleep(0.006)
+        return "done"
+
+    state = await ExecutionHarness().add(impatient).run(plan_of({"id": "a"}))
+
+    assert statuses(state) == {"a": "ok"}
 
 
 async def swallow_for_ever(call: ToolCall) -> Json:

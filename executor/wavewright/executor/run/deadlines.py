@@ -160,6 +160,8 @@ class TimedCall:
                 result: T = ended.value
                 return result
             thrown = None
+            if self._cancelled_at < math.inf and not self.cancellations and not self._task.cancelling():
+                self._cancelled_at = math.inf  # a scope of the call's own was cancelled, and has ended
             try:
                 yield awaited
             except asyncio.CancelledError as cancellation:
