@@ -1,0 +1,161 @@
+"""The pack lore as two daemons with a store: the researcher's packages, the validator's verdicts, what is stored."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.engine.daemon.conftest import StartDaemon
+from tests.engine.daemon.daemon_project import BrokerClient, DaemonProcess, DaemonSite
+from wavewright.engine.bus.bus import BusSettings, open_bus
+from wavewright.engine.bus.topology import Topology
+from wavewright.planner.types import JsonObject
+
+pytestmark = pytest.mark.anyio
+
+PROGRAM = [sys.executable, "-m", "wavewright.engine.main"]
+TOKEN = "the validator's token"  # noqa: S105
+TOOLS = '''
+
+PAGE = "https://tidefall.fandom.com/wiki/Ash_Vale"
+
+
+def research(zone: str, feedback: list[str] = []) -> dict:
+    """Research a zone: first without evidence, then with a source that is called official, then as it should be."""
+    _note(f"research {feedback}")
+    told = [{"quote": f"{zone} lies below the lanterns.", "url": PAGE}]
+    tier = "secondary" if not feedback or "tier" in feedback[0] else "official"
+    source = {"url": PAGE, "domain": "tidefall.fandom.com", "tier": tier, "accessed_at": "2026-04-14T09:00:00Z"}
+    arc = "Corsairs burn the orchards, and the wardens answer with fire. " * 4
+    return {
+        "zone_data": {"name": zone, "narrative_arc": arc, "evidence": told if feedback else [], "confidence": 0.6},
+        "sources": [source],
+        "confidence": {"zone": 0.6},
+    }
+'''
+RESEARCH = """\
+name: research
+goal: Research a zone
+available_tools: [{name: research}]
+plan:
+  steps: [{id: found, tool: research, params: {zone: "${inputs.variables[0]}"}}]
+  result: ${steps.found}
+"""
+
+
+@pytest.fixture
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Serve an empty store, and return its address."""
+    folder = tmp_path_factory.mktemp("store")
+    (folder / "wavewright.yaml").write_text("version: 1\n")
+    environment = {"WAVEWRIGHT_MCP_TOKEN_VALIDATOR": TOKEN}
+    with served_store(folder, environment) as server:
+        assert server.stdout is not None
+        address = re.search(r"http://\S+", server.stdout.readline())
+        assert address is not None
+        yield address.group()
+        server.terminate()
+
+
+def served_store(folder: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
+    arguments = ["mcp", "lore-store", "--http", "127.0.0.1:0"]
+    return subprocess.Popen(
+        [*PROGRAM, *arguments], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
+    )
+
+
+@pytest.fixture
+async def validator(site: DaemonSite, store: str) -> DaemonSite:
+    """The validator's project beside that of the researcher."""
+    (site.folder / "yard.py").write_text((site.folder / "yard.py").read_text() + TOOLS)
+    (site.folder / "research.yaml").write_text(RESEARCH)
+    validation = "validation: {target_agent: world_lore_validator, iterations: 3}"
+    site.write(functions="research: {}", daemon=f"pack: lore\n  goal_template: research.yaml\n  {validation}")
+    (site.folder / "validator").mkdir()
+    other = DaemonSite(site.folder / "validator", site.url)
+    ours = site.topology
+    other.topology = Topology(
+        exchange=ours.exchange,
+        intake=site.packages,
+        outlets=(ours.intake, other.decisions, other.status),
+        dead_exchange=ours.dead_exchange,
+        dead_queue=ours.dead_queue,
+    )
+    other.packages = ours.intake
+    header = '{Authorization: "Bearer ${env:STORE_TOKEN}"}'
+    servers = f"mcp: {{servers: {{lore-store: {{url: '{store}', headers: {header}}}}}}}"
+    other.write(daemon="pack: lore\n  role: validator", more=servers)
+    other.environment["STORE_TOKEN"] = TOKEN
+    async with open_bus(BusSettings(other.url, other.topology)):
+        pass
+    await anyio.run_process([*PROGRAM, "tools", "--lock"], cwd=other.folder, env=other.whole_environment())
+    return other
+
+
+def request(zone: str) -> bytes:
+    envelope: JsonObject = {
+        "message_id": str(uuid4()),
+        "source_agent": "guest",
+        "target_agent": "world_lore_researcher",
+        "message_type": "job_request",
+        "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "correlation_id": str(uuid4()),
+        "payload": {
+            "job_id": str(uuid4()),
+            "goal": "Research a zone",
+            "zone_name": zone,
+            "depth": 0,
+            "budget_tokens": 1000,
+        },
+    }
+    return json.dumps(envelope).encode()
+
+
+def verdicts(researcher: DaemonProcess) -> list[tuple[object, object]]:
+    """Return whether the package was accepted, and its number, of each verdict so far."""
+    told = [line for line in researcher.lines if line["event"] == "validation_received"]
+    return [(line["accepted"], line["iteration"]) for line in told]
+
+
+async def test_a_package_is_rejected_twice_then_accepted_and_stored(
+    site: DaemonSite, validator: DaemonSite, store: str, client: BrokerClient, start: StartDaemon
+) -> None:
+    researcher, other = start(), DaemonProcess(validator)
+    try:
+        await researcher.started()
+        await other.started()
+        await client.send_raw(request("Ash Vale"))
+        # Not by the client, which would read the packages that are the validator's.
+        await site.until(lambda: len(verdicts(researcher)) == 3)
+    finally:
+        other.close()
+
+    assert verdicts(researcher) == [(False, 1), (False, 2), (True, 3)]
+    asked = [*site.calls()]
+    assert asked[0] == "research []"
+    assert "no passage of a page names it" in asked[1]
+    assert "the list of sources has the page as secondary, the package as official" in asked[2]
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, trust_env=False) as http,
+        Client(streamable_http_client(store, http_client=http)) as reader,
+    ):
+        stored = (await reader.call_tool("world_lore_zone", {"name": "Ash Vale"})).structured_content
+        everything = (await reader.call_tool("world_lore_search", {"query": "orchards"})).structured_content
+    assert stored is not None
+    assert stored["zone"]["evidence"][0]["quote"] == "Ash Vale lies below the lanterns."
+    assert stored["zone"]["confidence"] == 0.6
+    assert everything is not None
+    assert len(everything["records"]) == 1
