@@ -226,7 +226,11 @@ class _ArtifactCollector:
             self.conflicts.append(Conflict(subject=step, message=found, steps=(step,)))
             return
         message = _first_text(found, "message", "description", "note") if isinstance(found, dict) else None
-        subject = _first_text(found, "subject", "field", "name", "id") if isinstance(found, dict) else None
+        subject = (
+            _first_text(found, "subject", "data_point", "field", "name", "id")
+            if isinstance(found, dict)
+            else None
+        )
         if not isinstance(found, dict) or (message is None and subject is None):
             self.warnings.append(f"step {step!r} reported a conflict that says nothing: {brief(found)}")
             return
@@ -235,10 +239,18 @@ class _ArtifactCollector:
             Conflict(
                 subject=subject or step,
                 message=message or f"there are different values of {subject}",
-                values=tuple(values) if isinstance(values, list) else (),
+                values=tuple(values if isinstance(values, list) else _two_claims(found)),
                 steps=(step,),
             )
         )
+
+
+def _two_claims(conflict: JsonObject) -> Iterator[Json]:
+    """Yield the values of a conflict that names them as `claim_a`, `source_a`, `claim_b` and `source_b`."""
+    for side in ("a", "b"):
+        claim, source = conflict.get(f"claim_{side}"), conflict.get(f"source_{side}")
+        if claim is not None:
+            yield {"value": claim, "sources": [source]}
 
 
 def _is_document(carrier: JsonObject) -> bool:

@@ -30,6 +30,7 @@ from wavewright.reviewer.package.call_reports import frame_line, money_text
 from wavewright.reviewer.records import AttemptReport, Chart, Confidence, OutputDocument, Package, StepReport
 from wavewright.reviewer.report.axes import draw_gantt
 from wavewright.reviewer.report.plan_picture import StepNode, draw_plan, statuses
+from wavewright.reviewer.report.relation_picture import RelationPicture, draw_relations
 from wavewright.reviewer.report.sections import (
     failed_gate_steps,
     group_gates,
@@ -79,6 +80,8 @@ class RenderedDocument:
     step: StepId
     html: Markup | None
     text: str
+    picture: RelationPicture | None
+    """Of the graph in its content."""
 
 
 def render_report(package: Package) -> str:
@@ -254,7 +257,10 @@ def _sections(package: Package, *, has_charts: bool) -> list[tuple[str, str]]:
 
 def _render_document(document: OutputDocument) -> RenderedDocument:
     html = markdown_to_html(document.markdown) if document.markdown is not None else None
-    return RenderedDocument(document.title, document.tags, document.step, html, _pretty(document.content))
+    picture = draw_relations(document.content)
+    return RenderedDocument(
+        document.title, document.tags, document.step, html, _pretty(document.content), picture
+    )
 
 
 def _failures(package: Package) -> list[tuple[StepReport, list[AttemptReport]]]:

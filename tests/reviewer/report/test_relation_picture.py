@@ -1,0 +1,41 @@
+"""The picture of a document's graph."""
+
+from __future__ import annotations
+
+import pytest
+
+from wavewright.planner.types import Json
+from wavewright.reviewer.report.relation_picture import MAX_NODES, draw_relations
+
+
+def test_things_stand_on_a_ring_around_the_first_with_a_line_for_each_relation() -> None:
+    nodes: list[Json] = [{"id": name, "label": name.upper(), "kind": "zone"} for name in ("a", "b", "c", "d")]
+    edges: list[Json] = [
+        {"from": "a", "to": "b", "label": "leads to"},
+        {"from": "a", "to": "nowhere"},
+        "no edge",
+    ]
+
+    picture = draw_relations({"graph": {"nodes": nodes, "edges": edges}})
+
+    assert picture is not None
+    [line] = picture.lines
+    centre, *ring = picture.nodes
+    assert line.title == "A leads to B"
+    assert (line.x1, line.y1) == (centre.x, centre.y) == (picture.width / 2, picture.height / 2)
+    assert len({(node.x, node.y) for node in ring}) == 3
+    assert all(0 < node.x < picture.width and 0 < node.y < picture.height for node in picture.nodes)
+
+
+def test_a_large_graph_is_cut_and_says_so() -> None:
+    nodes: list[Json] = [{"id": str(number), "kind": str(number)} for number in range(MAX_NODES + 5)]
+
+    picture = draw_relations({"graph": {"nodes": nodes, "edges": []}})
+
+    assert picture is not None
+    assert (len(picture.nodes), picture.left_out) == (MAX_NODES, 5)
+
+
+@pytest.mark.parametrize("content", [None, "text", {}, {"graph": []}, {"graph": {"nodes": [{"label": "x"}]}}])
+def test_what_is_no_graph_is_not_drawn(content: Json) -> None:
+    assert draw_relations(content) is None

@@ -1,0 +1,175 @@
+"""The package of a zone as a document for people: what was found, from where, how sure, and a graph of it all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.lore.models import (
+    FactionData,
+    LoreData,
+    LoreRecord,
+    NarrativeItemData,
+    NPCData,
+    SourceConflict,
+    ZoneData,
+)
+
+_Record = TypeVar("_Record", bound=LoreRecord)
+
+_CELL: Final = 240
+"""Characters of a cell; the package has the whole."""
+
+
+def zone_document(package: JsonObject) -> JsonObject:
+    """Return a `research_package` as a document: Markdown, with the zone's graph as its content."""
+    zone = ZoneData.model_validate(package["zone_data"])
+    npcs = [NPCData.model_validate(one) for one in _list(package, "npcs")]
+    factions = [FactionData.model_validate(one) for one in _list(package, "factions")]
+    lore = [LoreData.model_validate(one) for one in _list(package, "lore")]
+    items = [NarrativeItemData.model_validate(one) for one in _list(package, "narrative_items")]
+    conflicts = [SourceConflict.model_validate(one) for one in _list(package, "conflicts")]
+    parts = [
+        zone.narrative_arc or "No page tells the story of this zone.",
+        *_table("The zone", ("field", "value"), _zone_rows(zone)),
+        *_records(
+            "Characters", npcs, ("role", "factions"), lambda one: (one.role, ", ".join(one.faction_ids))
+        ),
+        *_records("Factions", factions, ("kind", "stances"), lambda one: (one.level, _stances(one))),
+        *_records("Lore", lore, ("category", "told"), lambda one: (one.category, one.content)),
+        *_records(
+            "Items", items, ("significance", "power"), lambda one: (one.significance, one.power_description)
+        ),
+        *_table(
+            "Contradictions",
+            ("of", "one page", "another page"),
+            [
+                (one.data_point, f"{one.claim_a} ({one.source_a})", f"{one.claim_b} ({one.source_b})")
+                for one in conflicts
+            ],
+        ),
+        *_table(
+            "Warnings",
+            ("warning",),
+            [(str(one),) for one in _list(package, "quality_warnings")],
+        ),
+    ]
+    graph = _ZoneGraph(zone)
+    graph.add_groups(factions)
+    graph.add_characters(npcs)
+    graph.add_things(lore, items)
+    return {
+        "id": f"zone-{zone.id}",
+        "title": zone.name,
+        "tags": ["zone"],
+        "markdown": "\n\n".join(parts),
+        "content": {"graph": graph.json()},
+    }
+
+
+def _list(package: JsonObject, name: str) -> Sequence[Json]:
+    found = package.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _zone_rows(zone: ZoneData) -> Iterator[tuple[str, ...]]:
+    levels = zone.level_range
+    rows = {
+        "levels": f"{levels.min} to {levels.max}" if levels else "",
+        "politics": zone.political_climate,
+        "needed to enter": "; ".join(zone.access_gating),
+        "phases": "; ".join(phase.name for phase in zone.phase_states),
+        "era": zone.era,
+        "leads to": ", ".join(zone.connected_zones),
+        "confidence": f"{zone.confidence:.2f}",
+        "sources": _sources(zone),
+    }
+    return ((name, value) for name, value in rows.items() if value)
+
+
+def _stances(faction: FactionData) -> str:
+    return ", ".join(f"{one.stance}: {one.faction_id}" for one in faction.inter_faction)
+
+
+def _records(
+    title: str, records: Sequence[_Record], names: tuple[str, ...], told: Callable[[_Record], tuple[str, ...]]
+) -> list[str]:
+    rows = [
+        (str(getattr(one, one.name_field)), *told(one), f"{one.confidence:.2f}", _sources(one))
+        for one in records
+    ]
+    return _table(title, ("name", *names, "confidence", "sources"), rows)
+
+
+def _sources(record: LoreRecord) -> str:
+    """Return the pages that a record is from; without references, those of its evidence."""
+    told = [f"{one.url} ({one.tier})" for one in record.sources] or [one.url for one in record.evidence]
+    return ", ".join(dict.fromkeys(told))
+
+
+def _table(title: str, names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    lines = ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
+    if not lines:
+        return []
+    head = ["| " + " | ".join(names) + " |", "|" + " --- |" * len(names)]
+    return [f"## {title}", "\n".join([*head, *lines])]
+
+
+def _cell(text: str) -> str:
+    line = " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
+    return line if len(line) <= _CELL else f"{line[:_CELL].rstrip()}…"
+
+
+@dataclass(slots=True)
+class _ZoneGraph:
+    """The things of a zone and how they are related, the zone first."""
+
+    zone: ZoneData
+    nodes: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    edges: list[Json] = field(default_factory=list[Json])
+
+    def __post_init__(self) -> None:
+        here = self._add("zone", self.zone.id, self.zone.name)
+        for other in self.zone.connected_zones:
+            self._relate(here, "leads to", self._add("zone", other))
+
+    def add_groups(self, factions: Sequence[FactionData]) -> None:
+        for faction in factions:
+            self._add("faction", faction.id, faction.name)
+        for faction in factions:
+            for one in faction.inter_faction:
+                self._relate(
+                    f"faction {faction.id}", f"is {one.stance} to", self._add("faction", one.faction_id)
+                )
+
+    def add_characters(self, npcs: Sequence[NPCData]) -> None:
+        for npc in npcs:
+            own = self._add("character", npc.id, npc.name)
+            self._place(own, "is in", npc.zone_id)
+            for group in npc.faction_ids:
+                self._relate(own, "belongs to", self._add("faction", group))
+        for npc in npcs:
+            for one in npc.relationships:
+                if f"character {one.npc_id}" in self.nodes:
+                    self._relate(f"character {npc.id}", f"has {one.type}", f"character {one.npc_id}")
+
+    def add_things(self, lore: Sequence[LoreData], items: Sequence[NarrativeItemData]) -> None:
+        for entry in lore:
+            self._place(self._add("lore", entry.id, entry.title), "is about", self.zone.id)
+        for item in items:
+            self._place(self._add("item", item.id, item.name), "is found in", item.zone_id)
+
+    def json(self) -> JsonObject:
+        return {"nodes": [{"id": name, **node} for name, node in self.nodes.items()], "edges": self.edges}
+
+    def _add(self, kind: str, name: str, label: str = "") -> str:
+        self.nodes.setdefault(f"{kind} {name}", {"label": label or name.replace("_", " "), "kind": kind})
+        return f"{kind} {name}"
+
+    def _place(self, name: str, relation: str, zone: str) -> None:
+        self._relate(name, relation if zone == self.zone.id else "is named with", f"zone {self.zone.id}")
+
+    def _relate(self, start: str, label: str, end: str) -> None:
+        self.edges.append({"from": start, "to": end, "label": label})
