@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -152,6 +153,10 @@ def test_every_fault_is_caught_by_its_name_but_at_the_listed_edges() -> None:
     assert set(broad) == set(BROAD_EXCEPT_ALLOWED), broad
 
 
+RAISED = re.compile(r"^\s*((?:[A-Z]\w+)(?:, [A-Z]\w+)*):", re.MULTILINE)
+"""Errors that one line of the section `Raises:` names."""
+
+
 def reraises(handler: ast.ExceptHandler) -> bool:
     """Tell whether a handler ends by raising what it caught: it cleans up and hides nothing."""
     last = handler.body[-1]
@@ -191,3 +196,30 @@ def test_no_file_has_a_name_that_says_nothing(word: str) -> None:
     vague = [path.name for path in MODULES if word in path.stem.split("_")]
 
     assert vague == []
+
+
+def test_a_docstring_names_only_errors_that_exist() -> None:
+    trees = {path: parse(path) for path in MODULES}
+    known = set(dir(builtins)) | {
+        name
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        for name in (
+            [node.name]
+            if isinstance(node, ast.ClassDef)
+            else [alias.asname or alias.name for alias in node.names]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    unknown = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for listed in RAISED.findall((ast.get_docstring(node) or "").partition("Raises:\n")[2])
+        for name in listed.split(", ")
+        if name not in known
+    ]
+
+    assert unknown == []

@@ -295,7 +295,7 @@ class PrivateKeyLines:
     """Redacts private keys that span consecutive texts, such as printed lines.
 
     A text that ends within a key opens it; lines that look like its content are removed until its end marker, or until
-    more lines than a key has. A key within one text is left to `replace_shapes`.
+    more lines than a key has. A key within one text is left to `redact_patterns`.
     """
 
     def __init__(self) -> None:

@@ -209,7 +209,7 @@ class StandingSection(_DaemonModel):
     depth: Annotated[int, Field(ge=0, le=1_000)] = 1_000
     """Waves of targets after the first."""
     forks: Literal["ask", "all"] = "ask"
-    """Where a target has found several others: `ask` a person which is next, or research `all` wave by wave."""
+    """Where a target has found several others: `ask` a person which is next, or work on `all` wave by wave."""
     pause: Annotated[float, Field(ge=0, le=31_536_000, allow_inf_nan=False, strict=False)] = 1_800.0
     """Seconds between two cycles."""
     tokens_per_cycle: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None

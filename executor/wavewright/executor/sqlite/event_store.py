@@ -189,7 +189,7 @@ class SqliteEventStore(RunHolder):
         Nothing more is written to a run that is returned, until it is claimed again.
 
         Raises:
-            MustWait: `may_wait` is false and another connection has the lock; nothing was written.
+            DatabaseLocked: `may_wait` is false and another connection has the lock; nothing was written.
         """
         good = [entry for entry in entries if entry.run not in self.faults]
         started = time.perf_counter()

@@ -51,7 +51,7 @@ def to_json_text(value: object, *, place: str) -> str:
 
 
 def from_json_text(text: str) -> Any:
-    """Return what `to_text` wrote."""
+    """Return what `to_json_text` wrote."""
     return json.loads(text)
 
 

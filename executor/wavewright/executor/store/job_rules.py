@@ -5,7 +5,7 @@ transaction that reads it. The messages of a job lead to the same end in any ord
 early ones are deferred, late or repeated ones change nothing, and the first verdict or answer stands.
 
 *Jobs*: each function takes a job and returns the changed one. A job's place in the queue is its arrival, moved back by
-its weight: a heavy job lets lighter ones pass that came a little later, by at most `LONGEST_STEP_BACK` seconds.
+its weight: a heavy job lets lighter ones pass that came a little later, by at most `MAX_CLOCK_STEP_BACK` seconds.
 
 *Crash suspects*: the calls that may have ended a job's process are those that were in progress each time when an
 attempt was cut off. A call stays suspected until it completes. Only starts of writing calls are journaled by

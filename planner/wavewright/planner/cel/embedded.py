@@ -157,7 +157,7 @@ def _reference_body_pattern() -> re.Pattern[str]:
 
 
 def join_references(parts: tuple[str | EmbeddedExpression, ...]) -> str:
-    """Return the text that `parse_text` splits into these parts."""
+    """Return the text that `split_references` splits into these parts."""
     return "".join(
         part.replace("${", "$${") if isinstance(part, str) else f"${{{part.expression}}}" for part in parts
     )

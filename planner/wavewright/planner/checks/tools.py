@@ -191,7 +191,7 @@ def prepared_input_schema(schema: JsonSchema) -> InputSchema:
     """Return the prepared form of a tool's input schema; equal schemas share one.
 
     Raises:
-        BadSchemaError: it is no JSON Schema, or refers to something outside itself.
+        InvalidSchemaError: it is no JSON Schema, or refers to something outside itself.
     """
     return _prepare_schema(canonical_json(schema))
 

@@ -36,7 +36,7 @@ _REASONING = "the least that the goal's rules ask for"
 
 @dataclass(frozen=True, slots=True)
 class NoMinimalPlan:
-    """There is no minimal plan, and why."""
+    """There is no minimal plan; the message says why."""
 
     reason: str
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -46,7 +46,7 @@ class NoMinimalPlan:
 def minimal_plan(goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan | NoMinimalPlan:
     """Return the smallest valid plan for a goal, unbound, or why there is none.
 
-    Data comes first: what the rules require, then one more data tool at a time until the rest can be built on it.
+    Data comes first: the required tools, then one more data tool at a time until the rest can be built.
     """
     rules = goal.rules
     if not (rules.required_tools or rules.analysis_tools or rules.terminal or rules.data_tools):
@@ -79,7 +79,7 @@ def complete_plan(
 
 
 def required_tools(goal: Goal, tools: Mapping[str, ToolSignature]) -> list[str]:
-    """Return the tools that the rules ask for, in the order of work: data, the rest, analysis, what writes."""
+    """Return the tools that the rules require, in the order of execution: data, others, analysis, writing tools."""
     rules = goal.rules
     data = data_tools(goal, tools)
     analysis = [tool.name for tool in goal.tools if tool.name in rules.analysis_tools]
@@ -153,7 +153,7 @@ class Candidate:
 
 
 class PlanValidator:
-    """Holds plans against one goal and its tools."""
+    """Checks plans against one goal and its tools."""
 
     def __init__(
         self, goal: Goal, tools: Mapping[str, ToolSignature], allowance: Allowance | None = None
@@ -191,7 +191,7 @@ class PlanValidator:
         return Candidate(plan, found, document)
 
     def validate_built(self, made: Plan | NoMinimalPlan, name: str) -> Candidate | FallbackFailure:
-        """Return a plan that code has made, written down under a name so that it has places."""
+        """Return a plan made by code, as a document with a name, so that diagnostics have positions."""
         if isinstance(made, NoMinimalPlan):
             self.last_diagnostics = made.diagnostics or self.last_diagnostics
             return FallbackFailure(made.reason)
@@ -200,7 +200,7 @@ class PlanValidator:
         return self.validate(text.plan, text.document)
 
     def _all_diagnostics(self, text: PlanText, document: Document) -> tuple[Diagnostic, ...]:
-        """Return what the reader has against an answer, and the checker where the rest of it is a plan."""
+        """Return the reader's diagnostics of an answer, and those of the checker if the rest of it is a plan."""
         plan = text.plan or read_plan_document(document).plan
         if plan is not None:
             return tuple(locate_diagnostics([*text.diagnostics, *self._check(plan, document)], document))

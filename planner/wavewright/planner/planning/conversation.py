@@ -64,7 +64,7 @@ class PlanningConversation:
         on_use: OnUse | None = None,
     ) -> None:
         self.question: UserQuestion | None = None
-        """What the user has to answer before there can be a plan."""
+        """The question that the user must answer before there can be a plan."""
         self.cannot_plan: str | None = None
         """Why the model says that there is no plan."""
         self._validator = validator
@@ -79,13 +79,13 @@ class PlanningConversation:
         self._failed_attempts: list[_FailedAttempt] = []
         self._turns: list[Turn] = []
         self._end_reason: str | None = None
-        """Why nothing is asked any more."""
+        """Why no further question is asked."""
         self._may_retry = False
 
     # --- rungs ------------------------------------------------------------------------------------------------
 
     async def ask_for_plan(self, rung: Rung) -> Candidate | FallbackFailure:
-        """Ask for a plan; again where there was no answer that may come later, as the rung says."""
+        """Ask for a plan; after a transient error again, as often as the rung says."""
         outcome: Candidate | FallbackFailure = FallbackFailure("nothing was asked")
         for _ in range(rung.tries):
             self._end_reason = None
@@ -95,7 +95,7 @@ class PlanningConversation:
         return outcome
 
     async def repair(self, rung: Rung) -> Candidate | FallbackFailure:
-        """Send the model its faults, and return the first valid answer within the tries of the rung."""
+        """Send the faults to the model, and return the first valid answer within the tries of the rung."""
         if self._is_over():
             return FallbackFailure(f"nothing was asked again: {self._end_reason}")
         if not self._failed_attempts:
@@ -110,7 +110,7 @@ class PlanningConversation:
         return FallbackFailure("no round of repair is left")
 
     async def use_suggested_calls(self, _: Rung) -> Candidate | FallbackFailure:
-        """Make a plan of the calls that the latest answer with any suggests; none of them is made here."""
+        """Make a plan of the calls that the latest answer with suggested calls has; none of them is executed here."""
         validator = self._validator
         for exchange in reversed(self._failed_attempts):
             answer = exchange.answer
@@ -161,7 +161,7 @@ class PlanningConversation:
         )
 
     async def _smaller_call(self, rung: Rung) -> ModelCall:
-        """Return the question with a brief request and the latest turn alone; so does every later one begin."""
+        """Return the question with a brief request and only the latest turn; later questions begin in the same way."""
         self._prompt = self._build_prompt(is_brief=True)
         self._turns = self._turns[-1:]
         return await self._call(rung)
@@ -209,7 +209,7 @@ class PlanningConversation:
         return FallbackFailure(error_summary(outcome.diagnostics))
 
     def _non_plan_outcome(self, attempt: PlanningAttempt) -> FallbackFailure | None:
-        """Return what follows from an answer that is meant to be no plan."""
+        """Return the result of an answer that is not meant as a plan."""
         if not any(found.kind == "planner_error" for found in attempt.diagnostics):
             return None
         match read_refusal(attempt.source):
@@ -228,7 +228,7 @@ class PlanningConversation:
                 return None
 
     def _add_repair_reply(self) -> None:
-        """Add the latest answer to the conversation, with everything that is wrong with it."""
+        """Add the latest answer to the conversation, with all its faults."""
         last = self._failed_attempts[-1]
         calls = [{"name": call.name, "arguments": call.arguments} for call in last.answer.calls]
         words = last.answer.text.strip() or (json.dumps(calls) if calls else _EMPTY_ANSWER)

@@ -48,7 +48,7 @@ class CannotPlan:
 def read_refusal(source: Source) -> CannotPlan | UserQuestion | None:
     """Return what a planner says instead of a plan, where the tolerant reader found that it does (`E121`).
 
-    A question without words is none: nothing is returned, and the planner is asked again.
+    An empty question does not count: None is returned, and the planner is asked again.
     """
     try:
         answer = parse_answer(source, MODEL_LIMITS.max_depth)
@@ -65,12 +65,12 @@ def read_refusal(source: Source) -> CannotPlan | UserQuestion | None:
 
 
 def is_prose(text: str) -> bool:
-    """Whether an answer is not empty and has nothing of JSON in it; a very long one is not looked at."""
+    """Whether an answer is not empty and holds no JSON; a very long answer is not searched."""
     return len(text) <= _MAX_PROSE_LENGTH and find_json(text).is_prose
 
 
 def is_refusal_prose(text: str) -> bool:
-    """Whether the words of an answer decline; whether it is all words is for the caller to know."""
+    """Whether the text of an answer declines; the caller checks that it holds no JSON."""
     return _REFUSAL_PATTERN.search(text.replace("\u2019", "'")) is not None
 
 
@@ -109,7 +109,7 @@ class SuggestedCall:
     name: str
     arguments: JsonObject
     id: str | None = None
-    """What the model calls it, where it does."""
+    """The id that the model gave the call, if any."""
 
 
 def read_suggested_calls(text: str, calls: Sequence[NamedCall] = ()) -> tuple[SuggestedCall, ...]:
@@ -137,7 +137,7 @@ def _from_tool_call(call: NamedCall) -> SuggestedCall | None:
 def _calls_in_value(value: Json, depth: int) -> list[SuggestedCall] | None:
     """Return the calls that a value holds; `None` where it holds some that cannot be told apart from something else.
 
-    Part of a list is never taken: what stood between the calls may have mattered.
+    Part of a list is never taken: the part between the calls may matter.
     """
     if isinstance(value, list):
         parts = [_calls_in_value(item, depth - 1) for item in value] if depth > 0 else [None]
@@ -153,7 +153,7 @@ def _calls_in_value(value: Json, depth: int) -> list[SuggestedCall] | None:
 
 
 def _from_object(written: JsonObject) -> SuggestedCall | None:
-    """Return the call that an object is, if it can be nothing else."""
+    """Return the call that an object represents, if it can be nothing else."""
     inner = written.get("function")
     if isinstance(inner, dict) and written.keys() <= _OTHER_CALL_FIELDS | {"function"}:
         return _from_object({**{key: part for key, part in written.items() if key == "id"}, **inner})
@@ -162,7 +162,7 @@ def _from_object(written: JsonObject) -> SuggestedCall | None:
     if len(names) != 1 or len(given) > 1 or not written.keys() <= _OTHER_CALL_FIELDS | {*names, *given}:
         return None
     name = written[names[0]]
-    # A name alone may be anybody's; a tool alone is a call without arguments.
+    # `name` alone is ambiguous; `tool` alone is a call without arguments.
     if not isinstance(name, str) or not name or (not given and names[0] in {"name", "function"}):
         return None
     arguments = _arguments(written[given[0]]) if given else {}
@@ -181,7 +181,7 @@ def _arguments(value: Json) -> JsonObject | None:
 
 
 def _object(text: str) -> JsonObject | None:
-    """Return the one object that a text is."""
+    """Return the object if the whole text is one."""
     found = find_json(text)
     if found.unreadable or len(found.values) != 1 or not found.values[0].is_certain:
         return None

@@ -21,11 +21,11 @@ __all__ = ["AnsweredQuestion", "PlanningAttempt", "PlanningResult", "UserQuestio
 
 @dataclass(frozen=True, slots=True)
 class UserQuestion:
-    """What the planner wants to know before it plans, or a step before it ends."""
+    """A question of the planner before it plans, or of a step before it ends."""
 
     question: str
     options: tuple[str, ...] = ()
-    """Answers to choose from; the planner takes others, too."""
+    """Answers to choose from; other answers are accepted too."""
     default: str | None = None
     """The answer of an empty line."""
     asked_by: str = "the planner"
@@ -49,12 +49,12 @@ class PlanningAttempt:
     repairs: tuple[Repair, ...]
     """What was read otherwise than it is written."""
     source: Source
-    """The answer as a text that the diagnostics' places are in."""
+    """The answer as the text that the positions of diagnostics refer to."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanningResult:
-    """What planning came to."""
+    """The result of planning."""
 
     plan: Plan | None
     """As its author wrote it, unbound; bound to its goal it has no error."""

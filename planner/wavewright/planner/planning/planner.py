@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 MAX_QUESTIONS = 3
-"""Questions that one plan may cost the user; after these the planner decides itself."""
+"""Maximum number of questions to the user for one plan; after that the planner decides itself."""
 
 
 async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name

@@ -136,7 +136,7 @@ MAX_DIAGNOSTICS_SHOWN = 50
 _MAX_ITEMS = 40
 _MAX_TEXT_LENGTH = 400
 _BRIEF_DIVISOR = 8
-"""Times fewer items and shorter texts, where the prompt is brief."""
+"""Divisor of the numbers of items and of the lengths of texts in a brief prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def planner_prompt(
     may_ask: bool = True,
     is_brief: bool = False,
 ) -> PlannerPrompt:
-    """Return the instructions and the request of a planner; a brief one says less of tools and inputs.
+    """Return the instructions and the request of a planner; a brief one describes tools and inputs in less detail.
 
     Raises:
         PromptError: a template is faulty.

@@ -22,7 +22,7 @@ from wavewright.planner.types import ID_PATTERN, RESERVED_IDS, Json, JsonObject,
 __all__ = ["StepBuilder", "data_tools"]
 
 _MAX_CANDIDATES = 12
-"""For one argument; each is checked."""
+"""Maximum number of candidates for one argument; each is checked."""
 
 _TITLE_PARAMS = frozenset({"title", "name", "subject", "headline"})
 _TASK_PARAMS = frozenset({"query", "question", "goal", "topic", "task", "instructions", "prompt"})
@@ -41,7 +41,7 @@ def data_tools(goal: Goal, tools: Mapping[str, ToolSignature]) -> tuple[str, ...
 
 
 class StepBuilder:
-    """Puts a plan together, call by call."""
+    """Builds a plan, call by call."""
 
     def __init__(self, goal: Goal, tools: Mapping[str, ToolSignature]) -> None:
         self.steps: list[Step] = []
@@ -51,11 +51,11 @@ class StepBuilder:
         self._set_by_engine = terminal_params(goal)
 
     def plan(self, reasoning: str) -> Plan:
-        """Return what there is as a plan."""
+        """Return the plan of the steps so far."""
         return Plan(reasoning=reasoning, steps=tuple(self.steps))
 
     def copy(self) -> StepBuilder:
-        """Return a builder of the same steps that can be added to without changing this one."""
+        """Return a copy of the builder with the same steps."""
         other = StepBuilder(self._goal, self._tools)
         other.steps = [*self.steps]
         return other
@@ -72,7 +72,7 @@ class StepBuilder:
         wanted_id: str | None = None,
         why: str | None = None,
     ) -> bool:
-        """Add a call, or return that a required argument of it is not to be had."""
+        """Add a call; return False if a required argument of it cannot be found."""
         given = params or {}
         missing = self._missing(tool, given)
         step = Step(id=self._new_id(wanted_id or tool), why=why, tool=tool, params=given)
@@ -84,7 +84,7 @@ class StepBuilder:
                 return True
         return False
 
-    # --- what is missing, and what it could be ----------------------------------------------------------------
+    # --- missing arguments and their candidates ----------------------------------------------------------------
 
     def _missing(self, tool: str, given: JsonObject) -> list[str]:
         signature = self._tools.get(tool)
@@ -105,7 +105,7 @@ class StepBuilder:
         return step.model_copy(update={"params": {**step.params, **found}})
 
     def _fits(self, step: Step, name: str, value: Json) -> bool:
-        """Whether the checker has nothing against one argument, nor against what the step runs over."""
+        """Whether the checker has no fault in one argument, nor in the step's `for_each`."""
         alone = step.model_copy(update={"params": {name: value}})
         plan = Plan(steps=(*self.steps, alone))
         number = len(self.steps)
@@ -114,7 +114,7 @@ class StepBuilder:
         return not any(one.severity == "error" and one.pointer.startswith(places) for one in found)
 
     def _for_each_candidates(self, tool: str, missing: Sequence[str]) -> Iterator[str | None]:
-        """Yield what the step may run over."""
+        """Yield candidates of the step's `for_each`."""
         goal = self._goal
         targets = goal.inputs.get(goal.targets.variables)
         over_targets = f"${{inputs.{goal.targets.variables}}}"
@@ -133,7 +133,7 @@ class StepBuilder:
                 yield f"${{steps.{step.id}}}"
 
     def _candidates(self, step: Step, name: str) -> Iterator[Json]:
-        """Yield what an argument may be, most likely first."""
+        """Yield candidates of an argument, most likely first."""
         schema = self._parameter(step.tool, name)
         if step.for_each is not None:
             key = self._goal.targets.key
@@ -158,7 +158,7 @@ class StepBuilder:
         kinds = kinds if isinstance(kinds, list) else [kinds]
         sources = [one for one in self.steps if one.tool in self._data] or self.steps
         if "array" in kinds:
-            # Each alone has to fit: of lists put together the checker knows too little.
+            # Each output must fit by itself: the checker knows too little about joined lists.
             fitting = [one for one in sources if self._fits(step, name, f"${{{self._concatenation([one])}}}")]
             primary = [one for one in fitting if one.tool in self._goal.rules.primary_params]
             if fitting:
@@ -175,7 +175,7 @@ class StepBuilder:
         return " + ".join([f"steps.{step.id}" for step in lists] + ([f"[{single}]"] if single else []))
 
     def _goal_texts(self, step: Step, name: str, schema: JsonSchema) -> Iterator[str]:
-        """Yield the goal's own words for arguments that ask for such, where the tool only looks."""
+        """Yield the goal's text for arguments that want a text, if the tool only reads."""
         is_free = schema.get("type") == "string" and not {"enum", "pattern", "format"} & schema.keys()
         if not is_free or not self._only_reads(step.tool):
             return
@@ -188,7 +188,7 @@ class StepBuilder:
     # --- the plan so far --------------------------------------------------------------------------------------
 
     def _with_dependencies(self, step: Step) -> Step:
-        """Return the step with what it waits for although it does not read it: order that matters is kept."""
+        """Return the step with dependencies on steps that it does not read but must follow."""
         analyses = step.tool in self._goal.rules.analysis_tools
         if self._only_reads(step.tool) and not analyses:
             return step
@@ -223,7 +223,7 @@ class StepBuilder:
         return part if isinstance(part, dict) else {}
 
     def _new_id(self, wanted: str) -> StepId:
-        """Return an id that is free, as near to the one that is wanted as ids go."""
+        """Return a free id that is as close as possible to the wanted one."""
         root = re.sub(r"[^A-Za-z0-9_]+", "_", wanted)[:_MAX_ID_LENGTH]
         if not _ID.fullmatch(root) or root.lower() in RESERVED_IDS:
             root = f"call_{root}"[:_MAX_ID_LENGTH]

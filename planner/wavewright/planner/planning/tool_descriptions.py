@@ -20,7 +20,7 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts.escaping import one_line, prompt_json
 
 MAX_TYPE_TEXT_LENGTH = 1200
-"""Of one type; a longer one is shown with fewer levels, and what lies below is only named."""
+"""Maximum characters of one type; a longer one is shown with fewer levels."""
 
 _MAX_DEPTH = 6
 _MAX_CHOICES = 12
@@ -138,7 +138,7 @@ def _literal(value: Json) -> str:
 
 def _union(texts: Iterable[str]) -> str:
     distinct = list(dict.fromkeys(texts))
-    # What may be anything and null is still anything.
+    # `any` includes null.
     return "any" if "any" in distinct else " | ".join(distinct)
 
 
@@ -174,7 +174,7 @@ class ToolEntry:
     name: str
     line: str
     notes: tuple[str, ...]
-    """What there is to say of single parameters."""
+    """Notes on single parameters."""
     set_by_engine: tuple[str, ...] = ()
     """Parameters of last steps that only the engine sets."""
 
@@ -186,8 +186,8 @@ def tool_line(
 
     Args:
         signature: The tool.
-        description: What the goal says it does, or else the tool itself.
-        hidden: Parameters that are not the reader's to give.
+        description: Its purpose, as the goal or else the tool says it.
+        hidden: Parameters that the planner must not set.
         is_brief: Whether types show fewer levels of fields, and descriptions are cut earlier.
     """
     most = _BRIEF_TYPE_LENGTH if is_brief else MAX_TYPE_TEXT_LENGTH
@@ -224,7 +224,7 @@ def tool_entries(
 
 
 def _effects(signature: ToolSignature) -> str:
-    """Return what a call does to the world; a tool that only looks says so."""
+    """Return the side effects of a call; a tool that only reads says so."""
     said = [words for effect, words in _EFFECTS if effect in signature.effects] or ["reads only"]
     if signature.needs_approval:
         said.append("a person must approve each call")

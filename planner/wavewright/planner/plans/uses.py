@@ -65,7 +65,7 @@ class ExpressionText:
         """Return its expressions.
 
         Raises:
-            ExpressionFault: a `${` is not closed; the fault's offset is one of the text.
+            ExpressionError: a `${` is not closed; the offset of the error is one in the text.
         """
         if self.role in _BARE_ROLES:
             return [condition_use(self.text, self.pointer, self.role)]
@@ -80,7 +80,7 @@ def embedded_uses(text: str, pointer: str, role: ExpressionRole) -> list[Express
     """Return the expressions that a text embeds as `${…}`.
 
     Raises:
-        ExpressionFault: a `${` is not closed.
+        ExpressionError: a `${` is not closed.
     """
     if "${" not in text:
         return []
@@ -97,7 +97,7 @@ def condition_use(text: str, pointer: str, role: ExpressionRole) -> ExpressionUs
     """Return the expression of a field that holds bare CEL; a `${…}` around all of it is taken off.
 
     Raises:
-        ExpressionFault: it begins as `${…}` and is not closed.
+        ExpressionError: it begins as `${…}` and is not closed.
     """
     bare = bare_expression(text)
     return ExpressionUse(pointer, bare.expression, bare.offset, is_whole=True, role=role)
@@ -206,7 +206,7 @@ def _texts_with_references(value: Json) -> Sequence[str]:
 
 
 def _step_ids_in(text: str, role: ExpressionRole) -> Iterable[StepId]:
-    """Return what `_reads_of` does, without keeping the reads: most texts are one plain path."""
+    """Return the steps that a text reads; most texts are one plain path, which is not parsed."""
     if role not in _BARE_ROLES and text.startswith("${") and text.endswith("}"):
         plain = plain_read(text[2:-1])
         if plain is not None:

@@ -51,7 +51,7 @@ class Spend:
 
 @dataclass(frozen=True, slots=True)
 class BudgetScope:
-    """Whose money it is."""
+    """The run, job, step and role that a cost is charged to."""
 
     run: RunId | None = None
     job: str | None = None
@@ -100,22 +100,22 @@ class BudgetStore(CallHistory, Protocol):
         ...
 
     async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
-        """Put something aside.
+        """Reserve an amount.
 
         Raises:
-            OverBudget: it is more than is left; nothing was put aside then.
-            PutOff: the same, and the run is being stopped.
+            BudgetExceeded: it is more than is left; nothing was reserved.
+            CallDeferred: it is more than is left, and the run is being stopped.
         """
         ...
 
     async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
-        """Replace a reservation by what it came to and remember the use; repeating it changes nothing."""
+        """Replace a reservation by the actual cost and keep the use; repeating it changes nothing."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RemainingBudget:
-    """What is left of one budget, never less than nothing; `None` where the budget sets no such bound."""
+    """What is left of one budget, never below 0; `None` where the budget sets no such bound."""
 
     calls: int | None = None
     tokens: int | None = None
@@ -124,7 +124,7 @@ class RemainingBudget:
     seconds: float | None = None
     """Time of model calls."""
     spent: Spend = field(default_factory=Spend)
-    """What was spent of it or is put aside."""
+    """What was spent of it or is reserved."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,11 +70,11 @@ class Ladder(DocumentModel):
 
 @dataclass(frozen=True, slots=True)
 class FallbackFailure:
-    """A rung gave nothing, and why."""
+    """The failure of a rung, with its reason."""
 
     reason: str
     ends_ladder: bool = False
-    """Whether no rung below is tried: somebody has to be asked first, or the work was called off."""
+    """Whether no rung below is tried: a person must be asked first, or the work was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class RungRecord:
 
 @dataclass(frozen=True, slots=True)
 class FallbackResult(Generic[T]):
-    """Where a descent ended; `value` is absent where no rung gave anything."""
+    """The result of a ladder; `value` is None if every rung failed."""
 
     value: T | None
     records: tuple[RungRecord, ...]
@@ -106,7 +106,7 @@ class FallbackResult(Generic[T]):
 
 
 FallbackStrategy: TypeAlias = Callable[[Rung], Awaitable[T | FallbackFailure]]
-"""The code of one rung; what goes wrong in an expected way is `Fallen`, never an exception."""
+"""The code of one rung; an expected failure is a `FallbackFailure`, never an exception."""
 
 
 def rung_timeout(clock: RungTimeout, chars: int, past: Sequence[float]) -> float:
@@ -130,7 +130,7 @@ async def run_ladder(
 ) -> FallbackResult[T]:
     """Try the rungs from the top and return what the first that succeeds gives, with a record of each.
 
-    A rung without a way is passed over: it has no meaning for this user. `label` stands for the ladder's name on
+    A rung without code is skipped: the caller does not support it. `label` stands for the ladder's name on
     record.
     """
     records: list[RungRecord] = []

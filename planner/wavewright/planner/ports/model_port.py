@@ -46,11 +46,11 @@ class ModelCall:
 
     role: Role
     name: str
-    """What asks, for the record: `planner`, a gate's id, a worker's name."""
+    """The asker, for the record: `planner`, a gate's id, a worker's name."""
     instructions: str
     prompt: str
     turns: tuple[Turn, ...] = ()
-    """What was said before, oldest first; the model sees prompt, answer, reply, answer, reply."""
+    """Earlier turns, oldest first; the model sees prompt, answer, reply, answer, reply."""
     schema: JsonSchema | None = None
     """JSON Schema that the answer should fit, by whatever way the provider has; plain text where absent."""
     schema_name: str = "answer"
@@ -111,7 +111,7 @@ class NamedCall:
 
     name: str
     arguments: str
-    """JSON, or what the model took for it."""
+    """JSON, or a text that the model wrote in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class LoopToolError(WavewrightError):
 
 @dataclass(frozen=True, slots=True)
 class LoopLimits:
-    """Ends of an agent's loop."""
+    """Limits of an agent's loop."""
 
     requests: int = 10
     """Questions to the model."""
@@ -222,7 +222,7 @@ class ModelClient(Protocol):
         *,
         on_use: OnUse | None = None,
     ) -> ModelAnswer:
-        """Let a model call tools in a loop until it answers; its last words, where a limit ends the loop.
+        """Let a model call tools in a loop until it answers; return its last text where a limit ends the loop.
 
         Raises:
             ModelError: there is no answer, in the end.
@@ -246,7 +246,7 @@ T = TypeVar("T")
 async def ask_with_smaller_prompt(
     ask: Callable[[ModelCall], Awaitable[T]], call: ModelCall, less: Callable[[], Awaitable[ModelCall]]
 ) -> T:
-    """Return what asking gives; a question that the model's context has no room for is asked once more with less.
+    """Return the answer; a question that exceeds the model's context is asked once more with less data.
 
     Args:
         ask: Asks a question.
@@ -281,7 +281,7 @@ class ModelQuestion:
     role: str
     name: str
     text: str
-    """Without secrets; beginning and end where it is longer than `MAX_QUESTION_CHARS`."""
+    """Without secrets; beginning and end where it is longer than `MAX_QUESTION_LENGTH`."""
     step: StepId | None = None
     index: int | None = None
 

@@ -1,8 +1,7 @@
-"""What was answered in a run, so that a run that was interrupted does not ask for it again.
+"""Answers of models and tools in a run, so that a resumed run does not request them again.
 
 A *kept answer* is one answer of a model, or one output of a tool that an agent called, under a key made of what was
-asked. It is durable before anything is done with it, and given out again, once each and in their order, when the same
-run asks the same again. What was never kept is asked for.
+asked. It is durable before it is used, and returned once, in order, when the same run asks the same again.
 """
 
 from __future__ import annotations
@@ -19,42 +18,42 @@ class ReplayCache(Protocol):
     """Kept answers of runs."""
 
     async def load(self, run: RunId) -> None:
-        """Take in what was kept for a run, before it goes on."""
+        """Read the kept answers of a run before it continues."""
         ...
 
     def evict(self, run: RunId) -> None:
-        """Let go of what was learnt for a run that is not worked on any more."""
+        """Free the memory of a run that has stopped."""
         ...
 
     def get(self, run: RunId, key: str) -> JsonObject | None:
-        """Return the next kept answer of the run under the key, which then is given out no more; None for none."""
+        """Return and remove the next kept answer of the run under the key; None if there is none."""
         ...
 
     async def put(
         self, run: RunId, key: str, answer: JsonObject, question: ModelQuestion | None = None
     ) -> None:
-        """Keep an answer that was got now, and what was asked; it is durable when this returns."""
+        """Keep a new answer and its question; they are durable when this returns."""
         ...
 
 
 class NullReplayCache:
-    """Keeps nothing: for what is no run, and where no journal is."""
+    """Keeps nothing: for callers without a run or a journal."""
 
     async def load(self, run: RunId) -> None:
-        """Learn nothing."""
+        """Do nothing."""
 
     def evict(self, run: RunId) -> None:
-        """Know nothing to let go of."""
+        """Do nothing."""
 
     def get(self, run: RunId, key: str) -> JsonObject | None:
-        """Know nothing."""
+        """Return None."""
         del run, key
         return None
 
     async def put(
         self, run: RunId, key: str, answer: JsonObject, question: ModelQuestion | None = None
     ) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
 
 NULL_REPLAY_CACHE: Final[ReplayCache] = NullReplayCache()

@@ -51,7 +51,7 @@ _CONTINUES = re.compile(rf"{_GAP},{_GAP}(?:{_QUOTE}|[\[{{]|[A-Za-z_$][A-Za-z0-9_
 _KEY_BEFORE = re.compile(rf"(?:{_QUOTE}|\bsteps)[ \t\n\r]*+:[ \t\n\r]*+\Z", re.IGNORECASE)
 
 MAX_VALUES = 1000
-"""No honest answer holds more pieces of JSON, whole or broken; it bounds the time that a hostile one takes."""
+"""Maximum number of pieces of JSON, whole or broken, in an answer; it bounds the time for a hostile one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ class JsonMatch:
     unclosed: tuple[ObjectNode, ...]
     """Objects that the end of the answer, or of its code fence, closed; innermost first."""
     surplus: int | None
-    """Where closing brackets that close nothing stand behind the value."""
+    """Position of closing brackets after the value that match no opening one."""
 
     @property
     def resembles_plan(self) -> bool:
-        """Whether some key is one that plans have."""
+        """Whether one of its keys is a key of plans."""
         return any(
             _PLAN_WORD.search(key)
             for node in iterate_nodes(self.node)
@@ -81,11 +81,11 @@ class JsonMatch:
 
 @dataclass(frozen=True, slots=True)
 class BrokenJson:
-    """Something that begins like a JSON value and is none."""
+    """Text that begins like a JSON value and is none."""
 
     fault: DocumentFault
     faults: tuple[DocumentFault, ...]
-    """What else was wrong before that."""
+    """Faults before that place."""
     broken_at: int
     read_until: int
     """How far it was read."""
@@ -93,13 +93,13 @@ class BrokenJson:
 
 @dataclass(slots=True)
 class AnswerJson:
-    """An answer, taken apart."""
+    """The JSON values of an answer."""
 
     matches: list[JsonMatch]
     reasoning_starts: list[int]
     """Where reasoning begins."""
     broken: DocumentFault | None = None
-    """Why the last value that could not be read could not; it holds nothing of a plan."""
+    """Why the last broken value could not be read; it holds no part of a plan."""
     read_until: int = 0
     """How far that value was read."""
 
@@ -120,7 +120,7 @@ def parse_answer(source: Source, max_depth: int) -> AnswerJson:
 
 
 def _value_starts(source: Source, answer: AnswerJson) -> Iterator[int]:
-    """Yield where values may begin, behind what was read already and outside of reasoning."""
+    """Yield where values may begin, after what was read already and outside of reasoning."""
     first = first_start(source.text)
     if first is not None:
         yield first
@@ -131,7 +131,7 @@ def _value_starts(source: Source, answer: AnswerJson) -> Iterator[int]:
 
 
 def first_start(text: str) -> int | None:
-    """Return where a value stands that an answer begins with; it is tried whatever its first key looks like."""
+    """Return the position of a value at the start of the answer; it is read whatever its first key is."""
     first = _FIRST.match(text)
     return None if first is None else first.end()
 
@@ -155,7 +155,7 @@ def next_start(source: Source, position: int, thoughts: list[int]) -> int | None
 
 
 def _next_position(answer: AnswerJson) -> int:
-    """Return where to look on: behind the last value, or where the last attempt failed."""
+    """Return where the search continues: after the last value, or where the last attempt failed."""
     return max(answer.read_until, answer.matches[-1].end if answer.matches else 0)
 
 
@@ -195,7 +195,7 @@ def read_value(source: Source, start: int, max_depth: int) -> JsonMatch | Broken
 def _is_broken_plan(text: str, start: int, end: int, broken_at: int) -> bool:
     if _PLAN_WORD.search(text, start, end) is None:
         return False
-    # `{"steps": [...]}` shows what a plan looks like; nothing of it could be run.
+    # `{"steps": [...]}` only shows the shape of a plan; it holds no step.
     before = text[start:broken_at].rstrip()[-1:]
     is_outline = _ELIDED.match(text, broken_at) is not None and before in {"[", "{", ":"}
     return not is_outline
@@ -218,7 +218,7 @@ def _check_surroundings(source: Source, find: JsonMatch) -> None:
 __all__ = ["FoundJson", "FoundValue", "find_json"]
 
 TEXT_LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
-"""What is read of a model's answer."""
+"""Limits of what is read from a model's answer."""
 
 _MAX_REREAD = 2**18
 """Characters that are read again inside of broken values, at most, each attempt counted as so many at least:"""
@@ -232,14 +232,14 @@ class FoundValue:
     value: Json
     span: Span
     is_inside_broken: bool
-    """Whether it is a part of something that could not be read: what stood around it is not known."""
+    """Whether it is a part of something that could not be read, so that its context is unknown."""
     is_certain: bool
     """Whether it was closed and holds neither a key twice nor a number that readers disagree on."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundJson:
-    """What a text holds of JSON, in the order of the text."""
+    """The JSON of a text, in the order of the text."""
 
     source: Source
     values: tuple[FoundValue, ...]
@@ -258,7 +258,7 @@ class FoundJson:
 
 
 def find_json(content: str | bytes, name: str = "<model>", *, limits: ReadLimits = TEXT_LIMITS) -> FoundJson:
-    """Return all JSON of a text; never raises: a text that is too large or no UTF-8 holds nothing that was read."""
+    """Return all JSON of a text; never raises: nothing is read of a text that is too large or not UTF-8."""
     try:
         source = Source(name, decode(content, name, limits))
     except DocumentError as error:
@@ -272,7 +272,7 @@ def find_json(content: str | bytes, name: str = "<model>", *, limits: ReadLimits
 
 
 class _JsonSearch:
-    """One pass over a text, that goes back into what is broken."""
+    """One pass over a text that searches broken values again for complete parts."""
 
     def __init__(self, source: Source, max_depth: int) -> None:
         self.values: list[FoundValue] = []
@@ -283,7 +283,7 @@ class _JsonSearch:
         self._effort = 0
 
     def run(self) -> None:
-        """Find what there is.
+        """Find the values.
 
         Raises:
             DocumentError: the text ends inside its reasoning.
@@ -303,7 +303,7 @@ class _JsonSearch:
             start = None
 
     def _take(self, start: int) -> int:
-        """Read the value at a place and return where to look on."""
+        """Read the value at a place and return where the search continues."""
         read = read_value(self._source, start, self._max_depth)
         is_inside = start < self._broken_until
         if isinstance(read, BrokenJson):

@@ -44,7 +44,7 @@ ALIASES = {
 
 PLAN_FIELDS = ("version", "goal", "reasoning", "steps", "gates", "result")
 STEP_FIELDS = ("why", "id", "tool", "params", "for_each", "when", "depends_on", "optional")
-"""What a model may write of a plan and of a step; everything else is policy, or unknown."""
+"""Fields of plans and steps that a model may write; every other field is policy, or unknown."""
 
 _OPTIONAL_STEP_FIELDS = frozenset({"why", "params", "for_each", "when", "depends_on", "optional"})
 _REFUSAL_FIELDS = ("error", "cannot_plan", "ask")
@@ -52,13 +52,13 @@ _OPTIONAL_PLAN_FIELDS = frozenset({"version", "goal", "reasoning", "gates", "res
 _TOOL_CALL_FIELDS = frozenset({"name", "arguments", "id", "call_id", "type", "index"})
 _MAX_WRAPPERS = 2
 _MIN_STEP_BYTES = 100
-"""The least size of a step; the steps of an answer with more than that allows are not read one by one."""
+"""Minimum size of a step in bytes; an answer with more steps than fit is not read step by step."""
 _CLOSERS = frozenset(" \t\n\r}]")
 
 
 @dataclass(slots=True)
 class Unwrapped:
-    """A plan-shaped object, and how it was come to."""
+    """A plan-shaped object, and the wrappers around it."""
 
     node: ObjectNode
     path: list[Node]
@@ -69,7 +69,7 @@ class Unwrapped:
 
 @dataclass(slots=True)
 class PlanNode:
-    """A plan in the plan language's own terms."""
+    """A plan with the field names of the plan language."""
 
     node: ObjectNode
     notes: list[JsonDeparture]
@@ -140,7 +140,7 @@ def refusal_field(node: ObjectNode) -> str | None:
 
 
 def _is_blank(node: Node) -> bool:
-    """Whether a field that is not meant to be there was filled in all the same, with nothing."""
+    """Whether a field that should be absent is present, but empty."""
     if isinstance(node, ObjectNode):
         question = node.members.get("question")
         return not node.members if question is None else _is_blank(question.node)
@@ -148,7 +148,7 @@ def _is_blank(node: Node) -> bool:
 
 
 def is_step(node: Node) -> bool:
-    """Whether a value can be nothing but a step: it names a tool and says something of the call."""
+    """Whether a value must be a step: it names a tool and has a further field of a call."""
     if not isinstance(node, ObjectNode):
         return False
     fields = {ALIASES.get(key, key) for key in node.members}
@@ -164,7 +164,7 @@ def _resembles_step(node: Node) -> bool:
 def _json_in(
     node: ScalarNode, source: Source, max_depth: int, notes: list[JsonDeparture], faults: list[DocumentFault]
 ) -> Node | None:
-    """Return the list or object that a string holds; its nodes stand where the string stands."""
+    """Return the list or object that a string holds; its nodes have the position of the string."""
     text = node.value
     if not isinstance(text, str) or text.lstrip()[:1] not in {"{", "["}:
         return None
@@ -193,11 +193,11 @@ def _json_in(
     return inner
 
 
-# --- the plan's own terms -----------------------------------------------------------------------------------
+# --- field names of the plan language -------------------------------------------------------------------------
 
 
 def normalize_plan(unwrapped: Unwrapped, source: Source, limits: ReadLimits) -> PlanNode:
-    """Return a plan-shaped object in the plan language's own terms.
+    """Return a plan-shaped object with the field names of the plan language.
 
     Raises:
         DocumentError: the planner says that there is no plan, or a key stands twice.
@@ -357,7 +357,7 @@ class _PlanNormalizer:
         return ListNode(node.start, node.end, distinct)
 
     def _word(self, node: Node, numbers: set[int]) -> Node:
-        """Turn an integer that is the id of a step into a word."""
+        """Convert an integer that is the id of a step to a string."""
         if (
             not isinstance(node, ScalarNode)
             or isinstance(node.value, bool)
@@ -388,5 +388,5 @@ def _integer_id(step: Node) -> int | None:
 
 
 def _identity(node: Node) -> object:
-    """Tell items of `depends_on` apart; values that are no names stay apart."""
+    """Return the key by which items of `depends_on` are compared; values that are no names stay distinct."""
     return node.value if isinstance(node, ScalarNode) and isinstance(node.value, str) else id(node)

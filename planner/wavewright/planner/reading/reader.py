@@ -46,7 +46,7 @@ __all__ = [
 M = TypeVar("M", bound=BaseModel)
 
 MODEL_LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
-"""What is read of a model's answer, unless somebody says otherwise."""
+"""Default limits of what is read from a model's answer."""
 
 _DEFAULT_LIMITS = ReadLimits()
 _STEP_ID = re.compile(r"(?:/steps/\d+|/ops/\d+/step)/id$")
@@ -56,7 +56,7 @@ _GATE = re.compile(r"/gates/\d+(?:/id)?$")
 
 @dataclass(frozen=True, slots=True)
 class PlanText:
-    """What reading a text for a plan came to."""
+    """The result of reading a plan from a text."""
 
     plan: Plan | None
     """The plan, if the text has its shape; `check` decides whether it is valid, ids included."""
@@ -64,10 +64,10 @@ class PlanText:
     document: Document | None = None
     """The value and its places, as far as the text could be read."""
     repairs: tuple[Repair, ...] = ()
-    """What was read otherwise than it is written."""
+    """Repairs: what was read otherwise than it is written."""
     diagnostics: tuple[Diagnostic, ...] = ()
     partial: PartialPlan | None = None
-    """The valid part of what is no plan for its faults of shape, as far as it has steps; for `check_partial`."""
+    """The valid part of a plan with faults of shape, if it has steps; for `check_partial`."""
 
 
 def read_plan(content: str | bytes, name: str, *, limits: ReadLimits = _DEFAULT_LIMITS) -> PlanText:
@@ -102,9 +102,9 @@ def read_model_answer(
 ) -> PlanText:
     """Read the plan in a language model's raw answer.
 
-    With `repair` switched off the answer must be a plan in strict JSON, with no word around it.
+    With `repair` switched off the answer must be a plan in strict JSON, without any text around it.
     """
-    from wavewright.planner.reading.repairs import repair_answer  # a plan that a person wrote never needs it
+    from wavewright.planner.reading.repairs import repair_answer  # only answers of models need it
 
     try:
         answer = repair_answer(content, name, limits)
@@ -122,7 +122,7 @@ def read_model(document: Document, model: type[M]) -> M:
     """Read a document of any kind: a job, a goal template, a list of tools.
 
     Raises:
-        PlanError: with every reason why the document is no such thing, in the order of its text.
+        PlanError: with every fault of the document, in the order of its text.
     """
     try:
         return read_as_model(document, model)
@@ -134,7 +134,7 @@ def read_model_file(path: Path, model: type[M], *, limits: ReadLimits = _DEFAULT
     """Read a file of JSON or YAML into a model.
 
     Raises:
-        PlanError: the file cannot be read, or is no such thing.
+        PlanError: the file cannot be read, or has another shape.
     """
     try:
         document = read_document_file(path, limits=limits)
@@ -159,7 +159,7 @@ def _read_plan_shape(document: Document, faults: tuple[DocumentFault, ...] = ())
     else:
         if not faults:
             return PlanText(plan, document.source, document)
-    from wavewright.planner.checks.checker import read_partial_plan  # a valid plan never needs it
+    from wavewright.planner.checks.checker import read_partial_plan  # only a plan with faults needs it
 
     found = sort_by_position(document, faults)
     partial = read_partial_plan(document.value, found)
@@ -167,7 +167,7 @@ def _read_plan_shape(document: Document, faults: tuple[DocumentFault, ...] = ())
 
 
 def _refusal_fault(document: Document) -> DocumentFault | None:
-    """Return that a stored answer says why there is no plan, where it does."""
+    """Return the fault of a stored answer that says why there is no plan; None for any other."""
     value = document.value
     if not isinstance(value, dict) or "steps" in value:
         return None
@@ -189,7 +189,7 @@ def _diagnostics(faults: Iterable[DocumentFault]) -> tuple[Diagnostic, ...]:
 
 
 def _with_plan_wording(fault: DocumentFault) -> DocumentFault:
-    """Give a fault of shape the kind, and the hint, that the plan language has for it."""
+    """Return a fault of shape with the code and the hint that the plan language has for it."""
     is_id = _STEP_ID.search(fault.pointer) is not None
     if is_id and fault.kind == "wrong_type":
         return replace(

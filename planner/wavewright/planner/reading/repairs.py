@@ -56,7 +56,7 @@ _MESSAGES = {
     "version": "the version was read as the number 1",
     "wrapper": "the plan was taken out of a wrapper",
 }
-"""Every repair there is, with what is said of it."""
+"""Every kind of repair, with its description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,12 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class RepairedAnswer:
-    """The plan of an answer, not yet held against the plan's shape."""
+    """The plan of an answer, before its shape is checked."""
 
     document: Document
     repairs: tuple[Repair, ...]
     faults: tuple[DocumentFault, ...]
-    """What is wrong with the plan although it could be read."""
+    """Faults of the plan, although it could be read."""
 
 
 def repair_answer(content: str | bytes, name: str, limits: ReadLimits) -> RepairedAnswer:
@@ -101,7 +101,7 @@ def repair_answer(content: str | bytes, name: str, limits: ReadLimits) -> Repair
 
 
 def _normalized_plan(find: JsonMatch, source: Source, limits: ReadLimits) -> PlanNode | None:
-    """Return the plan that a value is or wraps, in the plan language's own terms.
+    """Return the plan that a value is or wraps, with the field names of the plan language.
 
     Raises:
         DocumentError: it is a plan, and may not be read.
@@ -158,7 +158,7 @@ def _member(node: ObjectNode, key: str) -> Node | None:
 
 
 def _canonical_text(node: ObjectNode) -> str:
-    """Write a plan so that two that say the same are equal: an empty `depends_on` or `params` says nothing."""
+    """Return a plan in a form in which equivalent plans are equal: an empty `depends_on` or `params` is left out."""
     plan = plain_value(node)
     steps = plan.get("steps") if isinstance(plan, dict) else None
     for step in steps if isinstance(steps, list) else ():
@@ -198,7 +198,7 @@ def _is_list_of_plans(node: Node) -> bool:
 
 
 def _surrounding_notes(source: Source, find: JsonMatch, answer: AnswerJson) -> Iterable[JsonDeparture]:
-    """Yield a departure for each thing that stands around the plan."""
+    """Yield a repair for each wrapper around the plan."""
     if answer.reasoning_starts:
         yield JsonDeparture("think", answer.reasoning_starts[0])
     if find.surplus is not None:

@@ -141,7 +141,7 @@ def validator_of(schema: JsonSchema) -> Validator:
     """Return the validator of a schema; equal schemas share one.
 
     Raises:
-        BadSchemaError: it is no JSON Schema, or refers to something outside itself.
+        InvalidSchemaError: it is no JSON Schema, or refers to something outside itself.
     """
     return _build_validator(canonical_json(schema))
 

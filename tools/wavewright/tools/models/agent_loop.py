@@ -69,7 +69,7 @@ async def run_agent_loop(
     limits: LoopLimits,
     on_use: OnUse | None,
 ) -> ModelAnswer:
-    """Let a model call tools until it answers; its last words, where a limit ends the loop.
+    """Let a model call tools until it answers; return its last text where a limit ends the loop.
 
     Raises:
         ModelError: there is no answer, in the end.
@@ -77,7 +77,9 @@ async def run_agent_loop(
     call = models.redacted_call(call)
     choice = models.choose(call.preference, call.role)
     for name in choice.fallbacks:
-        models.served_model(name)  # loads its provider's library, which is no part of the loop's time
+        models.served_model(
+            name
+        )  # loads the provider's library, which must not count towards the time of the loop
     model = _LoopModel(models, choice, call, tools, limits, on_use)
     agent = _make_agent(model, _LoopToolset(tools, limits, models), models.model_settings(call))
     with capture_run_messages() as exchanged:
@@ -99,7 +101,7 @@ async def run_agent_loop(
 
 def _make_agent(model: _LoopModel, toolset: _LoopToolset, settings: ModelSettings) -> Agent[object, object]:
     call = model.call
-    # One run's greeting would end up in the middle of another program's output.
+    # The library's banner would be printed into the output of the program.
     pydantic_ai.BANNER_ENABLED = False
     has_tool = call.schema is not None and is_object(call.schema)
     output: ToolOutput[dict[str, Any]] | type[str] = _answer_tool(call.schema_name) if has_tool else str
@@ -146,7 +148,7 @@ def _last_prompt(said: list[ModelMessage]) -> str:
 def _last_answer(
     models: ProviderModels, model: _LoopModel, exchanged: Sequence[ModelMessage], call: ModelCall
 ) -> ModelAnswer:
-    """Return the last answer that says anything."""
+    """Return the last answer with a text."""
     for message in reversed(exchanged):
         if not isinstance(message, ModelResponse):
             continue
@@ -160,7 +162,7 @@ def _last_answer(
 
 
 class _LoopModel(WrapperModel):
-    """Makes each of the loop's requests a question of its own: metered, in a chain, with patience."""
+    """Makes each of the loop's requests a question of its own: metered, with fallback models and retries."""
 
     def __init__(
         self,
@@ -211,7 +213,7 @@ class _LoopModel(WrapperModel):
                 await memory.put(
                     run, key, kept, model_question(self.call, _conversation_text(messages), redactor)
                 )
-        # Also where it was answered now: what follows is the same in a run that is resumed.
+        # Also the answer of this attempt goes through JSON, so that a resumed run continues alike.
         return response_from_json(kept, parameters, f"{self._request_count}")
 
     async def _metered_response(
@@ -230,7 +232,7 @@ class _LoopModel(WrapperModel):
         )
 
     def total_use(self, outcome: ModelOutcome, message: str = "") -> ModelUse:
-        """Return what the whole loop came to."""
+        """Return the outcome of the whole loop."""
         if not self._uses:
             asked = self._models.usage_tracker(self.call, self.choice.model, self._fixed_text)
             return asked.total_use(outcome, message)
@@ -250,7 +252,7 @@ class _LoopModel(WrapperModel):
     def failed(
         self, kind: ModelErrorKind, message: str, hint: str | None = None, retry_after: float | None = None
     ) -> ModelError:
-        """Return the error that the whole loop ends in."""
+        """Return the error that ends the whole loop."""
         use = self.total_use(outcome_of(kind), message)
         return ModelError(kind, message, hint=hint, use=use, retry_after=retry_after)
 
@@ -273,7 +275,7 @@ class _LoopModel(WrapperModel):
 
 @dataclass(eq=False)
 class _LoopToolset(AbstractToolset[object]):
-    """The tools of a loop; counts their calls and makes none too many."""
+    """The tools of a loop; counts their calls and makes none beyond the limit."""
 
     tools: Sequence[LoopTool]
     limits: LoopLimits
@@ -315,7 +317,7 @@ class _LoopToolset(AbstractToolset[object]):
         wanted = next(one for one in self.tools if one.name == name)
         redactor = self.models.redactor
         try:
-            # Whatever calls a tool is shown and kept.
+            # Answers that call a tool are shown and kept.
             output = await wanted.call(
                 {key: _redacted(value, redactor.redact) for key, value in tool_args.items()}
             )

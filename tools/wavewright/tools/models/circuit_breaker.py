@@ -15,7 +15,7 @@ class CircuitBreaker(Protocol):
     """Lets questions through while their model can be asked."""
 
     async def enter(self, call: ModelCall, model: str) -> None:
-        """Return where the question may be asked; else its run is stopped, and this waits to be cancelled."""
+        """Return once the question may be asked; otherwise stop its run and wait to be cancelled."""
         ...
 
     async def failed(self, call: ModelCall, model: str, reason: str, retry_after: float | None) -> None:
@@ -27,7 +27,7 @@ class CircuitBreaker(Protocol):
 
 
 class AlwaysClosed:
-    """A circuit that lets every question through: each failure is its asker's."""
+    """A circuit that lets every question through and leaves failures to the caller."""
 
     async def enter(self, call: ModelCall, model: str) -> None:
         """Return."""

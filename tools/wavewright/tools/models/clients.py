@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 
 MAX_DECODED_BYTES = 8 * 2**20
-"""Of one response, unfolded. Sixteen thousand tokens of an answer are below a hundredth of it."""
+"""Of one decompressed response. An answer of 16,000 tokens is less than a hundredth of it."""
 _CHUNK_BYTES = 64 * 2**10
 _ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
 """Lets zlib tell the two formats apart."""
 
 
 class ResponseTooLarge(httpx2.DecodingError):
-    """A response went on past the limit."""
+    """A response exceeds the limit."""
 
 
 class UnknownEncoding(httpx2.DecodingError):
-    """A response is packed in a way that nobody asked for."""
+    """A response has a compression that was not requested."""
 
 
 def guarded_client(
     *, connect_seconds: float = 10.0, max_bytes: int = MAX_DECODED_BYTES
 ) -> httpx2.AsyncClient:
-    """Return a client for models' providers; whoever gets it closes it.
+    """Return a client for models' providers; the caller closes it.
 
     It has no clock of its own beyond connecting: those that ask have.
     """
@@ -65,7 +65,7 @@ def _guard_response(response: httpx2.Response, max_bytes: int) -> None:
     if not isinstance(response.stream, httpx2.AsyncByteStream):
         return
     response.stream = _GuardedStream(response.stream, encoding in {"gzip", "x-gzip", "deflate"}, max_bytes)
-    # Unpacked here already.
+    # The body is decompressed already.
     response.headers.pop("content-encoding", None)
     response.headers.pop("content-length", None)
 
@@ -107,7 +107,7 @@ class _GuardedStream(httpx2.AsyncByteStream):
 
 
 def build_model(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
-    """Return the model of an endpoint; whoever gave the client closes it."""
+    """Return the model of an endpoint; the caller closes the client."""
     match endpoint.provider:
         case "openai":
             return _openai_responses(endpoint, http)
@@ -128,7 +128,7 @@ def build_model(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
 def _openai_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
     from openai import AsyncOpenAI, Omit
 
-    # The library adds these from the environment, and they are nobody else's business.
+    # The library adds these from the environment; they are for OpenAI alone.
     private = cast("dict[str, str]", {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit()})
     return AsyncOpenAI(
         base_url=endpoint.url,

@@ -24,7 +24,7 @@ from wavewright.planner.ports.model_port import ModelChoice, ModelError, Role
 
 
 class ModelConfigError(ModelError):
-    """A model cannot be asked as things are set up; the message names what is wrong, the hint the fix."""
+    """The configuration of a model is wrong; the message names the fault, the hint the fix."""
 
     def __init__(self, message: str, hint: str | None) -> None:
         super().__init__("denied", message, hint=hint)
@@ -32,14 +32,14 @@ class ModelConfigError(ModelError):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Somebody who serves models, and the variables that its own library reads too."""
+    """A provider of models, with the variables that its own library reads too."""
 
     keys: tuple[str, ...]
     """Variables that may hold its key, the first that is set counts."""
     url_variable: str
     needs_key: bool = True
     default_url: str | None = None
-    """Where it is served if nothing else is said; its library's own address where absent."""
+    """The default address; None for that of the provider's library."""
 
 
 PROVIDERS: Mapping[str, Provider] = {
@@ -54,7 +54,7 @@ PROVIDERS: Mapping[str, Provider] = {
 }
 
 NO_KEY = "no-key-needed"
-"""What is sent for a key where none is needed: the libraries insist on one."""
+"""Sent in place of a key where none is needed, because the libraries require one."""
 
 _FAMILIES = {
     "gpt": "openai", "o1": "openai", "o3": "openai", "o4": "openai", "chatgpt": "openai",
@@ -77,14 +77,14 @@ class Endpoint:
     """Address; the library's own where absent."""
     key: str = field(repr=False)
     is_foreign: bool = False
-    """Whether the address is the user's own, and so may be anybody who speaks the provider's language."""
+    """Whether the address comes from the user; it may be any server that implements the provider's API."""
 
 
 def split_model(model: str) -> tuple[str, str]:
     """Return provider and name of `provider:name`.
 
     Raises:
-        ModelConfigError: it is not written so, or nobody knows the provider.
+        ModelConfigError: it has another form, or the provider is unknown.
     """
     provider, colon, name = model.partition(":")
     if not colon:
@@ -147,7 +147,7 @@ def is_reachable(model: str, settings: Settings, environment: Mapping[str, str])
 
 
 def is_replaying(settings: Settings) -> bool:
-    """Tell whether every answer comes from a file, so that nobody is asked and no key is needed."""
+    """Tell whether every answer comes from a file, so that no model is called and no key is needed."""
     return settings.cassette is not None and settings.cassette_mode == "replay"
 
 
@@ -166,7 +166,7 @@ def _configured_url(provider: str, settings: Settings) -> str | None:
 
 def _provider_key(provider: str, settings: Settings, environment: Mapping[str, str]) -> str | None:
     default = settings.model.partition(":")[0] if settings.model else ""
-    # With an address of the user's own the key belongs there, and not to the provider.
+    # The key for an address of the user is not the provider's.
     if settings.api_key and settings.base_url is None and provider == default:
         return settings.api_key
     return next(

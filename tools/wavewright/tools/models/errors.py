@@ -43,7 +43,7 @@ BODY_ERRORS = (
 )
 """What the providers' libraries raise over a body that is not what they expect."""
 PROVIDER_ERRORS = (AgentRunError, UserError, httpx2.HTTPError, httpx2.StreamError, OSError, *BODY_ERRORS)
-"""Everything that asking a provider may raise and that is no mistake of ours."""
+"""Everything that a request to a provider may raise, errors of this program excepted."""
 
 _RETRY_LATER_HINT = (
     "ask again later, or name a model that stands in under models.fallbacks in wavewright.yaml"
@@ -79,7 +79,7 @@ class RequestFailed(WavewrightError):
 
 
 def may_fall_back(error: Exception) -> bool:
-    """Tell whether another model may be asked: a refusal is an answer, and a budget is everybody's."""
+    """Tell whether another model may be asked: not after a refusal, nor over a budget, which all models share."""
     return isinstance(error, RequestFailed) and error.fault.kind not in {"refused", "over_budget"}
 
 

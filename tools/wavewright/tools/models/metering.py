@@ -30,7 +30,7 @@ from wavewright.tools.models.pricing import estimate_tokens, price_of
 from wavewright.tools.models.responses import arguments_text
 
 _OVERHEAD_TOKENS = 20_000
-"""Tokens that a provider may add to what was asked, or a model think beyond its ceiling, and still be believed."""
+"""Tokens that a provider may count beyond prompt and ceiling (its own prompt, thinking) and still be believed."""
 
 _MAX_CLAIMED_TOKENS = 10**12
 """Tokens of one request that are charged at most: what is beyond that has no room in a budget's sums."""
@@ -89,10 +89,10 @@ class UsageTracker:
 
     @asynccontextmanager
     async def request(self, model: str, url: str | None) -> AsyncGenerator[RequestCharge]:
-        """Reserve for one request to a model, and settle at the end, however that comes.
+        """Reserve for one request to a model, and settle at the end, also after an error.
 
         Raises:
-            Unanswered: the request would go over a budget, and was not made.
+            RequestFailed: the request would go over a budget, and was not made.
         """
         usage = RequestCharge(model, url, self._max_spend(model, url))
         account = BudgetScope(self.call.run, self.call.job, self.call.step, self.call.role, self.call.budget)
@@ -110,7 +110,7 @@ class UsageTracker:
     def record_response(self, tally: RequestCharge, response: ModelResponse) -> None:
         """Charge what a provider says that an answer cost, where that can be believed."""
         usage, text = response.usage, _response_text(response)
-        # A token is a character at least, but for what the provider wraps around texts and tools.
+        # A token has at least one character; the rest is what the provider adds to texts and tools.
         is_read_known = _is_count(usage.input_tokens, _OVERHEAD_TOKENS + 4 * len(self.sent_text))
         is_written_known = _is_count(
             usage.output_tokens, _OVERHEAD_TOKENS + 4 * max(self.max_tokens, len(text))
@@ -125,7 +125,7 @@ class UsageTracker:
         self._price(tally)
 
     def _charge_claimed(self, tally: RequestCharge, response: ModelResponse, most_written: int) -> None:
-        """Charge the larger figure where a provider claims more than can be, and note that it cannot be."""
+        """Charge the larger figure where a provider claims more than is possible, and note that."""
         usage, plausible = response.usage, tally.input_tokens + tally.output_tokens
         read, written = (
             min(max(0, count), _MAX_CLAIMED_TOKENS) for count in (usage.input_tokens, usage.output_tokens)
@@ -146,12 +146,12 @@ class UsageTracker:
             usage.input_tokens = usage.output_tokens = 0
             usage.usd, usage.is_estimated = 0.0, False
         elif fault.kind == "bad_answer" and not was_answered:
-            # It came to an end, without a count: what was asked was read, and nothing to speak of was written.
+            # A complete response without a count: the prompt was read, and almost nothing was written.
             usage.input_tokens, usage.output_tokens = estimate_tokens(self.sent_text), 0
             self._price(usage)
 
     def total_use(self, outcome: ModelOutcome, message: str = "") -> ModelUse:
-        """Return what the whole question came to."""
+        """Return the use of the whole question."""
         last = self.charges[-1] if self.charges else None
         prices = [one.usd for one in self.charges]
         return ModelUse(
@@ -175,7 +175,7 @@ class UsageTracker:
 
     async def _reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
         reservations: list[Reservation] = []
-        # Half a transaction would be money that nobody knows of.
+        # A cancelled transaction would leave a reservation that is never settled.
         with anyio.CancelScope(shield=True):
             try:
                 reservations.append(await self.budgets.reserve(account, amount))
@@ -185,7 +185,7 @@ class UsageTracker:
             except CallDeferred:
                 pass
         if not reservations:
-            # Outside of the shield: whoever stops the run cancels this, and nothing is told of a call never made.
+            # Outside of the shield: a stopped run cancels this, and a call that was never made has no use.
             await anyio.sleep_forever()
         return reservations[0]
 

@@ -36,7 +36,7 @@ REQUESTS_VARIABLE = "WAVEWRIGHT_MODEL_REQUESTS"
 
 
 def check_models(settings: Settings, environment: Mapping[str, str] = os.environ) -> None:
-    """Check names, keys and addresses of the models that the settings name; asks nobody.
+    """Check names, keys and addresses of the models that the settings name, without a request.
 
     Raises:
         ModelConfigError: something is wrong or missing.
@@ -65,7 +65,7 @@ async def open_models(
     A question that `circuit` holds back waits to be cancelled.
 
     Raises:
-        ModelConfigError: something about them is wrong or missing; nobody was asked anything.
+        ModelConfigError: something about them is wrong or missing; no request was made.
     """
     check_models(settings, environment)
     from pydantic_ai.exceptions import UsageExtractionFailedWarning
@@ -74,9 +74,9 @@ async def open_models(
     from wavewright.tools.models.clients import build_model, guarded_client
     from wavewright.tools.models.provider_models import ProviderModels
 
-    # A count that cannot be believed is replaced by an estimate, and that is on record.
+    # A count that cannot be believed is replaced by an estimate, and recorded as one.
     warnings.simplefilter("ignore", UsageExtractionFailedWarning)
-    # The libraries' own copies of a strange body: what can be read of it is, and the rest is a bad answer.
+    # The libraries warn of an unexpected body; its readable part is read, and the rest is a bad answer.
     warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
     redactor = Redactor(known_secrets(settings, environment))
     cassette = _open_cassette(settings, redactor)

@@ -41,12 +41,12 @@ _PROVIDERS = {
     "xai": "x-ai",
     "bedrock": "aws",
 }
-"""Providers of model names that the price list calls otherwise."""
+"""Providers that have another name in the price list."""
 _INPUT_TOKENS_OF_1000: Final = 750
 """Tokens of 1,000 that a worker is taken to read; the others it writes. Written ones cost a few times as much, and a
 tool says of itself how many tokens a call takes, not which: workers are mostly given far more than they answer."""
 _PROXY_PROVIDERS = frozenset({"litellm"})
-"""Providers that pass a request on: whose price it is cannot be known from the name."""
+"""Providers that forward requests: the name does not say whose price applies."""
 
 
 def price_of(

@@ -62,9 +62,9 @@ from wavewright.tools.models.retrying import (
 from wavewright.tools.rate_limiter import RateLimiter
 
 _MAX_CHARS_PER_TOKEN = 16
-"""Characters a token of the ceiling: a longer answer ignored its ceiling, and is cut."""
+"""Characters per token of the ceiling: a longer answer ignored its ceiling, and is cut."""
 _CEILING_FACTOR = 2
-"""Times the ceiling of an answer that met it, where it is asked for once more."""
+"""Factor of the ceiling for the second request, after an answer that met the first ceiling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class ServedModel:
 
 @dataclass(slots=True)
 class ProviderModels:
-    """`Models` over the providers that the settings name."""
+    """A `ModelClient` over the providers that the settings name."""
 
     settings: Settings
     environment: Mapping[str, str]
@@ -86,9 +86,9 @@ class ProviderModels:
     redactor: Redactor
     build: Callable[[Endpoint], Model]
     memory: ReplayCache = NULL_REPLAY_CACHE
-    """What the run was answered before it was interrupted."""
+    """Answers that the run had before it was interrupted."""
     circuit: CircuitBreaker = ALWAYS_CLOSED
-    """Keeps questions from a provider that is out of order."""
+    """Holds back questions while a provider is unavailable."""
     _served_models: dict[str, ServedModel] = field(default_factory=dict[str, ServedModel])
     _limiters: dict[str, ProviderLimiter] = field(default_factory=dict[str, ProviderLimiter])
 
@@ -170,7 +170,7 @@ class ProviderModels:
         *,
         on_use: OnUse | None = None,
     ) -> ModelAnswer:
-        """Let a model call tools in a loop until it answers; its last words, where a limit ends the loop.
+        """Let a model call tools in a loop until it answers; return its last text where a limit ends the loop.
 
         Raises:
             ModelError: there is no answer, in the end.
@@ -180,9 +180,9 @@ class ProviderModels:
         return await run_agent_loop(self, call, tools, limits, on_use)
 
     def redacted_call(self, call: ModelCall) -> ModelCall:
-        """Return a question without known secrets: what a tool brought may hold one, and no provider is told it.
+        """Return a question without known secrets: the output of a tool may hold one, and no provider may get it.
 
-        What only looks like a secret stays, for it is what is asked about.
+        Text that only looks like a secret stays: the question may be about it.
         """
         known = self.redactor.redact_known
         return replace(
@@ -226,7 +226,7 @@ class ProviderModels:
         return call.max_tokens or self.settings.models.max_output_tokens
 
     def model_settings(self, call: ModelCall) -> ModelSettings:
-        """Return what the provider is told beside the question."""
+        """Return the settings that are sent with the question."""
         level = thinking_level(self.settings, call.thinking)
         return ModelSettings(
             max_tokens=self.max_output_tokens(call), thinking=False if level == "off" else level
@@ -239,9 +239,9 @@ class ProviderModels:
         seconds: float,
         on_use: OnUse | None,
     ) -> ModelResponse:
-        """Return the response of one question within its clock, and tell once what it cost.
+        """Return the response to one question within its time, and report its cost once.
 
-        The clock starts here: its models are made and their libraries loaded, and the circuit lets it pass.
+        The time starts here, after models were built, libraries loaded and the circuit passed.
 
         Raises:
             ModelError: there is none.
@@ -259,7 +259,7 @@ class ProviderModels:
         except FallbackExceptionGroup as group:
             fault = merged_fault([one.fault for one in group.exceptions if isinstance(one, RequestFailed)])
         except CassetteMiss:
-            raise  # nobody was asked, so there is no call to tell of; the error says all there is to say
+            raise  # no request was made, so there is no use to report
         except BaseException:
             project(meter.total_use("failed", "given up before an answer came"))
             raise
@@ -325,7 +325,7 @@ class ProviderModels:
 
 
 def _ignore_use(use: ModelUse) -> None:
-    """For callers that do not ask what a call cost."""
+    """For callers that do not need the cost of a call."""
 
 
 def is_truncated(response: ModelResponse, meter: UsageTracker) -> bool:

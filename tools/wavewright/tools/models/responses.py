@@ -36,18 +36,18 @@ from wavewright.tools.models.errors import PROVIDER_ERRORS
 OutputMode: TypeAlias = Literal["native", "tool", "prompted"]
 
 _GUIDED_PROVIDERS = frozenset({"ollama", "vllm"})
-"""Providers that hold a model to any schema while it writes."""
+"""Providers that enforce any schema while the model writes."""
 _STRICT_PROVIDERS = frozenset({"openai", "google", "anthropic"})
-"""Providers that hold a model to a schema that names every field; of an open one they refuse or empty what is open."""
+"""Providers that enforce a schema that names every field; they refuse an open object, or return it empty."""
 
 
 def choose_output_mode(provider: str, model: Model, schema: JsonSchema, *, is_foreign: bool) -> OutputMode:
-    """Return the way that a model keeps to best, by what its provider's profile says."""
+    """Return the most reliable way for a model, by its provider's profile."""
     if not is_object(schema):
         # Neither a tool's arguments nor a strict provider's output can be anything but an object.
         return "prompted"
     profile = model.profile
-    # Whoever else speaks OpenAI's chat language may take a schema, and ignore it.
+    # Other servers with OpenAI's chat API may accept a schema and ignore it.
     is_strict = provider in _STRICT_PROVIDERS or (provider == "openai-chat" and not is_foreign)
     if profile.get("supports_json_schema_output", False) and (
         provider in _GUIDED_PROVIDERS or (is_strict and is_closed(schema))
@@ -135,7 +135,7 @@ def split_response(response: ModelResponse, name: str) -> tuple[str, tuple[Named
 
 
 def visible_text(response: ModelResponse) -> str:
-    """Return the words of an answer, without what it thought."""
+    """Return the text of an answer, without its thinking."""
     return "".join(part.content for part in response.parts if isinstance(part, TextPart))
 
 
@@ -147,11 +147,11 @@ def arguments_text(part: ToolCallPart) -> str:
 
 
 _MAX_TAIL_CHARS = 2_000
-"""Characters that are held back at most, where no line ends."""
+"""Maximum number of characters that are held back without an end of line."""
 _BLOCK_START = "-----BEGIN"
 _BLOCK_END = re.compile(r"-----END [^-]{1,80}-----")
 _MAX_BLOCK_CHARS = 16_000
-"""Characters of a private key: what goes on for longer is none."""
+"""Maximum length of a private key."""
 
 
 class StreamRedactor:
@@ -163,7 +163,7 @@ class StreamRedactor:
         self._held = ""
 
     def add(self, text: str) -> None:
-        """Take the next piece."""
+        """Add the next piece of text."""
         self._held += text
         end = self._safe_end()
         if end:
@@ -171,7 +171,7 @@ class StreamRedactor:
             self._on_text(self._redact(ready))
 
     def close(self) -> None:
-        """Let the rest through."""
+        """Emit the rest."""
         if self._held:
             rest, self._held = self._held, ""
             self._on_text(self._redact(rest))
@@ -181,7 +181,7 @@ class StreamRedactor:
         if not end and len(self._held) >= _MAX_TAIL_CHARS:
             # No secret on one line holds a space, so one that is cut here begins after it.
             end = self._held.rfind(" ") + 1
-        # One of several lines is let go whole, its last line with it.
+        # A text of several lines is emitted whole, its last line included.
         start = self._held.rfind(_BLOCK_START, 0, end)
         if start < 0 or _BLOCK_END.search(self._held, start, end):
             return end

@@ -39,7 +39,7 @@ class ProviderLimiter:
 
     @asynccontextmanager
     async def slot(self) -> AsyncGenerator[None]:
-        """Wait for a place and for the pace, and give the place back at the end."""
+        """Wait for a free slot and for the rate, and free the slot at the end."""
         if self._slots is None:
             await self._wait_for_rate()
             yield
@@ -53,7 +53,7 @@ class ProviderLimiter:
             await self._rate.wait()
 
 
-# Whoever sets up logging sees the retries; nobody else finds them among a command's output, where stamina writes them
+# Retries are only for programs that configure logging; without this, stamina writes them into a command's output
 # as soon as structlog is installed.
 stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRetryHook])
 logging.getLogger("stamina").addHandler(logging.NullHandler())
@@ -81,7 +81,7 @@ class OutputFormat:
 
 
 class RetryingModel(WrapperModel):
-    """A model that passes the provider's turnstile, is metered, and is asked again where that may help."""
+    """A model behind the provider's rate limiter, metered, with retries."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class RetryingModel(WrapperModel):
         """Return an answer.
 
         Raises:
-            Unanswered: there is none.
+            RequestFailed: there is none.
         """
         parameters = self._with_output_format(model_request_parameters)
         settings = self._with_tool_choice(model_settings)
@@ -160,7 +160,7 @@ class RetryingModel(WrapperModel):
         wait = error.fault.retry_after
         if wait is None:
             return True
-        # Whoever asks us to wait for longer than we may has given the answer for this call.
+        # A wait that is longer than the time that is left fails the call now.
         return max(wait, 0.0) if wait < self._usage.seconds_left() else False
 
     async def _request_once(
@@ -178,7 +178,7 @@ class RetryingModel(WrapperModel):
                 self._usage.record_failure(usage, error.fault)
                 raise
             except CassetteError as error:
-                # No fault of a model's: it is for whoever keeps the cassette, and no fallback hides it.
+                # The fault is in the cassette, not in a model: no fallback hides it.
                 self._usage.record_failure(usage, ModelFault("denied", error.message, is_free=True))
                 raise
             except TimeoutError as error:

@@ -58,7 +58,7 @@ def describe_miss(path: Path, asked: RenderedRequest, recorded: Sequence[Rendere
 
 def _nearest_request(asked: list[str], recorded: Sequence[RenderedRequest]) -> tuple[int, float, list[str]]:
     matcher: difflib.SequenceMatcher[str] = difflib.SequenceMatcher(autojunk=False)
-    # What stays the same between comparisons is the second text.
+    # SequenceMatcher caches its second text, which stays the same here.
     matcher.set_seq2(asked)
     rough: list[tuple[float, int, list[str]]] = []
     for number, request in enumerate(recorded, start=1):
@@ -173,7 +173,7 @@ class Cassette:
         return None
 
     def forget_request(self, request: RenderedRequest) -> None:
-        """Forget that a request was made: it was not answered."""
+        """Take back a request that was not answered."""
         self._request_counts[request_hash(request)] -= 1
 
     def add(self, request: RenderedRequest, answer: CassetteAnswer) -> None:

@@ -47,7 +47,7 @@ class CassetteModel(WrapperModel):
         messages: list[ModelMessage],
         model_request_parameters: ModelRequestParameters | None = None,  # noqa: ARG002  of the library
     ) -> list[ModelMessage]:
-        """Return the messages as they are: what one provider needs done to them is no part of the question."""
+        """Return the messages unchanged: conversions for one provider are no part of the question."""
         return messages
 
     async def request(
@@ -59,7 +59,7 @@ class CassetteModel(WrapperModel):
         """Return the recorded answer, or the model's where it is recorded now.
 
         Raises:
-            CassetteMiss: there is no recorded answer, and nobody is asked.
+            CassetteMiss: there is no recorded answer, and no model is called.
             CassetteError: the cassette cannot be written.
         """
         request = self._render(messages, model_settings, model_request_parameters)
@@ -89,7 +89,7 @@ class CassetteModel(WrapperModel):
         """Yield the recorded answer line by line, or the model's as it comes; only a whole one is recorded.
 
         Raises:
-            CassetteMiss: there is no recorded answer, and nobody is asked.
+            CassetteMiss: there is no recorded answer, and no model is called.
             CassetteError: the cassette cannot be written.
         """
         request = self._render(messages, model_settings, model_request_parameters)
@@ -155,7 +155,7 @@ class _ReplayedStream(StreamedResponse):
                     yield parts.handle_part(vendor_part_id=number, part=part)
 
     async def close_stream(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
     @property
     def model_name(self) -> str:
@@ -164,17 +164,17 @@ class _ReplayedStream(StreamedResponse):
 
     @property
     def provider_name(self) -> str | None:
-        """Who served it then."""
+        """The provider that gave the answer when it was recorded."""
         return self._response.provider_name
 
     @property
     def provider_url(self) -> str | None:
-        """Nobody is asked."""
+        """None: no provider is called."""
         return None
 
     @property
     def timestamp(self) -> datetime:
-        """When it was given again."""
+        """When the answer was replayed."""
         return self._response.timestamp
 
 
@@ -183,7 +183,7 @@ def _refuse_request(_messages: list[ModelMessage], _info: AgentInfo) -> ModelRes
 
 
 def _placeholder_model() -> Model:
-    """Return what stands where no model is behind a cassette: it takes whatever the recorded one could take."""
+    """Return the model of a cassette that has none behind it: it accepts every form of question."""
     able = ModelProfile(
         supports_json_schema_output=True, supports_json_object_output=True, supports_thinking=True
     )

@@ -71,7 +71,7 @@ class CassettePart(_StrictModel):
     written: _Style | None = None
     """How the JSON of `answer` or `arguments` was written; absent where the provider gave no text."""
     other: JsonObject | None = None
-    """What only one provider has."""
+    """Fields that only one provider has."""
 
     @property
     def is_answer(self) -> bool:
@@ -89,12 +89,12 @@ class CassettePart(_StrictModel):
 
 
 class CassetteAnswer(_StrictModel):
-    """An answer, whoever gave it."""
+    """An answer, independent of its provider."""
 
     model: str | None = None
     provider: str | None = None
     finish: FinishReason | None = None
-    """Why it ended; absent where it did not say, as a stream that was cut."""
+    """Why it ended; absent where the provider did not say, as in a stream that was cut."""
     usage: CassetteUsage = CassetteUsage()
     parts: Annotated[tuple[CassettePart, ...], Field(strict=False)] = ()
 

@@ -51,7 +51,7 @@ _VOLATILE_FIELDS = frozenset(
 """Members of parts that are not rendered by name: they differ each time or from provider to provider."""
 
 _DEFAULT_OUTPUT_NAME = "final_result"
-"""How the library calls a form that nobody has named, where it is a tool."""
+"""The library's name of a tool for a form without a name."""
 _ANYTHING: TypeAdapter[object] = TypeAdapter(object)
 
 RenderedRequest: TypeAlias = JsonObject
@@ -74,7 +74,7 @@ def render_request(
 
 
 def request_hash(rendered: RenderedRequest) -> str:
-    """Return what tells rendered requests apart: equal ones have the same key."""
+    """Return the key of a rendered request; equal requests have equal keys."""
     text = json.dumps(rendered, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -98,7 +98,7 @@ def as_json(value: object) -> Json:
 
 
 def _strict_json(value: Json) -> Json:
-    """Return a value with nothing in it that Python has and JSON has not."""
+    """Return a value as JSON, without types that only Python has."""
     match value:
         case str():
             return well_formed(value)
@@ -162,7 +162,7 @@ def _render_response_part(part: ModelResponsePart, numbers: dict[str, int]) -> I
         case TextPart():
             yield {"model": part.content}
         case ThinkingPart():
-            # It is the provider's own, and never what is asked.
+            # Specific to the provider, and no part of the question.
             return
         case ToolCallPart():
             # Ids are random; what counts is which result belongs to which call.
