@@ -55,9 +55,9 @@ def _laid_out(value: object) -> str:
     return prompt_json(value)
 
 
-def one_line(text: str, most: int = 500) -> str:
+def one_line(text: object, most: int = 500) -> str:
     """Return text on one line, without marks and invisible characters, truncated if it is long."""
-    words = _without_hidden(" ".join(text.split()).translate(_LOOK_ALIKES))
+    words = _without_hidden(" ".join(str(text).split()).translate(_LOOK_ALIKES))
     return words if len(words) <= most else words[: most - 1].rstrip() + _ELLIPSIS
 
 

@@ -24,9 +24,15 @@ def workers() -> list[Worker]:
     return [worker for name in pack_names() for worker in load_pack(name, {}, Path()).workers]
 
 
+def agent_prompts() -> set[str]:
+    """Return the prompts of the agents of packs, with the one that some of them end with."""
+    packs = [load_pack(name, {}, Path()) for name in pack_names()]
+    return {"lore/evidence", *(spec.prompt for pack in packs for spec in pack.agents)}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_shipped_prompt_is_rendered_with_each_of_its_contexts(name: str) -> None:
-    contexts = sample_contexts(name, workers())
+    contexts = sample_contexts(name, workers(), agent_prompts())
 
     assert contexts
     assert all(Prompts().render(name, **context) for context in contexts)
@@ -36,7 +42,7 @@ def test_every_shipped_prompt_is_rendered_with_each_of_its_contexts(name: str) -
 def test_a_context_has_every_variable_of_the_shipped_prompt_and_none_that_the_page_does_not_name(
     name: str,
 ) -> None:
-    for context in sample_contexts(name, workers()):
+    for context in sample_contexts(name, workers(), agent_prompts()):
         assert variables(name) <= context.keys()
         assert [given for given in context if f"`{given}`" not in told_of(name)] in ([], ["draft"])
 

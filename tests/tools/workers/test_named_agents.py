@@ -107,10 +107,10 @@ class AgentProject:
         (home / "tools" / "pages.py").write_text(MODULE)
         prompts = home / "prompts" / "agents"
         prompts.mkdir(parents=True)
-        topic = "{{ inputs.topic if inputs.topic is defined else inputs.task }}"
-        context = "{% if inputs.context %}{{ inputs.context }}{% endif %}"
+        topic = "{{ (inputs.topic if inputs.topic is defined else inputs.task) | data('topic') }}"
+        context = "{% if inputs.context %}{{ inputs.context | data('context') }}{% endif %}"
         (prompts / "researcher.md.j2").write_text(f"Find out about {topic}.\n")
-        (prompts / "lead.md.j2").write_text(f"Lead: {{{{ inputs.task }}}}\n{context}\n")
+        (prompts / "lead.md.j2").write_text(f"Lead: {{{{ inputs.task | data('task') }}}}\n{context}\n")
         self.add_agent(RESEARCHER)
         self.add_agent(LEAD)
         self.models = ModelsByAgent({}, {"researcher": "known", "lead": '{"done": true}'})

@@ -93,10 +93,14 @@ class ToolSources:
         from wavewright.tools.workers.named_agents import AgentCatalog
 
         def find(name: str) -> Tool | None:
-            own = None if pack is None else self._loaded[pack].get(name)
+            own = None if pack is None else self._own_of_pack(pack, name)
             return self.find(name) if own is None else self._bound(pack, own)
 
         return self._catalogs.setdefault(pack, AgentCatalog(self.services, specs, find))
+
+    def _own_of_pack(self, pack: str, name: str) -> Tool | None:
+        tools = self._loaded[pack]
+        return tools.get(name) or tools.get(full_name(pack, name))
 
     def _bound(self, pack: str | None, tool: Tool) -> Tool:
         """Return a tool with the agents that it calls."""
@@ -121,9 +125,10 @@ class ToolSources:
         """
         self._add_catalog(None, ())
         found: dict[str, NamedAgent] = {}
+        known = None if tools is None else {*tools, *(name.rpartition(".")[2] for name in tools)}
         for catalog in self._catalogs.values():
             for name, spec in catalog.specs.items():
-                if name not in found and (tools is None or {*spec.tools} <= {*tools, *catalog.specs}):
+                if name not in found and (known is None or {*spec.tools} <= {*known, *catalog.specs}):
                     found[name] = catalog.agent(name)
         return found
 

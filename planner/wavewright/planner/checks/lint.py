@@ -170,11 +170,11 @@ def _unwritten_data(subject: CheckContext) -> Iterator[Diagnostic]:
         wanted = (
             set[str]() if signature is None else signature.reads_data - signature.writes_data - {RUN_INPUTS}
         )
-        if not wanted:
+        if signature is None or not wanted or signature.reads_data & signature.writes_data:
             continue
         before = [subject.signature(subject.steps[name]) for name in subject.graph.ancestors(step.id)]
         missing = wanted.difference(*(one.writes_data for one in before if one is not None))
-        if missing and None not in before:
+        if missing == wanted and None not in before:
             yield make_diagnostic(
                 "W810",
                 f"/steps/{number}",

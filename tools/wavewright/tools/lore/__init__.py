@@ -11,7 +11,19 @@ if TYPE_CHECKING:
 
 __all__ = ["TOOL_NAMES", "pack"]
 
-TOOL_NAMES = frozenset({"validate_package"})
+TOOL_NAMES = frozenset(
+    {
+        "assemble_package",
+        "crawl_webpage",
+        "discover_zones",
+        "extract_category",
+        "lore.cross_reference",
+        "lore.summarize_content",
+        "research_topic",
+        "search",
+        "validate_package",
+    }
+)
 """Tools that the pack brings."""
 
 
@@ -21,18 +33,23 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     Raises:
         PackError: a setting is unknown or has a wrong value.
     """
+    from wavewright.tools.lore.agents import lore_agents
     from wavewright.tools.lore.messages import CONTRACT
     from wavewright.tools.lore.settings import read_settings
     from wavewright.tools.lore.source_tiers import DEFAULT_FILE, read_tiers
     from wavewright.tools.lore.store.server import store_server
+    from wavewright.tools.lore.tools import lore_tools
+    from wavewright.tools.lore.topics import SHIPPED, read_topics
     from wavewright.tools.lore.validation import validate_package_tool
     from wavewright.tools.packs import Pack
 
     given = read_settings(settings)
     tiers = read_tiers(root / Path(given.sources).expanduser() if given.sources else DEFAULT_FILE)
+    topics = read_topics(root / Path(given.topics).expanduser() if given.topics else SHIPPED)
     return Pack(
         name="lore",
-        tools=(validate_package_tool(tiers),),
+        tools=(*lore_tools(given, root, topics, tiers), validate_package_tool(tiers)),
+        agents=lore_agents(len(topics)),
         description="Research of the zones of a game world.",
         messages=CONTRACT,
         mcp_servers={"lore-store": store_server(given.store, root)},

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from pydantic import ValidationError
+import os
+from typing import Annotated, Final
+
+from pydantic import Field, ValidationError
 
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject
 from wavewright.tools.lore.store.settings import StoreSettings
 from wavewright.tools.packs import PackError
+from wavewright.tools.web.settings import WebSettings
+
+_VARIABLES: Final = ("CRAWL_CONTENT_TRUNCATE_CHARS", "RATE_LIMIT_REQUESTS_PER_MINUTE")
+"""Environment variables that stand for `crawl_content_truncate_chars` and `web.requests_per_minute`."""
 
 
 class LoreSettings(DocumentModel):
@@ -17,6 +24,12 @@ class LoreSettings(DocumentModel):
     """Where validated lore and checkpoints are."""
     sources: str | None = None
     """File with the tiers of sources, in place of the pack's own `sources.yml`."""
+    web: WebSettings = WebSettings()
+    """How pages are searched and fetched, as for the pack `web`."""
+    topics: str | None = None
+    """File with the topics of research, in place of the pack's own `research_topics.yml`."""
+    crawl_content_truncate_chars: Annotated[int, Field(ge=200)] = 4000
+    """Characters of a page that a model is shown; the whole page is kept."""
 
 
 def read_settings(settings: JsonObject) -> LoreSettings:
@@ -25,8 +38,15 @@ def read_settings(settings: JsonObject) -> LoreSettings:
     Raises:
         PackError: a field is unknown or has a wrong value.
     """
+    given = dict(settings)
+    truncate, rate = (os.environ.get(name, "") for name in _VARIABLES)
+    if truncate.isdecimal():
+        given.setdefault("crawl_content_truncate_chars", int(truncate))
+    web = given.get("web", {})
+    if rate.isdecimal() and isinstance(web, dict):
+        given["web"] = {"requests_per_minute": int(rate), **web}
     try:
-        return LoreSettings.model_validate(settings)
+        return LoreSettings.model_validate(given)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(["lore", *map(str, fault["loc"])])

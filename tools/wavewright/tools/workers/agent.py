@@ -121,7 +121,9 @@ def _named_run(named: Mapping[str, NamedAgent], name: str, call: ToolCall) -> Ag
         raise ToolError(
             f"there is no agent {name!r}", hint=f"there are {', '.join(map(repr, sorted(named))) or 'none'}"
         )
-    values: JsonObject = {"task": call.params["task"], "context": call.params.get("context")}
+    context = call.params.get("context")
+    members = context if isinstance(context, dict) else dict[str, Json]()
+    values: JsonObject = {**members, "task": call.params["task"], "context": context}
     task = replace(agent.task(values), role="agent")
     if (schema := _given_schema(call)) is not None:
         task = replace(task, schema=schema)

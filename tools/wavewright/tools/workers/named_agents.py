@@ -117,13 +117,10 @@ class NamedAgent:
             ToolError: the prompt cannot be rendered with them.
         """
         from wavewright.tools.workers.agent_run import AgentTask
-        from wavewright.tools.workers.run import prompt_value
 
         spec, services = self.spec, self.services
         try:
-            text = services.prompts.render(
-                spec.prompt, inputs={name: prompt_value(value, name) for name, value in values.items()}
-            )
+            text = services.prompts.render(spec.prompt, inputs=values)
         except PromptError as error:
             raise ToolError(f"agent {spec.name!r}: {error}", hint=error.hint) from error
         is_auto = spec.model_preference == "auto"

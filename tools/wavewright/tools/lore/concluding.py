@@ -1,0 +1,163 @@
+"""Tools that shorten what was read, hold records against each other, find zones to go on with, and make the package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypedDict
+
+from pydantic import ValidationError
+
+from wavewright.planner.types import JsonObject
+from wavewright.tools.functions.agents import Agents
+from wavewright.tools.functions.run_data import RunData
+from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.lore.cross_referencing import cross_reference
+from wavewright.tools.lore.extraction.heuristics import METHOD, ZonePages, connected_zones, read_apart
+from wavewright.tools.lore.gathering import game_of, references, stored_pages, zone_of
+from wavewright.tools.lore.models import (
+    CATEGORIES,
+    ConnectedZonesResult,
+    CrossReferenceResult,
+    slug,
+)
+from wavewright.tools.lore.packaging import zone_package
+from wavewright.tools.lore.recording import (
+    EXTRACTED,
+    MAX_CONTENT,
+    SUMMARY,
+    found_records,
+    topic_texts,
+)
+from wavewright.tools.lore.topics import DIRECT, Topic
+
+CROSS_REFERENCE: Final = "cross_reference"
+"""Run data: under `result`, how well the sources agree."""
+DISCOVERED: Final = "zones.discovered"
+"""Run data: connected zones by slug."""
+_SHOWN_ZONES: Final = 5
+
+
+class DiscoveredZones(TypedDict):
+    """What `discover_zones` gives: one line, and the names."""
+
+    message: str
+    names: list[str]
+
+
+@dataclass(frozen=True)
+class ResearchConclusion:
+    """The tools `summarize_content`, `cross_reference`, `discover_zones` and `assemble_package`."""
+
+    topics: Mapping[str, Topic]
+
+    async def summarize_content(  # noqa: D417 - `agents` and `data` are no parameters of the tool
+        self, topic: str, *, agents: Agents, data: RunData
+    ) -> str:
+        """Shorten the content of a topic, for extraction, where all topics together are very long.
+
+        Args:
+            topic: Name of the topic.
+        """
+        names = [*self.topics, DIRECT]
+        if topic not in names:
+            raise ToolError(f"there is no topic {topic!r}", hint=f"topics: {', '.join(names)}")
+        pages = stored_pages(data, [topic])
+        length = sum(len(page.text) for page in pages)
+        if not pages:
+            return f"No content for topic {topic!r} - nothing to summarize."
+        if sum(len(page.text) for page in stored_pages(data, names)) <= MAX_CONTENT:
+            return f"Content unchanged ({length:,} chars): all topics together have at most {MAX_CONTENT:,}"
+        if not agents.is_available:
+            return (
+                f"Summarization failed for {topic} - content unchanged ({length:,} chars): there is no model"
+            )
+        hints = self.topics[topic].schema_hints if topic in self.topics else ""
+        values: JsonObject = {
+            "zone": zone_of(data),
+            "schema_hints": hints,
+            "content": topic_texts(data, [topic]),
+        }
+        try:
+            text = str(await agents.run("summarize", values))
+        except ToolError as error:
+            return f"Summarization failed for {topic} - content unchanged ({length:,} chars): {error}"
+        if len(text) >= length:
+            return (
+                f"Summarization failed for {topic} - content unchanged ({length:,} chars): it is no shorter"
+            )
+        covered = [*data.read(f"content.{topic}")]
+        data.write(SUMMARY, topic, {"text": text, "covers": [*covered]})
+        return f"Summarized {topic}: {length:,} -> {len(text):,} chars"
+
+    async def cross_reference(self, *, agents: Agents, data: RunData) -> str:
+        """Hold the records of all five categories against each other: contradictions, and confidences."""
+        done = data.read(EXTRACTED)
+        missing = [category for category in CATEGORIES if category not in done]
+        if missing:
+            return f"Extract first: {', '.join(missing)}"
+        found = found_records(data)
+        result, method, note = cross_reference(found)[0], METHOD, ""
+        if agents.is_available:
+            records = found.model_dump(mode="json", exclude_defaults=True)
+            shown: JsonObject = {"npcs": [], "factions": [], "lore": [], "narrative_items": [], **records}
+            try:
+                answer = await agents.run("cross_reference", {"zone": zone_of(data), "records": shown})
+                result, method = CrossReferenceResult.model_validate(answer), "agent"
+            except (ToolError, ValidationError) as error:
+                note = f"; {error}"
+        data.write(CROSS_REFERENCE, "result", result.model_dump(mode="json"))
+        agreement = "consistent" if result.is_consistent else f"{len(result.conflicts)} conflicts"
+        return f"Cross-referenced {_record_count(data)} records: {agreement} (method: {method}{note})"
+
+    async def discover_zones(self, *, agents: Agents, data: RunData) -> DiscoveredZones:
+        """Find the zones that are connected to the researched one and not known yet."""
+        zone, note = zone_of(data), ""
+        pages = stored_pages(data, [*self.topics, DIRECT])
+        if not pages:
+            return {"message": "Research first: there is no content", "names": []}
+        found: ConnectedZonesResult | None = None
+        if agents.is_available:
+            overview = [name for name, topic in self.topics.items() if topic.category == "zone"]
+            texts = topic_texts(data, [*overview, DIRECT])
+            try:
+                answer = await agents.run(
+                    "discovery", {"zone": zone, "game": game_of(data), "content": texts}
+                )
+                found = ConnectedZonesResult.model_validate(answer)
+            except (ToolError, ValidationError) as error:
+                note = f"; {error}"
+        method = METHOD if found is None else "agent"
+        if found is None:
+            found = await read_apart(connected_zones, ZonePages(pages, zone))
+        names: dict[str, str] = {}
+        for one in found.zones:
+            if slug(one.name) not in _known_zones(data):
+                names.setdefault(slug(one.name), one.name)
+                evidence = [passage.model_dump(mode="json") for passage in one.evidence]
+                data.write(DISCOVERED, slug(one.name), {"name": one.name, "evidence": [*evidence]})
+        shown = ", ".join([*names.values()][:_SHOWN_ZONES])
+        more = "" if len(names) <= _SHOWN_ZONES else ", ..."
+        message = f"Discovered {len(names)} zones: {shown}{more} (method: {method}{note})"
+        return {"message": message, "names": [*names.values()]}
+
+    def assemble_package(self, *, data: RunData) -> JsonObject:
+        """Make the package of the zone: records with sources, confidences under their ceilings, conflicts, warnings."""
+        _, rated = cross_reference(found_records(data))
+        stored = data.read(CROSS_REFERENCE).get("result")
+        result = None if stored is None else CrossReferenceResult.model_validate(stored)
+        return zone_package(zone_of(data), rated, result, references(data))
+
+
+def _record_count(data: RunData) -> int:
+    found = found_records(data)
+    return 1 + len(found.npcs) + len(found.factions) + len(found.lore) + len(found.narrative_items)
+
+
+def _known_zones(data: RunData) -> set[str]:
+    """Return the slugs of zones that are no discovery: the one that is researched, and those visited or failed."""
+    known = {slug(zone_of(data))}
+    for name in ("visited", "failed"):
+        listed = data.inputs.get(name)
+        known |= {slug(str(one)) for one in listed} if isinstance(listed, list) else set()
+    return known
