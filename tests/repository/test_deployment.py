@@ -16,6 +16,7 @@ from tests.repository.tree import ROOT
 from tests.support.session_server import unavailable
 from wavewright.config.environment import VARIABLES
 from wavewright.config.settings import load_settings
+from wavewright.tools.mcp.lock import LOCK_NAME
 
 pytestmark = pytest.mark.once
 
@@ -114,15 +115,22 @@ def test_the_daemon_waits_for_a_healthy_broker_and_a_healthy_database() -> None:
     assert services["daemon"]["depends_on"] == {
         "rabbitmq": {"condition": "service_healthy"},
         "postgres": {"condition": "service_healthy"},
+        "lore-store": {"condition": "service_healthy", "required": False},
     }
     assert all("healthcheck" in services[name] for name in ("rabbitmq", "postgres"))
 
 
 def test_every_variable_of_the_compose_file_is_one_that_the_daemon_knows() -> None:
-    given = COMPOSE["services"]["daemon"]["environment"]
+    given = {
+        name
+        for service in ("definitions", "daemon", "lore-store", "lore-validator")
+        for name in COMPOSE["services"][service]["environment"]
+        if not name.startswith("WAVEWRIGHT_BROKER_PASSWORD_")
+    }
 
     known = {variable.name for variable in VARIABLES.values()} | {"WAVEWRIGHT_STATE"}
-    assert set(given) <= known
+    tokens = {f"WAVEWRIGHT_MCP_TOKEN_{role}" for role in ("RESEARCHER", "VALIDATOR")}
+    assert given <= known | tokens
 
 
 def test_the_example_names_every_value_that_the_compose_file_asks_for_and_holds_no_password() -> None:
@@ -141,6 +149,41 @@ def test_the_project_that_the_compose_file_starts_with_has_sound_settings() -> N
         "svc_ui",
         "svc_validator",
     }
+
+
+LORE = ROOT / "docs" / "deploy" / "lore"
+
+
+def test_the_profile_lore_starts_its_validator_after_a_healthy_broker_and_a_healthy_store() -> None:
+    services = COMPOSE["services"]
+    profile = {name for name, service in services.items() if service.get("profiles") == ["lore"]}
+
+    assert profile == {"lore-store", "lore-validator"}
+    assert services["lore-validator"]["depends_on"] == {
+        "rabbitmq": {"condition": "service_healthy"},
+        "lore-store": {"condition": "service_healthy"},
+    }
+    for name in ("lore-store", "lore-validator"):
+        mounted = ROOT / services[name]["volumes"][0].partition(":")[0]
+        assert (mounted / "wavewright.yaml").is_file()
+    [_, _, _, place] = services["lore-store"]["command"]
+    assert f"http://{place}/health" in services["lore-store"]["healthcheck"]["test"][-1]
+
+
+@pytest.mark.parametrize("role", ["researcher", "validator"])
+def test_the_projects_of_the_profile_lore_are_locked_to_the_store_as_it_is(role: str, tmp_path: Path) -> None:
+    settings = load_settings(LORE / role, {})
+    served = f"{{command: '{sys.executable}', args: [-m, wavewright.engine.main, mcp, lore-store, --role, {role}]}}"
+    (tmp_path / "wavewright.yaml").write_text(f"version: 1\nmcp: {{servers: {{lore-store: {served}}}}}\n")
+    program = [sys.executable, "-m", "wavewright.engine.main", "tools", "--lock"]
+    subprocess.run(program, cwd=tmp_path, check=True, capture_output=True)
+
+    assert settings.daemon.pack == "lore"
+    assert (tmp_path / LOCK_NAME).read_bytes() == (LORE / role / LOCK_NAME).read_bytes()
+    assert (
+        settings.mcp.servers["lore-store"].url
+        == f"http://{COMPOSE['services']['lore-store']['command'][3]}/mcp"
+    )
 
 
 def test_wrong_configuration_does_not_start_the_unit_again_and_again() -> None:
