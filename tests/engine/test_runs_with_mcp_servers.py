@@ -133,3 +133,29 @@ def test_another_wavewright_is_a_server_whose_tools_can_all_be_called(
     assert ran.code == 0, ran.out + ran.err
     assert read_lock(tmp_path).servers["other"].left_out == {}
     assert "E201" in ran.out
+
+
+def test_untrusted_text_of_one_server_reaches_an_address_of_another_only_within_allowed_hosts(
+    tmp_path: Path, wavewright: CommandLine
+) -> None:
+    fetch: JsonObject = {"command": sys.executable, "args": ["-m", "mcp_server_fetch"]}
+    stub: JsonObject = {"command": sys.executable, "args": ["-S", "-E", stub_server.__file__, "", ""]}
+    servers: JsonObject = {"fetch": fetch, "stub": stub}
+    (tmp_path / "wavewright.yaml").write_text(json.dumps({"mcp": {"servers": servers}}))
+    page = "{id: page, tool: fetch.fetch, params: {url: URL}}"
+    told = "{id: told, tool: stub.echo}"
+    (tmp_path / "told.yaml").write_text(f"steps: [{told}, {page}]".replace("URL", '"${steps.told.text}"'))
+    (tmp_path / "elsewhere.yaml").write_text(f"steps: [{page}]".replace("URL", "'https://evil.example/'"))
+
+    locked = wavewright("tools", "--lock")
+    refused = wavewright("check", "told.yaml")
+    anywhere = wavewright("check", "elsewhere.yaml")
+    servers["fetch"] = {**fetch, "overrides": {"fetch": {"allowed_hosts": {"url": ["example.org"]}}}}
+    (tmp_path / "wavewright.yaml").write_text(json.dumps({"mcp": {"servers": servers}}))
+    within = wavewright("check", "told.yaml")
+    elsewhere = wavewright("check", "elsewhere.yaml")
+
+    assert locked.code == 0, locked.err
+    assert "error[E601]" in refused.out
+    assert (anywhere.code, within.code, elsewhere.code) == (0, 0, 1)
+    assert "error[E205]" in elsewhere.out
