@@ -203,6 +203,27 @@ async def test_a_target_that_is_rejected_too_often_has_failed_and_the_next_follo
     assert done["targets_failed"] == [{"target": "Elwynn", "error": "2 of 2 packages were rejected"}]
 
 
+async def test_the_environment_of_the_pack_lore_makes_a_standing_job(
+    places: DaemonSite, client: BrokerClient, start: StartDaemon
+) -> None:
+    places.write(functions="survey: {}", daemon="pack: lore\n  goal_template: survey.yaml")
+    variables = {
+        "STARTING_ZONE": "Westfall",
+        "RESEARCH_CYCLE_DELAY_MINUTES": "0",
+        "PER_CYCLE_TOKEN_BUDGET": "50000",
+        "MAX_RESEARCH_VALIDATE_ITERATIONS": "0",
+    }
+    daemon = start(**variables)
+    [asked] = await client.until_asked(1)
+    await client.send(UserDecisionResponse(decision_id=str(asked["decision_id"]), choice="Elwynn"))
+    # Duskwood leads to Moonbrook alone, which is on no map.
+    await places.until(lambda: daemon.has_said("zone_failed"))
+
+    assert list(places.calls()) == [
+        f"survey {zone}" for zone in ("Westfall", "Elwynn", "Duskwood", "Moonbrook")
+    ]
+
+
 REVIEW: JsonObject = {
     "goal_achieved": True,
     "confidence": 0.9,

@@ -170,5 +170,7 @@ class MessageContract:
     """Value of `domain` in every log line; the goal template of the settings where absent."""
     daemon: JsonObject = field(default_factory=dict[str, JsonValue])
     """Defaults of the settings section `daemon`: names of exchanges, queues and agents, goal template, identities."""
+    budgets: JsonObject = field(default_factory=dict[str, JsonValue])
+    """Defaults of the settings section `budgets`, for a daemon."""
     roles: Mapping[str, MessageContract] = field(default_factory=dict[str, "MessageContract"])
     """Contracts of the pack's other daemons, such as a validator: the setting `daemon.role` names one."""

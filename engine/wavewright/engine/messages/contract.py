@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
 from wavewright.planner.types import JsonObject
 from wavewright.tools.message_contract import MessageContract
 from wavewright.tools.packs import PackError, load_pack
+
+_Section = TypeVar("_Section", bound=BaseModel)
 
 
 def message_contract(settings: Settings) -> MessageContract:
@@ -48,25 +50,32 @@ def message_contract(settings: Settings) -> MessageContract:
 
 
 def with_contract_defaults(settings: Settings) -> Settings:
-    """Return settings whose section `daemon` has the defaults of the contract where nothing is set.
+    """Return settings whose sections `daemon` and `budgets` have the defaults of the contract where nothing is set.
 
     Raises:
         PackError: as `message_contract`; or a default is invalid.
     """
-    defaults = message_contract(settings).daemon
-    if not defaults:
-        return settings
-    stated: JsonObject = settings.daemon.model_dump(exclude_unset=True)
+    contract = message_contract(settings)
+    if contract.daemon:
+        section = _with_defaults("daemon", settings.daemon, contract.daemon, settings)
+        settings = replace(settings, daemon=section)
+    if contract.budgets:
+        budgets = _with_defaults("budgets", settings.budgets, contract.budgets, settings)
+        settings = replace(settings, budgets=budgets)
+    return settings
+
+
+def _with_defaults(name: str, section: _Section, defaults: JsonObject, settings: Settings) -> _Section:
+    stated: JsonObject = section.model_dump(exclude_unset=True)
     try:
-        section = DaemonSection.model_validate(_merged(defaults, stated))
+        return type(section).model_validate(_merged(defaults, stated))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, ("daemon", *first["loc"])))
+        fault = error.errors(include_url=False)[0]
+        place = ".".join([name, *map(str, fault["loc"])])
         raise PackError(
-            f"pack {settings.daemon.pack!r} has an invalid default of {place}: {first['msg']}",
+            f"pack {settings.daemon.pack!r} has an invalid default of {place}: {fault['msg']}",
             hint="install a version of the pack that fits, or set the value in wavewright.yaml",
         ) from error
-    return replace(settings, daemon=section)
 
 
 def _merged(defaults: JsonObject, stated: JsonObject) -> JsonObject:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ def pack(settings: JsonObject, root: Path) -> Pack:
         PackError: a setting is unknown or has a wrong value.
     """
     from wavewright.tools.lore.agents import lore_agents
+    from wavewright.tools.lore.cycle_settings import with_environment
     from wavewright.tools.lore.messages import CONTRACT
     from wavewright.tools.lore.settings import read_settings
     from wavewright.tools.lore.source_tiers import DEFAULT_FILE, read_tiers
@@ -51,6 +53,6 @@ def pack(settings: JsonObject, root: Path) -> Pack:
         tools=(*lore_tools(given, root, topics, tiers), validate_package_tool(tiers)),
         agents=lore_agents(len(topics)),
         description="Research of the zones of a game world.",
-        messages=CONTRACT,
+        messages=with_environment(CONTRACT, os.environ),
         mcp_servers={"lore-store": store_server(given.store, root)},
     )
