@@ -119,9 +119,11 @@ def sources_in(expression: str, schema: JsonSchema) -> Iterator[Source]:
 
 
 @st.composite
-def drafts(draw: st.DrawFn, names: Sequence[str] = ("alpha", "beta")) -> Draft:
+def drafts(
+    draw: st.DrawFn, names: Sequence[str] = ("alpha", "beta"), params: Sequence[str] = ("p", "q", "r")
+) -> Draft:
     """Return plans with literals, references, mixed text, expressions, loops, conditions and optional steps."""
-    tools = {name: _tool(draw, name) for name in names}
+    tools = {name: _tool(draw, name, params) for name in names}
     steps: list[JsonObject] = []
     sure: list[Source] = list(_GIVEN)
     unsure: dict[str, list[Source]] = {}
@@ -141,8 +143,8 @@ def drafts(draw: st.DrawFn, names: Sequence[str] = ("alpha", "beta")) -> Draft:
     return Draft(Plan.model_validate({"inputs": INPUTS, "steps": steps}), tools)
 
 
-def _tool(draw: st.DrawFn, name: str) -> ToolSignature:
-    takes = draw(st.dictionaries(st.sampled_from("pqr"), schemas(), min_size=1, max_size=2))
+def _tool(draw: st.DrawFn, name: str, params: Sequence[str]) -> ToolSignature:
+    takes = draw(st.dictionaries(st.sampled_from(params), schemas(), min_size=1, max_size=2))
     return ToolSignature(
         name=name,
         input_schema={
