@@ -72,11 +72,17 @@ def test_a_variable_that_is_not_set_stops_only_runs_that_call_its_server(
     write_project(tmp_path, record, tracker=tracker)
     (tmp_path / "tracked.yaml").write_text("steps: [{id: only, tool: tracker.echo}]")
 
+    optional = "steps: [{id: only, tool: tracker.echo, optional: true}, {id: own, tool: stub.echo}]"
+    (tmp_path / "optional.yaml").write_text(optional)
+
     others = wavewright("run", "plan.yaml")
+    without = wavewright("run", "optional.yaml", "--json")
     checked = wavewright("check", "tracked.yaml")
     its_own = wavewright("run", "tracked.yaml")
 
     assert others.code == 0, others.err
+    assert without.code == 0, without.err
+    assert "needs the environment variable TRACKER_TOKEN" in without.out
     assert checked.code == 0
     assert "warning[W806]" in checked.out
     assert its_own.code != 0

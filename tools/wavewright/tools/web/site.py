@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
-import mimetypes
 import re
 import time
 from collections import deque
@@ -27,7 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 from wavewright.tools.functions.log_events import Emit
 from wavewright.tools.functions.tool import TextChunk, ToolError, ignore_emission
 from wavewright.tools.web.addresses import AddressRefused
-from wavewright.tools.web.guarded_client import PAGE_TYPES, WebAnswer
+from wavewright.tools.web.guarded_client import WebAnswer
 from wavewright.tools.web.index import Engine, IndexedPage, PageIndex, PageMatch, markdown_title, read_html
 from wavewright.tools.web.pages import PLAIN_TYPES, CrawlExecuted, decode, parsed, read_targets
 from wavewright.tools.web.reader import MAX_WAIT_SECONDS, WebReader
@@ -38,6 +37,11 @@ MAX_PAGE_CHARS: Final = 100_000
 
 _PAGES_A_NOTE: Final = 25
 _PLACE: Final = re.compile(r"<loc>([^<]{1,4200})</loc>")
+_NO_PAGE: Final = re.compile(
+    r"\.(?:7z|avif|bz2|css|docx?|epub|exe|gif|gz|ico|iso|jpe?g|mp[34]|og[gv]|pdf|png|pptx?|rar|svg|tar|tgz|webm|webp"
+    r"|woff2?|xlsx?|xz|zip)$",
+    re.IGNORECASE,
+)
 _KEPT_PAGES: Final = TypeAdapter(list[IndexedPage])
 _logger = logging.getLogger(__name__)
 
@@ -94,17 +98,23 @@ class SiteIndex:
         """
         async with self._lock:
             if self._crawled_at is None:
-                self._take_kept(await anyio.to_thread.run_sync(self._reader.cache.get, self._key))
+                await anyio.to_thread.run_sync(self._take_kept)
             if self._crawled_at is None or _age(self._crawled_at) >= self._refresh:
                 await self._crawl_and_keep(emit)
         return await anyio.to_thread.run_sync(self._index.search, query, limit)
 
-    def _take_kept(self, kept: WebAnswer | None) -> None:
+    def _take_kept(self) -> None:
+        kept = self._reader.cache.get(self._key)
         if kept is not None:
             try:
                 self._take(_KEPT_PAGES.validate_json(kept.content), kept.fetched_at)
             except ValidationError:
                 _logger.warning("the index of %s is of another version; it is made again", self._site)
+
+    def _keep(self, pages: list[IndexedPage], crawled_at: dt.datetime) -> None:
+        kept = WebAnswer(self._site, 200, {}, _KEPT_PAGES.dump_json(pages), crawled_at)
+        self._reader.cache.put(self._key, kept)
+        self._take(pages, crawled_at)
 
     def _take(self, pages: Collection[IndexedPage], crawled_at: dt.datetime) -> None:
         self._index.replace(self._paths, pages)
@@ -114,9 +124,7 @@ class SiteIndex:
     async def _crawl_and_keep(self, emit: Emit) -> None:
         begun, now = time.monotonic(), dt.datetime.now(dt.UTC)
         pages, left_out = await self._crawl(emit)
-        kept = WebAnswer(self._site, 200, {}, _KEPT_PAGES.dump_json(pages), now)
-        await anyio.to_thread.run_sync(self._reader.cache.put, self._key, kept)
-        self._take(pages, now)
+        await anyio.to_thread.run_sync(self._keep, pages, now)
         characters = sum(len(page.text) for page in pages)
         seconds = round(time.monotonic() - begun, 3)
         emit(CrawlExecuted(self._site, characters, seconds, len(pages), left_out))
@@ -192,8 +200,7 @@ class SiteIndex:
             except AddressRefused:
                 continue
             path = normal.removeprefix(self._prefix)
-            kind = mimetypes.guess_type(urlsplit(normal).path)[0]
-            is_page = normal.startswith(self._prefix) and (kind is None or kind in PAGE_TYPES)
+            is_page = normal.startswith(self._prefix) and not _NO_PAGE.search(urlsplit(normal).path)
             if is_page and not any(fnmatchcase(path, pattern) for pattern in self._exclude):
                 found[normal] = None
         return found
