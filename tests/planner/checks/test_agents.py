@@ -124,6 +124,13 @@ def test_what_holds_no_text_or_is_approved_is_nothing_to_warn_of() -> None:
     assert found(READ, context="${steps.notes}", needs_approval=True) == []
 
 
+def test_a_tool_that_works_on_run_data_brings_nothing_private() -> None:
+    outline = tool("outline", {}, reads_data={"inputs", "pages"})
+
+    assert found(tools=(SEARCH, FETCH, outline)) == []
+    assert len(found(tools=(SEARCH, FETCH, outline, NOTES))) == 1
+
+
 def test_an_agent_gives_on_what_its_tools_have_read() -> None:
     first: JsonObject = {"id": "first", "tool": "agent", "params": {"task": "Look", "tools": ["read_notes"]}}
 

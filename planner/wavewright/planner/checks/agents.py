@@ -5,9 +5,9 @@ untrusted text, that holds private data and that may call a tool with an address
 to put the data into an address.
 
 Data is *private* where no tool has brought it in from outside: the output of a tool that sends nothing out, such as one
-that reads files, or of a service whose output is trusted. A search and the pages that it finds hold none, nor does a
-model's answer beyond what the model was given. A tool that only computes looks like one that reads a private file, so
-this is a warning.
+that reads files, or of a service whose output is trusted. A search and the pages that it finds hold none. A model's
+answer and the output of a tool that reads run data hold only what they were made of. A tool that only computes looks
+like one that reads a private file, so this is a warning.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import (
     AGENT,
     ASK_PERSON,
+    RUN_INPUTS,
     ToolSignature,
     asks_approval,
     is_open_to_agents,
@@ -82,10 +83,11 @@ def _brings_private_data(subject: CheckContext, step: Step) -> bool:
 
 
 def _is_private(signature: ToolSignature) -> bool:
-    """Whether the output may hold text that nobody outside has; a model has only what it was given."""
-    is_of_model = signature.expected_tokens > 0
+    """Whether the output may hold text that nobody outside has."""
+    # A model has only what it was given, a tool that reads run data what others have written there.
+    is_derived = signature.expected_tokens > 0 or bool(signature.reads_data - {RUN_INPUTS})
     is_public = signature.untrusted_output and "egress" in signature.effects
-    return not (is_public or is_of_model) and holds_free_text(scoped_schema(signature.output_schema))
+    return not (is_public or is_derived) and holds_free_text(scoped_schema(signature.output_schema))
 
 
 def _origins(flow: DataFlow, agents: Sequence[Step]) -> dict[StepId, str]:
