@@ -77,7 +77,7 @@ class ModelsSection(_ModelSettingsModel):
     cassette: str | None = Field(default=None, min_length=1)
     """File of recorded answers."""
     cassette_mode: CassetteMode = "replay"
-    """`replay` asks nobody; `record` asks and writes down what is missing."""
+    """`replay` calls no model; `record` calls one for missing answers and records them."""
 
     def call_seconds(self, clock: float | None) -> float:
         """Return how long a call may take to which its ladder gives so much; None where no ladder has a say.
@@ -269,7 +269,7 @@ class DaemonSection(_DaemonModel):
     """Whether people answer the questions of its jobs. With `false`, a job fails where it needs a person: before its
     first step where its plan shows it, and patches that need an approval are not applied."""
     standing: StandingSection | None = None
-    """A job that the daemon starts by itself, see below; it needs a `goal_template`."""
+    """A job that the daemon starts without a request, see below; it needs a `goal_template`."""
     identities: dict[str, IdentitySettings] = {}
     """Sender → what it is known by and may send; where there are none, everybody may send everything."""
     max_body: Annotated[int, Field(ge=1_024, le=64 * 2**20)] = 2**20
