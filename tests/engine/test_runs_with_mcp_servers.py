@@ -165,3 +165,4 @@ def test_untrusted_text_of_one_server_reaches_an_address_of_another_only_within_
     assert "error[E601]" in refused.out
     assert (anywhere.code, within.code, elsewhere.code) == (0, 0, 1)
     assert "error[E205]" in elsewhere.out
+    assert "Allowed hosts, with their subdomains: example.org." in elsewhere.out

@@ -192,7 +192,14 @@ def with_allowed_hosts(tool: str, schema: JsonSchema, hosts: Mapping[str, Iterab
             )
         hosts_pattern = "|".join(re.escape(host) for host in names)
         pattern = rf"^(https?://)?([A-Za-z0-9-]+\.)*({hosts_pattern})(:[0-9]{{1,5}})?([/?#][^\s\\]*)?$"
-        limited[name] = {"allOf": [limited[name], {"type": "string", "pattern": pattern}]}
+        own = limited[name]
+        described = own.get("description") if isinstance(own, dict) else None
+        said = f"{described} " if isinstance(described, str) else ""
+        limited[name] = {
+            "type": "string",
+            "description": f"{said}Allowed hosts, with their subdomains: {', '.join(names)}.",
+            "allOf": [own, {"pattern": pattern}],
+        }
     return {**schema, "properties": limited} if hosts else schema
 
 
