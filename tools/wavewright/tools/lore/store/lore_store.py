@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
@@ -50,7 +50,7 @@ class WrittenPackage(StoreAnswer):
 
     zone_id: str
     records: int
-    relations: int = Field(description="Those that earlier packages named included.")
+    relations: int = Field(description="With those of earlier packages that waited for these records.")
     waiting: int = Field(description="Relations whose other end is not stored yet; written as soon as it is.")
 
 
@@ -122,7 +122,7 @@ class LoreStore:
                 rows[table, key] = merged(rows.get((table, key)), row)
             stored = await self._by_id([*rows])
             rows = {place: merged(stored.get(place), row) for place, row in rows.items()}
-            edges, waiting = await self._edges(rows)
+            edges, waiting = await self._edges(rows, rows.keys() - stored.keys())
             await self._write(rows, edges)
         return WrittenPackage(
             zone_id=package.zone_data.id, records=len(rows), relations=len(edges), waiting=waiting
@@ -223,22 +223,29 @@ class LoreStore:
         )
         return {(row["id"].table_name, row["id"].id): row for row in rows}
 
-    async def _edges(self, rows: Mapping[Place, Row]) -> tuple[list[_Edge], int]:
-        """Return the relations between these rows and all that is stored, and how many of theirs have no end yet."""
-        sources = dict(rows)
-        for relation in RELATIONS:
-            ids = [key for table, key in rows if table == relation.target]
-            statement = f"SELECT * FROM {relation.source} WHERE {relation.names_targets};"  # noqa: S608 - our names
-            found: list[list[Row]] = await self._connection.run(statement, ids=ids) if ids else [[]]
-            for row in found[0]:
-                sources.setdefault((relation.source, row["id"].id), row)
+    async def _edges(self, rows: Mapping[Place, Row], new: AbstractSet[Place]) -> tuple[list[_Edge], int]:
+        """Return the relations of these rows, and those of stored rows that wait for the new ones among them.
+
+        The number is that of relations of these rows whose other end is not stored.
+        """
         named = [
             _Edge(relation, key, target, content)
             for relation in RELATIONS
-            for (table, key), row in sources.items()
+            for (table, key), row in rows.items()
             if table == relation.source
             for target, content in relation.ends(row)
         ]
+        for relation in RELATIONS:
+            ids = {key for table, key in new if table == relation.target}
+            statement = f"SELECT * FROM {relation.source} WHERE {relation.names_targets};"  # noqa: S608 - our names
+            found: list[list[Row]] = await self._connection.run(statement, ids=[*ids]) if ids else [[]]
+            named += [
+                _Edge(relation, row["id"].id, target, content)
+                for row in found[0]
+                if (relation.source, row["id"].id) not in rows
+                for target, content in relation.ends(row)
+                if target in ids
+            ]
         others = {edge.target_place for edge in named} - rows.keys()
         stored = {*rows, *await self._by_id([*others])}
         waiting = sum(

@@ -70,11 +70,14 @@ class Relation:
                 yield one, {}
 
     @property
+    def target_field(self) -> str:
+        """Where a record of the source table holds the slugs; it is indexed."""
+        return f"{self.field}.*.{self.key}" if self.key else self.field
+
+    @property
     def names_targets(self) -> str:
         """A condition over the source table: a record names one of `$ids`."""
-        if self.field.endswith("_id"):
-            return f"{self.field} IN $ids"
-        return f"{self.field}{f'.{self.key}' if self.key else ''} CONTAINSANY $ids"
+        return f"{self.target_field} {'IN' if self.field.endswith('_id') else 'CONTAINSANY'} $ids"
 
 
 RELATIONS: Final = (
@@ -115,6 +118,9 @@ def _relation_table(relation: Relation) -> Iterator[str]:
     yield (
         f"DEFINE TABLE IF NOT EXISTS {relation.name} TYPE RELATION IN {relation.source} OUT {relation.target} "
         "ENFORCED SCHEMAFULL;"
+    )
+    yield (
+        f"DEFINE INDEX IF NOT EXISTS {relation.name}_targets ON {relation.source} FIELDS {relation.target_field};"
     )
     for name in relation.content:
         yield f"DEFINE FIELD IF NOT EXISTS {name} ON {relation.name} TYPE string;"
