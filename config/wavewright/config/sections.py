@@ -10,7 +10,15 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationInfo,
+    field_validator,
+)
 
 from wavewright.config.value_types import AmqpUrl
 
@@ -206,6 +214,8 @@ class StandingSection(_DaemonModel):
     """First target; further ones are those that the goal template finds (`targets.expand`)."""
     goal: str = Field(default="", max_length=4_000)
     """What is wanted; the goal template's goal where absent."""
+    inputs: dict[str, JsonValue] = {}
+    """Inputs of the goal template, such as `game`."""
     depth: Annotated[int, Field(ge=0, le=1_000)] = 1_000
     """Waves of targets after the first."""
     forks: Literal["ask", "all"] = "ask"

@@ -23,6 +23,7 @@ from wavewright.executor.store.job_records import (
     MessageId,
     ReceivedMessage,
 )
+from wavewright.planner.language.hashing import content_hash
 from wavewright.planner.types import JsonObject
 from wavewright.tools.message_contract import RequestedGoal
 
@@ -35,8 +36,8 @@ def standing_job(section: DaemonSection) -> JobId | None:
     standing = section.standing
     if standing is None:
         return None
-    made_of = (section.goal_template or "", standing.goal, standing.start, standing.depth, standing.forks)
-    return standing_job_id(section.agent, *made_of)
+    made_of = standing.model_dump(include={"start", "goal", "inputs", "depth", "forks"})
+    return standing_job_id(section.agent, section.goal_template or "", content_hash(made_of))
 
 
 def job_cycles(
@@ -76,7 +77,11 @@ def standing_request(section: DaemonSection, now: float) -> ReceivedMessage:
     assert standing is not None, "the settings have a standing job"
     assert job is not None, "and it has an id"
     goal = RequestedGoal(
-        goal=standing.goal, target=standing.start, depth=standing.depth, forks=standing.forks
+        goal=standing.goal,
+        target=standing.start,
+        depth=standing.depth,
+        inputs={**standing.inputs, "depth": standing.depth},
+        forks=standing.forks,
     )
     request: JsonObject = {GOAL_KEY: asdict(goal), SOURCE_KEY: section.agent}
     return ReceivedMessage(

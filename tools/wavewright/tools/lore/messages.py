@@ -245,6 +245,7 @@ CONTRACT: Final = MessageContract(
     domain="world_lore",
     daemon={
         "agent": "world_lore_researcher",
+        "goal_template": "zone_research",
         "exchange": "knowledge.topic",
         "dead_letter_exchange": "knowledge.dlx",
         "queues": {
