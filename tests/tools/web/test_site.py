@@ -187,7 +187,7 @@ def test_search_web_searches_the_site_of_its_settings(
         "search_executed",
     ]
     # The first search crawls: it has two minutes, and time for each page at the rate of the host.
-    assert tool.signature.timeout == 120 + 500 * (60 / 600 + 2)
+    assert tool.signature.timeout == 120 + 1_000 * (60 / 600 + 2)
 
 
 def search_tool(url: str) -> Tool:

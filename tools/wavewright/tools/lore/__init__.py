@@ -20,6 +20,7 @@ TOOL_NAMES = frozenset(
         "extract_category",
         "lore.cross_reference",
         "lore.summarize_content",
+        "present_zone",
         "research_topic",
         "search",
         "validate_package",

@@ -23,6 +23,15 @@ _CELL: Final = 240
 """Characters of a cell; the package has the whole."""
 
 
+def present_zone(package: JsonObject) -> JsonObject:
+    """Make a document for people of the package of a zone: tables of what was found, and the zone's graph.
+
+    Args:
+        package: Output of `assemble_package`.
+    """
+    return {"document": zone_document(package)}
+
+
 def zone_document(package: JsonObject) -> JsonObject:
     """Return a `research_package` as a document: Markdown, with the zone's graph as its content."""
     zone = ZoneData.model_validate(package["zone_data"])

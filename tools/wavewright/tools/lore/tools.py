@@ -12,6 +12,7 @@ from wavewright.tools.functions.tool import Tool
 from wavewright.tools.lore.concluding import CROSS_REFERENCE, DISCOVERED, ResearchConclusion
 from wavewright.tools.lore.gathering import SOURCES, PageGathering, content_name
 from wavewright.tools.lore.models import CATEGORIES
+from wavewright.tools.lore.presentation import present_zone
 from wavewright.tools.lore.recording import EXTRACTED, SUMMARY, RecordExtraction, records_name
 from wavewright.tools.lore.settings import LoreSettings
 from wavewright.tools.lore.source_tiers import SourceTiers
@@ -19,6 +20,8 @@ from wavewright.tools.lore.topics import DIRECT, Topic
 
 _TIMEOUT: Final = "20m"
 """Of a tool that waits for an agent."""
+_SEARCH_TIMEOUT: Final = "1h"
+"""Of a tool that searches: the first search over a site crawls it, at the rate that the settings allow."""
 
 
 def lore_tools(
@@ -38,7 +41,7 @@ def lore_tools(
             effects=reading,
             tags={"data"},
             untrusted_output=True,
-            timeout="2m",
+            timeout=_SEARCH_TIMEOUT,
             settings=set_up,
         ),
         make_tool(
@@ -56,7 +59,7 @@ def lore_tools(
             effects=reading,
             tags={"data"},
             untrusted_output=True,
-            timeout=_TIMEOUT,
+            timeout=_SEARCH_TIMEOUT,
             reads_data=pages | records | {SUMMARY},
             writes_data=pages | records,
             calls_agents={"research", *extractors},
@@ -100,4 +103,5 @@ def lore_tools(
             tags={"analysis"},
             reads_data=records | {SOURCES, CROSS_REFERENCE},
         ),
+        make_tool(present_zone, tags={"analysis"}),
     )

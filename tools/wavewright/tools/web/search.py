@@ -28,7 +28,7 @@ from wavewright.tools.web.json_services import Admit, fetch_json, key_from_envir
 if TYPE_CHECKING:
     from wavewright.tools.web.reader import WebReader
 
-MAX_SNIPPET: Final = 2_000
+MAX_SNIPPET: Final = 1_000
 """Characters of a service's snippet."""
 MAX_TITLE: Final = 300
 
@@ -66,7 +66,7 @@ class LocalSearch(DocumentModel):
     """Put before the relative path of a file to make its `url`; such as `https://docs.example.org/`."""
     site: _BaseUrl | None = None
     """Address that a crawl begins at; it follows links to addresses that begin with it, up to its last `/`."""
-    max_pages: Annotated[int, Field(ge=1, le=5_000)] = 500
+    max_pages: Annotated[int, Field(ge=1, le=5_000)] = 1_000
     """How many addresses a crawl fetches."""
     refresh: Seconds = 86_400.0
     """How old the index of a site may become; then the site is crawled again."""

@@ -54,7 +54,7 @@ class SiteIndex:
         site: str,
         reader: WebReader,
         *,
-        max_pages: int = 500,
+        max_pages: int = 1_000,
         refresh: float = 86_400.0,
         exclude: Collection[str] = (),
         engine: Engine = "fts5",
