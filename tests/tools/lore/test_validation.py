@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from wavewright.tools.lore.source_tiers import SourceTiers
+from tests.repository.tree import ROOT
+from wavewright.tools.lore.source_tiers import SourceTiers, read_tiers
 from wavewright.tools.lore.validation import validate
 
 TIERS = SourceTiers.model_validate({"tiers": {"official": ["tidefall.example"]}})
@@ -155,3 +161,28 @@ def test_a_verdict_has_at_most_fifty_remarks() -> None:
     people = [{"name": f"Person {number}"} for number in range(80)]
 
     assert len(remarks(npcs=people)) == 50
+
+
+def test_what_the_researcher_finds_in_the_world_of_the_plans_is_accepted(tmp_path: Path) -> None:
+    program = [
+        sys.executable,
+        "-m",
+        "wavewright.engine.main",
+        "run",
+        "plans/lore/one_zone.job.yaml",
+        "--json",
+    ]
+    environment = {**os.environ, "WAVEWRIGHT_STATE": str(tmp_path)}
+    ran = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    [files] = [
+        event["files"] for event in map(json.loads, ran.stdout.splitlines()) if event["kind"] == "outcome"
+    ]
+    found = json.loads(Path(next(file for file in files if file.endswith("package.json"))).read_text())[
+        "result"
+    ]
+
+    ids = {name: PACKAGE[name] for name in ("job_id", "package_id", "iteration")}
+    verdict = validate({**found, **ids}, read_tiers())
+
+    assert verdict.accepted, verdict.feedback
+    assert found["npcs"]
