@@ -67,7 +67,7 @@ def lore_agents(topics: int) -> tuple[AgentSpec, ...]:
             limits=AgentLimits(requests=1, tool_calls=0, seconds=SUMMARY_SECONDS),
         ),
         AgentSpec(
-            name="cross_reference",
+            name="agreement",
             description="Holds the records of a zone against each other.",
             prompt="lore/cross_reference",
             output_schema=_schema(CrossReferenceResult),

@@ -102,7 +102,7 @@ class ResearchConclusion:
             records = found.model_dump(mode="json", exclude_defaults=True)
             shown: JsonObject = {"npcs": [], "factions": [], "lore": [], "narrative_items": [], **records}
             try:
-                answer = await agents.run("cross_reference", {"zone": zone_of(data), "records": shown})
+                answer = await agents.run("agreement", {"zone": zone_of(data), "records": shown})
                 result, method = CrossReferenceResult.model_validate(answer), "agent"
             except (ToolError, ValidationError) as error:
                 note = f"; {error}"

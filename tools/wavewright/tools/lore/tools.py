@@ -88,7 +88,7 @@ def lore_tools(
             timeout=_TIMEOUT,
             reads_data=records,
             writes_data={CROSS_REFERENCE},
-            calls_agents={"cross_reference"},
+            calls_agents={"agreement"},
         ),
         make_tool(
             conclusion.discover_zones,
