@@ -37,7 +37,7 @@ _ANSWERED: frozenset[str] = frozenset({"answered", "truncated"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Asker:
+class _AnswerKey:
     """Where a question came from; its answers are taken in their order."""
 
     role: str
@@ -47,7 +47,7 @@ class _Asker:
     index: int | None = None
 
     @classmethod
-    def of(cls, asked: ModelUse | ModelCall | ModelQuestion) -> _Asker:
+    def of(cls, asked: ModelUse | ModelCall | ModelQuestion) -> _AnswerKey:
         return (
             cls(asked.role, asked.name, asked.step, asked.index) if asked.role == "judge" else cls(asked.role)
         )
@@ -68,7 +68,9 @@ class RecordedAnswers:
 
     models: dict[Role, str] = field(default_factory=dict[Role, str])
     """The model that a role asked, as far as it did."""
-    _answers: dict[_Asker, list[RecordedAnswer]] = field(default_factory=dict[_Asker, list[RecordedAnswer]])
+    _answers: dict[_AnswerKey, list[RecordedAnswer]] = field(
+        default_factory=dict[_AnswerKey, list[RecordedAnswer]]
+    )
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> RecordedAnswers:
@@ -78,14 +80,14 @@ class RecordedAnswers:
     @property
     def has_review(self) -> bool:
         """Whether a model was to review the run."""
-        return _Asker("reviewer") in self._answers
+        return _AnswerKey("reviewer") in self._answers
 
     def next_to(self, call: ModelCall) -> RecordedAnswer | None:
         """Return the next answer to the asker of a call; None if it did not ask again."""
-        known = self._answers.get(_Asker.of(call))
+        known = self._answers.get(_AnswerKey.of(call))
         return known.pop(0) if known else None
 
-    def add(self, asker: _Asker, answers: Iterable[RecordedAnswer]) -> None:
+    def add(self, asker: _AnswerKey, answers: Iterable[RecordedAnswer]) -> None:
         """Add answers at the end."""
         self._answers.setdefault(asker, []).extend(answers)
 
@@ -95,26 +97,26 @@ class _AnswerReader:
 
     def __init__(self) -> None:
         self._found = RecordedAnswers()
-        self._uses = dict[_Asker, list[ModelUse]]()
-        self._answers = dict[_Asker, list[ModelAnswer]]()
+        self._uses = dict[_AnswerKey, list[ModelUse]]()
+        self._answers = dict[_AnswerKey, list[ModelAnswer]]()
 
     def read(self, events: Iterable[Event]) -> RecordedAnswers:
-        failed_verdicts = dict[_Asker, str]()
+        failed_verdicts = dict[_AnswerKey, str]()
         for event in events:
             match event:
                 case ModelCalled(use=use):
                     self._found.models.setdefault(use.role, use.model)
                     if use.role in _REPLAYED_ROLES:
-                        self._uses.setdefault(_Asker.of(use), []).append(use)
+                        self._uses.setdefault(_AnswerKey.of(use), []).append(use)
                 case AnswerKept(question=ModelQuestion() as question) if question.role in _REPLAYED_ROLES:
                     answer = answer_from_json(event.answer)
-                    self._answers.setdefault(_Asker.of(question), []).append(answer)
+                    self._answers.setdefault(_AnswerKey.of(question), []).append(answer)
                 case RungTaken(rung=rung, step=None) if rung.rung == "model":
-                    self._finish(_Asker(rung.ladder), rung.reason)
+                    self._finish(_AnswerKey(rung.ladder), rung.reason)
                 case StepFinished():
                     for record in event.gates:
                         if record.kind == "judge" and record.verdict == "error":
-                            failed_verdicts[_Asker("judge", record.gate, record.step, record.index)] = (
+                            failed_verdicts[_AnswerKey("judge", record.gate, record.step, record.index)] = (
                                 record.message
                             )
                 case _:
@@ -124,7 +126,7 @@ class _AnswerReader:
             self._finish(asker, failed_verdicts.get(asker, ""))
         return self._found
 
-    def _finish(self, asker: _Asker, failure: str) -> None:
+    def _finish(self, asker: _AnswerKey, failure: str) -> None:
         """Add the answers of a rung or a judge since its last one; `failure` says why it has no result."""
         uses, answers = self._uses.pop(asker, []), self._answers.pop(asker, [])
         said: list[ModelAnswer | ModelError] = [*answers]
