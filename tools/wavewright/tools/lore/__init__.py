@@ -14,16 +14,16 @@ __all__ = ["TOOL_NAMES", "pack"]
 
 TOOL_NAMES = frozenset(
     {
-        "assemble_package",
-        "crawl_webpage",
-        "discover_zones",
-        "extract_category",
+        "lore.assemble_package",
+        "lore.crawl_webpage",
         "lore.cross_reference",
+        "lore.discover_zones",
+        "lore.extract_category",
+        "lore.present_zone",
+        "lore.research_topic",
+        "lore.search",
         "lore.summarize_content",
-        "present_zone",
-        "research_topic",
-        "search",
-        "validate_package",
+        "lore.validate_package",
     }
 )
 """Tools that the pack brings."""

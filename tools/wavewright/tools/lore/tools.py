@@ -38,6 +38,7 @@ def lore_tools(
     return (
         make_tool(
             gathering.search,
+            name="lore.search",
             effects=reading,
             tags={"data"},
             untrusted_output=True,
@@ -46,6 +47,7 @@ def lore_tools(
         ),
         make_tool(
             gathering.crawl_webpage,
+            name="lore.crawl_webpage",
             effects=reading,
             tags={"data"},
             untrusted_output=True,
@@ -56,6 +58,7 @@ def lore_tools(
         ),
         make_tool(
             gathering.research_topic,
+            name="lore.research_topic",
             effects=reading,
             tags={"data"},
             untrusted_output=True,
@@ -67,6 +70,7 @@ def lore_tools(
         ),
         make_tool(
             extraction.extract_category,
+            name="lore.extract_category",
             tags={"analysis"},
             timeout=_TIMEOUT,
             reads_data=pages | records | {SUMMARY},
@@ -92,6 +96,7 @@ def lore_tools(
         ),
         make_tool(
             conclusion.discover_zones,
+            name="lore.discover_zones",
             tags={"analysis"},
             timeout=_TIMEOUT,
             reads_data=pages | {SUMMARY},
@@ -100,8 +105,9 @@ def lore_tools(
         ),
         make_tool(
             conclusion.assemble_package,
+            name="lore.assemble_package",
             tags={"analysis"},
             reads_data=records | {SOURCES, CROSS_REFERENCE},
         ),
-        make_tool(present_zone, tags={"analysis"}),
+        make_tool(present_zone, name="lore.present_zone", tags={"analysis"}),
     )

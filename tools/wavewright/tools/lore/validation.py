@@ -207,6 +207,7 @@ def validate_package_tool(tiers: SourceTiers) -> Tool:
 
     return make_tool(
         validate_package,
+        name="lore.validate_package",
         effects=set(),
         tags={"review"},
         expected_seconds=0.05,
