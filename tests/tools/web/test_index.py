@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -140,6 +143,29 @@ def test_too_many_pages_are_refused(
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=r"there is no folder '.*none'"):
         FolderIndex(tmp_path / "none").search("word", 5)
+
+
+def test_an_index_that_is_forgotten_closes_its_database(
+    tmp_path: Path, write: WriteFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+
+    class Database(sqlite3.Connection):
+        def close(self) -> None:
+            super().close()
+            closed.append("database")
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Database))
+    write("a.txt", "word")
+    pages = FolderIndex(tmp_path)
+    assert paths(pages.search("word", 5)) == ["a.txt"]
+    gc.collect()
+    assert closed == []
+
+    del pages
+    gc.collect()
+
+    assert closed == ["database"]
 
 
 def name_queries() -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ import os
 import re
 import sqlite3
 import threading
+import weakref
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -245,6 +246,8 @@ class _Fts5Ranker:
 
     def __init__(self) -> None:
         self._database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        # Tools keep an index and have no end of their own, so the database is closed when the index is forgotten.
+        weakref.finalize(self, self._database.close)
         self._database.execute(
             "CREATE VIRTUAL TABLE page USING fts5"
             "(path UNINDEXED, title, text, tokenize = 'porter unicode61 remove_diacritics 2')"
