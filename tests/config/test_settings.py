@@ -38,6 +38,7 @@ def test_without_a_file_the_working_directory_is_the_project(tmp_path: Path) -> 
         output_dir=tmp_path / ".wavewright" / "runs",
         prompts=(tmp_path / "prompts",),
         workers=(tmp_path / "config/workers",),
+        agents=(tmp_path / "config/agents",),
         templates=(tmp_path / "config/goals",),
     )
 
