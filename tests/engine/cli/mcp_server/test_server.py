@@ -277,7 +277,7 @@ async def test_schemas_and_the_language_page_are_resources(connect: Connect) -> 
     async with connect() as client:
         uris = [str(resource.uri) for resource in (await client.list_resources()).resources]
         schemas = [uri for uri in uris if uri.startswith("wavewright://schemas/")]
-        assert len(schemas) == 6
+        assert len(schemas) == 7
         for uri in schemas:
             assert json.loads(await read(client, uri))["type"] == "object"
         page = ROOT / "docs" / "reference" / "plan-language.md"

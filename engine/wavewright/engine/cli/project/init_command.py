@@ -14,7 +14,7 @@ from wavewright.config import exit_codes
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.output import unwritable
 
-AUTHORED_SCHEMAS = ("plan", "job", "goal", "settings", "worker")
+AUTHORED_SCHEMAS = ("plan", "job", "goal", "settings", "worker", "agent")
 """Documents that are written in an editor."""
 
 
