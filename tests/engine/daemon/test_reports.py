@@ -44,7 +44,7 @@ def test_what_was_given_up_can_be_sent_again_as_it_lies_among_the_dead_letters()
     sent: JsonObject = {
         "message_type": "job_request",
         "payload": {"job_id": DEAD.job, **goal},
-        "goal": {**goal, "inputs": None, "template": None},
+        "goal": goal,
         "source_agent": "ui_backend",
         "correlation_id": CORRELATION,
     }

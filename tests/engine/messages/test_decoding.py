@@ -51,7 +51,7 @@ def test_a_goal_is_read_with_what_its_sender_goes_by() -> None:
     assert received.request.request == {
         "message_type": "job_request",
         "payload": GOAL,
-        "goal": {**without(GOAL, "job_id"), "inputs": None, "template": None},
+        "goal": without(GOAL, "job_id"),
         "correlation_id": "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0ecc",
         "source_agent": "ui_backend",
     }

@@ -240,7 +240,8 @@ def _requested_goal(kind: str, envelope: Envelope, rules: AcceptanceRules) -> Jo
     if isinstance(payload, RequestPayload):
         job = JobId(payload.job_id)
         sent = {**sent, "job_id": job}
-    stored: JsonObject = {TYPE_KEY: kind, PAYLOAD_KEY: sent, GOAL_KEY: asdict(goal)}
+    given: JsonObject = {name: value for name, value in asdict(goal).items() if value is not None}
+    stored: JsonObject = {TYPE_KEY: kind, PAYLOAD_KEY: sent, GOAL_KEY: given}
     return JobRequested(
         job=job,
         request={**stored, **_origin(envelope)},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def test_a_new_project_is_well(wavewright: CommandLine, project: Path) -> None:
     assert found["settings"]["detail"] == str(project / "wavewright.yaml")
     assert found["journal"]["detail"].endswith("(none yet; the first run creates it)")
     assert "list_notes" in found["tools"]["detail"]
-    assert found["templates"]["detail"] == "stock_analysis, word_ranking"
+    assert {"stock_analysis", "word_ranking"} <= {*found["templates"]["detail"].split(", ")}
     assert found["model"]["state"] == "note"
     assert not (project / ".wavewright").exists()
 
@@ -91,7 +92,7 @@ def test_a_faulty_template_leaves_the_sound_ones_on_the_list(
     assert any(
         line.startswith("fault templates") and "torn.yaml:" in line for line in answer.out.splitlines()
     )
-    assert "ok    templates   stock_analysis, word_ranking\n" in answer.out
+    assert re.search(r"^ok    templates   stock_analysis, .*\bword_ranking\b", answer.out, re.MULTILINE)
 
 
 def test_the_text_is_a_line_a_finding(wavewright: CommandLine, project: Path) -> None:
