@@ -93,7 +93,7 @@ class LoreRuns:
         ending = (calling_tool("cross_reference"), calling_tool("discover_zones"), "All is done.")
         self.server.answer(*calls, *ending, when="Research the zone")
         self.server.answer(
-            *([calling_tool("crawl_webpage", url=FEN), "The fen's own page carries it."] * 5),
+            *((calling_tool("crawl_webpage", url=FEN), "The fen's own page carries it.") * 5),
             when="Research one topic",
         )
         for category, beginning in EXTRACTORS.items():
