@@ -80,7 +80,7 @@ def test_all_that_people_write_goes_into_a_folder(wavewright: CommandLine, tmp_p
 
     assert answer.code == 0
     assert answer.out.splitlines()[0] == "wrote config/schemas/plan.json"
-    assert set(written) == {"plan", "job", "goal", "settings", "worker"}
+    assert set(written) == {"plan", "job", "goal", "settings", "worker", "agent"}
     assert written["plan"] == wavewright("schema", "plan").out
 
 
