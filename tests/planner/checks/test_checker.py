@@ -48,6 +48,7 @@ TOOLS = {
         "price", PRICE, ("code",), code={"type": "string", "maxLength": 4}, days={"type": "integer"}
     ),
     "prices": tool("prices", {"type": "array", "items": PRICE}),
+    "present": tool("present", {"type": "object", "properties": {"document": {"type": "object"}}}),
     "note": ToolSignature(
         name="note",
         input_schema={
@@ -445,6 +446,10 @@ def test_lint_waits_until_there_are_no_errors() -> None:
         pytest.param(
             plan_of(A_PRICE, {"id": "b", "tool": "prices", "depends_on": ["a"]}),
             id="an order that nothing else shows",
+        ),
+        pytest.param(
+            plan_of(A_PRICE, {"id": "b", "tool": "present"}, result="${steps.a}"),
+            id="a document, which the package shows",
         ),
         pytest.param(
             plan_of({**A_PRICE, "when": "inputs.no"}, inputs={"no": False}), id="false for this job only"

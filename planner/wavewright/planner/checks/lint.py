@@ -17,7 +17,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnosti
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import Step
-from wavewright.planner.language.signatures import AGENT, RUN_INPUTS
+from wavewright.planner.language.signatures import AGENT, RUN_INPUTS, ToolSignature
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import (
     ExpressionText,
@@ -93,6 +93,9 @@ def _add_schema_fields(schema: JsonSchema, found: set[str]) -> bool:
             return schema.get("type") in {"string", "number", "integer", "boolean", "null"}
 
 
+_PACKAGED = frozenset({"document", "documents"})
+"""Fields of an output that the package shows to people, whether or not a step reads them."""
+
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 _TEMPLATE_REFERENCE = re.compile(r"\{\{-?\s*((?:steps|inputs|item)\b[\w.\[\]\"']*)[^{}]*\}\}")
@@ -133,9 +136,11 @@ def _unread_outputs(subject: CheckContext) -> Iterator[Diagnostic]:
     used = _used_steps(subject)
     for number, step in enumerate(subject.plan.steps):
         signature = subject.signature(step)
-        only_looks = signature is not None and signature.effects <= {"read"}
+        is_for_readers = (
+            signature is not None and signature.effects <= {"read"} and not _brings_documents(signature)
+        )
         if (
-            only_looks
+            is_for_readers
             and step.id not in used
             and step.id not in subject.superseded_by
             and step.tool not in subject.engine_params
@@ -146,6 +151,11 @@ def _unread_outputs(subject: CheckContext) -> Iterator[Diagnostic]:
                 f"nothing reads the output of step {step.id!r}",
                 f"read it with ${{steps.{step.id}}}, or remove the step",
             )
+
+
+def _brings_documents(signature: ToolSignature) -> bool:
+    fields = signature.output_schema.get("properties")
+    return isinstance(fields, dict) and not _PACKAGED.isdisjoint(fields)
 
 
 def _used_steps(subject: CheckContext) -> set[str]:

@@ -34,3 +34,21 @@ def test_one_command_researches_a_zone_from_nothing(wavewright: CommandLine, tmp
     assert 'aria-label="Relations: Harrow Fen"' in report
     assert "Corin Marr belongs to Fen Runners" in report
     assert "12-20 (https://world.example/notes/travellers-companion.html)" in report
+
+
+@pytest.mark.parametrize("template", ["zone_research", "zone_research_orchestrated"])
+def test_the_research_of_a_zone_leaves_no_output_unread(
+    wavewright: CommandLine, tmp_path: Path, template: str
+) -> None:
+    world = json.dumps(
+        {"lore": {"web": {"search": {"provider": "local", "folder": str(JOB.parent / "world")}}}}
+    )
+    job = tmp_path / "zone.job.yaml"
+    job.write_text(
+        f"version: 1\nname: zone\ngoal_template: {template}\ninputs: {{target: Fen}}\ntools: {world}\n"
+    )
+
+    checked = wavewright("check", str(job))
+
+    assert checked.code == 0, checked.out + checked.err
+    assert "W801" not in checked.out + checked.err

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from typing_extensions import TypedDict
+
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.lore.models import (
     FactionData,
@@ -23,7 +25,13 @@ _CELL: Final = 240
 """Characters of a cell; the package has the whole."""
 
 
-def present_zone(package: JsonObject) -> JsonObject:
+class ZonePresentation(TypedDict):
+    """A zone for people."""
+
+    document: JsonObject
+
+
+def present_zone(package: JsonObject) -> ZonePresentation:
     """Make a document for people of the package of a zone: tables of what was found, and the zone's graph.
 
     Args:
