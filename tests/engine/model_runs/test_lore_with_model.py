@@ -110,13 +110,14 @@ class LoreRuns:
         self.server.answer(structured(zones), when="Find the zones")
         self.server.answer(structured(REVIEW), when=asked_for("review"))
 
-    def run(self, **inputs: Json) -> dict[str, Any]:
+    def run(self, *, targets: JsonObject | None = None) -> dict[str, Any]:
         """Run the research; return its result."""
         search = {"provider": "local", "folder": str(self.world), "base_url": SITE}
         job = {
             "name": "Harrow Fen",
             "goal_template": "zone_research_orchestrated",
-            "inputs": {"target": "Harrow Fen", "game": "Lantern Valley", **inputs},
+            "inputs": {"target": "Harrow Fen", "game": "Lantern Valley"},
+            **({} if targets is None else {"targets": targets}),
             "tools": {"lore": {"web": {"search": search}}},
             "plan": yaml.safe_load(TEMPLATE.read_text())["plan"],
         }
@@ -228,7 +229,7 @@ def test_in_the_last_wave_the_tool_that_discovers_zones_is_not_offered_and_the_p
 ) -> None:
     lore_runs.script(zone=[ZONE])
 
-    lore_runs.run(is_last_wave=True)
+    lore_runs.run(targets={"first": ["Harrow Fen"], "depth": 0})
 
     [asked, *_] = lore_runs.asked("Research the zone")
     assert "discover_zones" not in asked.tool_names

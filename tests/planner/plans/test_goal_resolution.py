@@ -148,6 +148,8 @@ def test_whatever_a_template_names_has_to_exist() -> None:
             {"id": "h", "on_tool": "index", "check": "true"},
         ],
         recipes=[{"gate": "i", "reason": "because"}],
+        targets={"visited": "sen"},
+        inputs_schema={"type": "object", "properties": {"seen": {"type": "array"}}},
         output_schema={"type": "nonsense"},
     )
 
@@ -160,5 +162,6 @@ def test_whatever_a_template_names_has_to_exist() -> None:
         ("E202", "/gates/1/on_tool"),
         ("E123", "/gates/0/id"),
         ("E407", "/recipes/0/gate"),
+        ("E104", "/targets/visited"),
         ("E107", "/output_schema"),
     ]

@@ -31,11 +31,12 @@ from wavewright.engine.jobs.errors import (
 )
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.saved_plan import SavedPlanError, read_saved_plan
+from wavewright.engine.jobs.target_inputs import first_target, inputs_of_target
 from wavewright.engine.project.templates import DEFAULT_LIMITS, read_named_document, read_template_document
 from wavewright.engine.project.tools import agent_tools, signatures_to_check
 from wavewright.planner.checks.checker import PartialPlan, check, check_partial
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, locate_diagnostics
-from wavewright.planner.language.goals import AvailableTool, Goal, GoalTemplate, Job, JobTarget, JobTargets
+from wavewright.planner.language.goals import AvailableTool, Goal, GoalTemplate, Job, JobTargets
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.goal_resolution import resolve_goal
@@ -43,9 +44,6 @@ from wavewright.planner.reading.reader import read_model, read_plan_document
 from wavewright.planner.types import JsonObject, Schedule
 
 _NO_OVERRIDES = InputOverrides()
-
-TARGET = "target"
-"""Name of the input that holds the target of a run, where a job has several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +169,9 @@ def resolve_job(
     )
     targets = _job_targets(job, template)
     if targets is not None:
-        job = job.model_copy(update={"inputs": {**job.inputs, TARGET: first_target(targets).name}})
+        first, is_last = first_target(targets).name, targets.depth == 0
+        filled = inputs_of_target(job.inputs, template.targets, first, wave=0, is_last_wave=is_last)
+        job = job.model_copy(update={"inputs": filled})
     follow = (inputs_follow and is_template(document)) or not parts.knows_inputs
     goal = faults.collect(lambda: resolve_goal(job, template, document, inputs_follow=follow))
     goal = goal if goal is not None else _partial_goal(job, template)
@@ -282,12 +282,6 @@ def _draft_checker(settings: Settings) -> DraftChecker:
         return [each for each in found if each.severity == "error"]
 
     return judge
-
-
-def first_target(targets: JobTargets) -> JobTarget:
-    """Return the target that is written first."""
-    first = targets.first[0]
-    return first if isinstance(first, JobTarget) else JobTarget(name=first)
 
 
 def _job_targets(job: Job, template: GoalTemplate) -> JobTargets | None:

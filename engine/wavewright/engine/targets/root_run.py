@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from wavewright.config.documents import Source
 from wavewright.config.settings import Settings
-from wavewright.engine.jobs.resolving import TARGET, ResolvedJob
+from wavewright.engine.jobs.resolving import ResolvedJob
+from wavewright.engine.jobs.target_inputs import TARGET, inputs_of_target
 from wavewright.engine.pipeline.context import PackageVerdict, Ports, RunContext
 from wavewright.engine.pipeline.services import pending_draft
 from wavewright.engine.project.tools import signatures_to_check
@@ -32,7 +33,7 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.expressions import ExpressionError, evaluate, render
-from wavewright.planner.plans.goal_resolution import goal_with_input
+from wavewright.planner.plans.goal_resolution import goal_with_inputs
 from wavewright.planner.plans.graph import superseded_by
 from wavewright.planner.types import Json, JsonObject, RunId, StepId
 
@@ -53,11 +54,14 @@ def goal_of_found_targets(order: ResolvedJob, tools: Mapping[str, ToolSignature]
         return order.goal
     plan = bind_plan(order.draft.plan, order.goal, tools)
     subject = CheckContext(plan, order.goal, tools, order.goal.limits)
-    return _with_untrusted_name(order.goal) if untrusted_names(subject, order.expansion.text) else order.goal
+    if not untrusted_names(subject, order.expansion.text):
+        return order.goal
+    return _with_untrusted(order.goal, (TARGET, order.goal.targets.visited, order.goal.targets.failed))
 
 
-def _with_untrusted_name(goal: Goal) -> Goal:
-    return goal.model_copy(update={"untrusted_inputs": goal.untrusted_inputs | {TARGET}})
+def _with_untrusted(goal: Goal, inputs: Iterable[str | None]) -> Goal:
+    named = {name for name in inputs if name is not None}
+    return goal.model_copy(update={"untrusted_inputs": goal.untrusted_inputs | named})
 
 
 def require_valid_expansion(order: ResolvedJob, tools: Mapping[str, ToolSignature]) -> None:
@@ -210,9 +214,23 @@ def tokens_used_by(state: RunState) -> int:
 
 def job_of_target(root: TargetRoot, target: Target, tokens: int | None) -> ResolvedJob:
     """Return what the run of a target is made of; with its share of the tokens where they are bounded."""
-    goal = goal_with_input(root.context.goal, root.waves.text, TARGET, target.name)
+    goal, waves = root.context.goal, root.waves
+    earlier = waves.ended_before(target)
+    failed = {one.name for one in earlier} & set(waves.failed)
+    inputs = inputs_of_target(
+        goal.inputs,
+        goal.targets,
+        target.name,
+        wave=target.wave,
+        is_last_wave=target.wave >= waves.targets.depth,
+        visited=[one.name for one in earlier if one.name not in failed],
+        failed=[one.name for one in earlier if one.name in failed],
+    )
+    goal = goal_with_inputs(goal, waves.text, inputs)
     if target.is_untrusted:
-        goal = _with_untrusted_name(goal)
+        goal = _with_untrusted(goal, [TARGET])
+    if any(one.is_untrusted for one in earlier):
+        goal = _with_untrusted(goal, [goal.targets.visited, goal.targets.failed])
     changes: dict[str, object] = {"target": target.name}
     if tokens is not None and goal.limits.budget is not None:
         budget = goal.limits.budget.model_copy(update={"tokens": tokens})

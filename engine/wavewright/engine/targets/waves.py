@@ -128,6 +128,17 @@ class TargetWaves:
         """Return every target so far, also those that the wave in hand has found; each once."""
         return [target for wave in self._waves() for target in wave]
 
+    def ended_before(self, target: Target) -> list[Target]:
+        """Return the targets that ended before this one could begin: of earlier waves, or all where people choose.
+
+        Where several targets of a wave run at once, which of them ends first changes nothing.
+        """
+        return [
+            one
+            for one in self.known()
+            if one.name in self.ends and (one.wave < target.wave or self.targets.forks == "ask")
+        ]
+
     def fork(self) -> tuple[str, tuple[str, ...]] | None:
         """Return a target that has found several others which have not begun, and these, until a person was asked."""
         if self.targets.forks != "ask":

@@ -73,17 +73,35 @@ class AvailableTool(DocumentModel, defer_build=False):
     """Handed to the tool with every call."""
 
 
+_InputName = Annotated[str, Field(pattern=ID_PATTERN)]
+
+
 class Targets(DocumentModel, defer_build=False):
     """Names of the inputs that hold a job's `variables` (primary targets) and `benchmarks` (for comparison only)."""
 
-    variables: Annotated[str, Field(pattern=ID_PATTERN)] = "variables"
+    variables: _InputName = "variables"
     """Name of the input that holds the primary targets."""
-    benchmarks: Annotated[str, Field(pattern=ID_PATTERN)] = "benchmarks"
+    benchmarks: _InputName = "benchmarks"
     """Name of the input that holds what is for comparison only."""
     key: str | None = None
     """Field that identifies a target where targets are objects, such as `code`."""
     expand: str | None = None
     """Expression that gives further targets, for jobs with waves of `targets`."""
+    wave: _InputName | None = None
+    """Name of the input that the engine sets to the number of a target's wave, from 0; only jobs with `targets` have
+    it, as the next three."""
+    is_last_wave: _InputName | None = None
+    """Name of the input that tells whether nothing is looked for that would be a target of a further wave."""
+    visited: _InputName | None = None
+    """Name of the input that lists the targets of earlier waves of which something came."""
+    failed: _InputName | None = None
+    """Name of the input that lists the targets of earlier waves of which nothing came."""
+
+    @property
+    def set_by_engine(self) -> dict[str, str]:
+        """The inputs that the engine sets, by the field of this section that names each."""
+        named = {field: getattr(self, field) for field in ("wave", "is_last_wave", "visited", "failed")}
+        return {field: name for field, name in named.items() if name is not None}
 
 
 def _shown_name(name: str) -> str:

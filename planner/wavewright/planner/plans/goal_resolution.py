@@ -82,26 +82,24 @@ def resolve_goal(
     )
 
 
-def goal_with_input(goal: Goal, text: str, name: str, value: Json) -> Goal:
-    """Return a goal with another value of one input, and its text anew.
+def goal_with_inputs(goal: Goal, text: str, inputs: JsonObject) -> Goal:
+    """Return a goal with other inputs, and its text anew.
 
     Args:
         goal: A resolved goal.
         text: Its text before inputs were put into it.
-        name: The input.
-        value: Its value.
+        inputs: All of its inputs.
 
     Raises:
         PlanError: the inputs do not fit, or the text cannot be made of them.
     """
-    inputs: JsonObject = {**goal.inputs, name: value}
     faults: list[Diagnostic] = []
     if goal.inputs_schema:
         faults = [
             make_diagnostic(
                 "E107",
-                "/inputs" + pointer_token(name),
-                f"the input {misfit.pointer or name!r} {misfit.message}",
+                "/inputs" + misfit.pointer,
+                f"the input {misfit.pointer or misfit.name or 'object'!r} {misfit.message}",
             )
             for misfit in validator_of(goal.inputs_schema).violations(inputs)
         ]
@@ -125,6 +123,7 @@ def check_template(template: GoalTemplate, tools: Mapping[str, ToolSignature]) -
         *_template_tools(template, tools),
         *_template_rules(template),
         *_template_gates(template),
+        *_template_targets(template),
         *_template_schemas(template),
     ]
 
@@ -299,6 +298,19 @@ def _template_rules(template: GoalTemplate) -> Iterator[Diagnostic]:
                 pointer,
                 f"the goal template speaks of {name!r}, which it does not allow",
                 suggest_name(name, allowed, what="its tools"),
+            )
+
+
+def _template_targets(template: GoalTemplate) -> Iterator[Diagnostic]:
+    declared = template.inputs_schema.get("properties")
+    names = list(declared) if isinstance(declared, dict) else []
+    for field, name in template.targets.set_by_engine.items():
+        if name not in names:
+            yield make_diagnostic(
+                "E104",
+                f"/targets/{field}",
+                f"the engine would set the input {name!r}, which 'inputs_schema' does not declare",
+                suggest_name(name, names, what="inputs") or "declare it under 'inputs_schema'",
             )
 
 

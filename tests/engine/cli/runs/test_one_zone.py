@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import REPOSITORY, CommandLine
+from wavewright.planner.types import Json, JsonObject
 
 pytest.importorskip("selectolax")
 
@@ -52,3 +53,59 @@ def test_the_research_of_a_zone_leaves_no_output_unread(
 
     assert checked.code == 0, checked.out + checked.err
     assert "W801" not in checked.out + checked.err
+
+
+def test_two_waves_of_zones_discover_nothing_in_the_last_one_and_know_what_was_visited_and_failed(
+    wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    search = {"provider": "local", "folder": str(JOB.parent / "world"), "base_url": "https://world.example"}
+    names = {"type": "array", "items": {"type": "string"}}
+    given = {"is_last_wave": {"type": "boolean"}, "visited": names, "failed": names}
+    target = {"type": "string", "pattern": "^[A-Z]", "description": "No zone is called `nowhere`"}
+    job = {
+        "name": "zones",
+        "goal_template": "zone_research",
+        "inputs": {"visited": ["Saltwind Coast"]},
+        "targets": {"first": ["Harrow Fen", "nowhere"], "depth": 2, "at_once": 2},
+        "overrides": {"inputs_schema": {"type": "object", "properties": {"target": target, **given}}},
+        "tools": {"lore": {"web": {"search": search}}},
+    }
+    (tmp_path / "zones.job.yaml").write_text(json.dumps(job))
+
+    shown = wavewright("dry-run", "zones.job.yaml", "--format", "json")
+    done = wavewright("run", "zones.job.yaml")
+
+    expected = 'is_last_wave = false, visited = ["Saltwind Coast"], failed = []'
+    assert any(expected in note for note in json.loads(shown.out)["notes"])
+    assert "failed: nowhere" in done.err
+    rows = json.loads(wavewright("runs", "--format", "json").out)
+    [root] = [row["run"] for row in rows if row["job"] == "zones"]
+    targets = json.loads(wavewright("show", root, "--format", "json").out)["targets"]
+    waves: dict[int, list[tuple[JsonObject, Json]]] = {}
+    for one in targets:
+        if one["status"] != "failed":
+            lines = wavewright("show", one["run"], "--format", "events").out.splitlines()
+            events = [json.loads(line) for line in lines]
+            [inputs] = [each["goal"]["inputs"] for each in events if each["kind"] == "run_started"]
+            [connected] = [
+                each.get("output")
+                for each in events
+                if each["kind"] == "step_finished" and each["step"] == "connected"
+            ]
+            waves.setdefault(one["wave"], []).append((inputs, connected))
+    assert [one["target"] for one in targets if one["wave"] < 2] == [
+        "Harrow Fen",
+        "nowhere",
+        "Lanternmere",
+        "The Sunken Vault",
+    ]
+    for inputs, connected in waves[1]:
+        assert inputs["visited"] == ["Saltwind Coast", "Harrow Fen"]
+        assert (inputs["failed"], inputs["is_last_wave"]) == (["nowhere"], False)
+        assert "Harrow Fen" not in str(connected)
+    assert len(waves[1]) == 2
+    for inputs, connected in waves[2]:
+        assert inputs["visited"] == ["Saltwind Coast", "Harrow Fen", "Lanternmere", "The Sunken Vault"]
+        assert inputs["is_last_wave"] is True
+        assert connected is None

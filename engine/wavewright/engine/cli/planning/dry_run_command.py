@@ -9,7 +9,7 @@ import datetime as dt
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,10 +25,11 @@ from wavewright.engine.dry_run.outlook import gather_forecast_inputs
 from wavewright.engine.jobs.document_kinds import is_saved_plan
 from wavewright.engine.jobs.errors import no_plan_error
 from wavewright.engine.jobs.input_overrides import InputOverrides
-from wavewright.engine.jobs.resolving import TARGET, ResolvedJob, resolve_job_file
+from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
+from wavewright.engine.jobs.target_inputs import TARGET
 from wavewright.engine.project.tools import signatures_to_check
 from wavewright.planner.diagnostics.rendering import printable_json
-from wavewright.planner.language.goals import JobTargets
+from wavewright.planner.language.goals import Goal, JobTargets
 from wavewright.reviewer.values import duration_text
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def _with_target_notes(
         message = "a job with targets cannot be saved: further ones are found while it runs"
         raise CommandError(message, hint="leave --out away; `wavewright run` runs the job")
     require_valid_expansion(order, tools)
-    return replace(record, notes=(*_target_notes(targets, record), *record.notes))
+    return replace(record, notes=(*_target_notes(order, targets, record), *record.notes))
 
 
 def _dry_run_of_begun_run(options: DryRunOptions, run: str, settings: Settings) -> _DryRunResult:
@@ -236,7 +237,7 @@ def _render_dry_run(result: _DryRunResult, output_format: str) -> str:
     return as_mermaid(record) if output_format == "mermaid" else as_dot(record)
 
 
-def _target_notes(targets: JobTargets, dry_run: DryRun) -> tuple[str, ...]:
+def _target_notes(order: ResolvedJob, targets: JobTargets, dry_run: DryRun) -> tuple[str, ...]:
     """Return notes on the runs of all targets."""
     first = min(len(dict.fromkeys(map(_target_name, targets.first))), targets.most)
     seconds = dry_run.estimate.seconds
@@ -245,12 +246,20 @@ def _target_notes(targets: JobTargets, dry_run: DryRun) -> tuple[str, ...]:
     shown = dry_run.plan.inputs.get(TARGET)
     notes = [
         f"this is the run for one target, {shown!r}; there is one for each, with a package of its own",
+        *_own_inputs_texts(order.goal),
         f"the first wave has {counted(first, 'target')}, {targets.at_once} at the same time: {took}",
         _further_text(targets),
     ]
     if dry_run.approvals:
         notes.append("each target asks for its own approval")
     return tuple(notes)
+
+
+def _own_inputs_texts(goal: Goal) -> Iterator[str]:
+    """Yield the values of inputs that differ from wave to wave, as the first wave has them."""
+    shown = [f"{name} = {json.dumps(goal.inputs[name])}" for name in goal.targets.set_by_engine.values()]
+    if shown:
+        yield f"inputs that the engine sets anew for each wave; in the first one: {', '.join(shown)}"
 
 
 def _further_text(targets: JobTargets) -> str:
