@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from typing_extensions import TypedDict
 
@@ -18,11 +18,9 @@ from wavewright.tools.lore.models import (
     SourceConflict,
     ZoneData,
 )
+from wavewright.tools.text.markdown_tables import markdown_table
 
 _Record = TypeVar("_Record", bound=LoreRecord)
-
-_CELL: Final = 240
-"""Characters of a cell; the package has the whole."""
 
 
 class ZonePresentation(TypedDict):
@@ -50,7 +48,7 @@ def zone_document(package: JsonObject) -> JsonObject:
     conflicts = [SourceConflict.model_validate(one) for one in _list(package, "conflicts")]
     parts = [
         zone.narrative_arc or "No page tells the story of this zone.",
-        *_table("The zone", ("field", "value"), _zone_rows(zone)),
+        *markdown_table("The zone", ("field", "value"), _zone_rows(zone)),
         *_records(
             "Characters", npcs, ("role", "factions"), lambda one: (one.role, ", ".join(one.faction_ids))
         ),
@@ -59,7 +57,7 @@ def zone_document(package: JsonObject) -> JsonObject:
         *_records(
             "Items", items, ("significance", "power"), lambda one: (one.significance, one.power_description)
         ),
-        *_table(
+        *markdown_table(
             "Contradictions",
             ("of", "one page", "another page"),
             [
@@ -67,7 +65,7 @@ def zone_document(package: JsonObject) -> JsonObject:
                 for one in conflicts
             ],
         ),
-        *_table(
+        *markdown_table(
             "Warnings",
             ("warning",),
             [(str(one),) for one in _list(package, "quality_warnings")],
@@ -117,26 +115,13 @@ def _records(
         (str(getattr(one, one.name_field)), *told(one), f"{one.confidence:.2f}", _sources(one))
         for one in records
     ]
-    return _table(title, ("name", *names, "confidence", "sources"), rows)
+    return markdown_table(title, ("name", *names, "confidence", "sources"), rows)
 
 
 def _sources(record: LoreRecord) -> str:
     """Return the pages that a record is from; without references, those of its evidence."""
     told = [f"{one.url} ({one.tier})" for one in record.sources] or [one.url for one in record.evidence]
     return ", ".join(dict.fromkeys(told))
-
-
-def _table(title: str, names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
-    lines = ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
-    if not lines:
-        return []
-    head = ["| " + " | ".join(names) + " |", "|" + " --- |" * len(names)]
-    return [f"## {title}", "\n".join([*head, *lines])]
-
-
-def _cell(text: str) -> str:
-    line = " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
-    return line if len(line) <= _CELL else f"{line[:_CELL].rstrip()}…"
 
 
 @dataclass(slots=True)
