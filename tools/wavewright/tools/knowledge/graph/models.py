@@ -1,0 +1,173 @@
+"""The graph as tools return it: entities with their observations, relations, and what a write has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+from wavewright.tools.knowledge.models import KnowledgeModel, Origin, QuotedEvidence
+
+RecordKind: TypeAlias = Literal["observation", "entity", "relation"]
+
+MAX_LISTED: Final = 500
+"""Names that a list in an answer has at most; the number beside it counts all."""
+
+
+class GraphObservation(KnowledgeModel):
+    """A statement about an entity, once for each wording."""
+
+    text: str
+    origin: Origin
+    evidence: tuple[QuotedEvidence, ...] = ()
+
+
+class GraphEntity(KnowledgeModel):
+    """A thing with all that is said of it under any of its names."""
+
+    id: str
+    """Its name without case; stays while the entity is not merged into another."""
+    name: str
+    type: str
+    aliases: tuple[str, ...] = ()
+    origin: Origin
+    """The best of its records."""
+    observations: tuple[GraphObservation, ...] = ()
+    evidence: tuple[QuotedEvidence, ...] = ()
+
+
+class GraphRelation(KnowledgeModel):
+    """A relation between two entities, once however many documents tell it."""
+
+    source: str
+    """Id of an entity."""
+    relation: str
+    target: str
+    """Id of an entity."""
+    origin: Origin
+    evidence: tuple[QuotedEvidence, ...] = ()
+
+
+class GraphCounts(KnowledgeModel):
+    """How much a graph holds."""
+
+    entities: int
+    observations: int
+    relations: int
+
+
+class KnowledgeGraph(KnowledgeModel):
+    """A graph at one moment."""
+
+    entities: tuple[GraphEntity, ...] = ()
+    relations: tuple[GraphRelation, ...] = ()
+
+    @property
+    def counts(self) -> GraphCounts:
+        """How much it holds."""
+        observations = sum(len(entity.observations) for entity in self.entities)
+        return GraphCounts(
+            entities=len(self.entities), observations=observations, relations=len(self.relations)
+        )
+
+    def facts(self) -> Mapping[str, Origin]:
+        """Return each entity, observation and relation in words, with its origin."""
+        names = {entity.id: entity.name for entity in self.entities}
+        facts: dict[str, Origin] = {f"{one.name} ({one.type})": one.origin for one in self.entities}
+        said: dict[str, Origin] = {
+            f"{entity.name}: {one.text}": one.origin
+            for entity in self.entities
+            for one in entity.observations
+        }
+        related: dict[str, Origin] = {
+            f"{names[one.source]} — {one.relation} — {names[one.target]}": one.origin
+            for one in self.relations
+        }
+        return {**facts, **said, **related}
+
+
+class ChangedFact(KnowledgeModel):
+    """An entity, observation or relation that is won in another way than before."""
+
+    fact: str
+    before: Origin
+    after: Origin
+
+
+class GraphDifference(KnowledgeModel):
+    """What distinguishes a graph from an earlier one: entities, observations and relations in words."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[ChangedFact, ...]
+    added_count: int
+    removed_count: int
+    changed_count: int
+
+
+def graph_difference(before: KnowledgeGraph, after: KnowledgeGraph) -> GraphDifference:
+    """Return what was added, removed and won in another way, each list up to `MAX_LISTED`."""
+    old, new = before.facts(), after.facts()
+    added = [fact for fact in new if fact not in old]
+    removed = [fact for fact in old if fact not in new]
+    changed = [
+        ChangedFact(fact=fact, before=old[fact], after=origin)
+        for fact, origin in new.items()
+        if fact in old and old[fact] != origin
+    ]
+    return GraphDifference(
+        added=tuple(added[:MAX_LISTED]),
+        removed=tuple(removed[:MAX_LISTED]),
+        changed=tuple(changed[:MAX_LISTED]),
+        added_count=len(added),
+        removed_count=len(removed),
+        changed_count=len(changed),
+    )
+
+
+class UnlinkedRecord(KnowledgeModel):
+    """An observation or a relation that names an entity which the graph does not have."""
+
+    kind: RecordKind
+    record: str
+    """In words."""
+    missing: tuple[str, ...]
+    """The names that no entity has."""
+    chunk: str
+
+
+class RefusedRecord(KnowledgeModel):
+    """A record whose quotes are not in its document."""
+
+    kind: RecordKind
+    record: str
+    quote: str
+    chunk: str
+
+
+class EntityMerge(KnowledgeModel):
+    """Two entities that are taken for one."""
+
+    id: str
+    """For `undo_merge`."""
+    kept: str
+    merged: str
+    reason: str
+
+
+class ObservationConflict(KnowledgeModel):
+    """Statements about one entity that cannot all be true; the graph keeps each."""
+
+    entity: str
+    observations: tuple[GraphObservation, ...]
+
+
+class NeighbouringEntity(KnowledgeModel):
+    """An entity that a relation leads to."""
+
+    relation: str
+    direction: Literal["out", "in"]
+    """Whether the relation starts at the entity that was asked for."""
+    name: str
+    type: str
+    origin: Origin
+    evidence: tuple[QuotedEvidence, ...]

@@ -1,0 +1,354 @@
+"""The tools that write, correct and ask the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
+
+from wavewright.planner.types import JsonObject
+from wavewright.tools.functions.contracts import UserFunction
+from wavewright.tools.functions.log_events import Emit, LogEvent
+from wavewright.tools.functions.registry import make_tool
+from wavewright.tools.functions.tool import Tool
+from wavewright.tools.knowledge.graph.document import graph_document
+from wavewright.tools.knowledge.graph.files import FileFormat, graph_file
+from wavewright.tools.knowledge.graph.merging import conflicting, find_merges
+from wavewright.tools.knowledge.graph.models import (
+    EntityMerge,
+    GraphCounts,
+    GraphDifference,
+    GraphEntity,
+    KnowledgeGraph,
+    NeighbouringEntity,
+    ObservationConflict,
+    RefusedRecord,
+    UnlinkedRecord,
+    graph_difference,
+)
+from wavewright.tools.knowledge.graph.settings import GraphSettings
+from wavewright.tools.knowledge.graph.sinks import SinkName, graph_sink
+from wavewright.tools.knowledge.graph.store import WrittenStage, open_store
+from wavewright.tools.knowledge.models import Chunk, ChunkRecords, KnowledgeModel, Origin
+
+Limit: TypeAlias = Annotated[int, Field(ge=1, le=100)]
+
+
+@dataclass(frozen=True)
+class GraphStageWritten(LogEvent):
+    """One stage of a write to the graph: all its observations, entities or relations."""
+
+    stage: str
+    records: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RelationsRetried(LogEvent):
+    """Names that observations and relations waited for were looked for again."""
+
+    names: int
+    found: int
+
+
+class WrittenGraph(KnowledgeModel):
+    """What a write made of the graph."""
+
+    chunks: int
+    kept: list[str]
+    """Ids of chunks whose stored records were won in a better way, and stay."""
+    counts: GraphCounts
+    failed: list[UnlinkedRecord]
+    """Observations and relations that name an entity which is not there yet."""
+    difference: GraphDifference
+
+
+class RetriedRelations(KnowledgeModel):
+    """What became of observations and relations without their entities."""
+
+    names: int
+    found: int
+    failed: list[UnlinkedRecord]
+    """Those that still name an entity which the graph does not have."""
+
+
+class LinkedEvidence(KnowledgeModel):
+    """The graph after all quotes were looked up."""
+
+    counts: GraphCounts
+    refused: list[RefusedRecord]
+    """Records without a quote that is in their document; they are deleted."""
+    deleted_chunks: int
+    """Chunks that their documents no longer have."""
+
+
+class MergedEntities(KnowledgeModel):
+    """Entities that are taken for one, and what is said of them."""
+
+    counts: GraphCounts
+    merges: list[EntityMerge]
+    """All that hold; `knowledge.undo_merge` takes one back."""
+    conflicts: list[ObservationConflict]
+
+
+class MinimalChunks(KnowledgeModel):
+    """Chunks whose records were not won by a model's answer."""
+
+    chunks: list[Chunk]
+    origins: dict[str, Origin]
+    """By the id of the chunk."""
+
+
+class FoundEntities(KnowledgeModel):
+    """Entities that a search found, best first."""
+
+    entities: list[GraphEntity]
+
+
+class EntityNeighbours(KnowledgeModel):
+    """An entity and where its relations lead."""
+
+    entity: GraphEntity
+    neighbours: list[NeighbouringEntity]
+
+
+class PresentedGraph(KnowledgeModel):
+    """A graph for people."""
+
+    document: JsonObject
+
+
+class WrittenFile(KnowledgeModel):
+    """A file with the graph."""
+
+    path: str
+    counts: GraphCounts
+
+
+class SentGraph(KnowledgeModel):
+    """What a server holds of the graph after it was sent."""
+
+    sink: SinkName
+    counts: GraphCounts
+
+
+class GraphTools:
+    """Tools over the graph of the settings; each opens the file for its call."""
+
+    def __init__(self, settings: GraphSettings, root: Path) -> None:
+        self._settings = settings
+        self._root = root
+        self._path = root / Path(settings.path).expanduser()
+
+    def write_graph(self, records: list[ChunkRecords], *, emit: Emit) -> WrittenGraph:
+        """Write the records of chunks into the graph: all observations, then all entities, then all relations.
+
+        The records of a chunk are replaced, unless those in the graph were won in a better way.
+
+        Args:
+            records: Outputs of `extract_chunk`.
+            emit: Is told of each stage.
+        """
+
+        def note(stage: WrittenStage) -> None:
+            emit(GraphStageWritten(stage.stage, stage.records, round(stage.seconds, 6)))
+
+        with open_store(self._path) as store:
+            before = store.read.graph()
+            written, kept = store.write(records, note)
+            after = store.read.graph()
+            return WrittenGraph(
+                chunks=written,
+                kept=kept,
+                counts=after.counts,
+                failed=store.unlinked(),
+                difference=graph_difference(before, after),
+            )
+
+    def retry_relations(self, *, emit: Emit) -> RetriedRelations:
+        """Look again for the entities that relations and observations name: by normal form and by alias."""
+        with open_store(self._path) as store:
+            names, found = store.retry_ends()
+            emit(RelationsRetried(names, found))
+            return RetriedRelations(names=names, found=found, failed=store.unlinked())
+
+    def link_evidence(self, chunks: list[Chunk]) -> LinkedEvidence:
+        """Look up every quote in its document, and delete the records that have none there.
+
+        Records of chunks that a document no longer has are deleted, too.
+
+        Args:
+            chunks: All chunks of the documents, from `knowledge.read_documents`.
+        """
+        with open_store(self._path) as store:
+            refused, gone = store.link_evidence(chunks)
+            return LinkedEvidence(counts=store.read.graph().counts, refused=refused, deleted_chunks=gone)
+
+    def merge_entities(self) -> MergedEntities:
+        """Take entities for one whose names are forms of one name: aliases, titles, initials, plurals.
+
+        Statements that contradict each other are listed and kept.
+        """
+        with open_store(self._path) as store:
+            store.merge(find_merges(store.read.graph().entities, store.read.undone_merges()))
+            graph = store.read.graph()
+            return MergedEntities(
+                counts=graph.counts, merges=store.read.merges(), conflicts=_conflicts(graph)
+            )
+
+    def undo_merge(self, merge: str) -> EntityMerge:
+        """Take apart two entities that were taken for one; they are not merged again.
+
+        Args:
+            merge: Id of the merge, from `knowledge.merge_entities`.
+        """
+        with open_store(self._path) as store:
+            return store.undo_merge(merge)
+
+    def list_minimal_chunks(
+        self, chunks: list[Chunk], origins: tuple[Origin, ...] = ("generated", "forced")
+    ) -> MinimalChunks:
+        """Return the chunks whose records were won by code alone, so that a model can read them again.
+
+        Args:
+            chunks: Chunks to choose from, from `knowledge.read_documents`.
+            origins: How the records of a chunk were won that is listed.
+        """
+        with open_store(self._path) as store:
+            stored = store.read.chunk_origins()
+        found = [chunk for chunk in chunks if stored.get(chunk.id) in origins]
+        return MinimalChunks(chunks=found, origins={chunk.id: stored[chunk.id] for chunk in found})
+
+    def search_graph(self, query: str, limit: Limit = 10) -> FoundEntities:
+        """Return the entities of the graph whose names and observations have most of the words, with evidence.
+
+        Args:
+            query: Words.
+            limit: Entities at most.
+        """
+        with open_store(self._path) as store:
+            return FoundEntities(entities=store.read.search(query, limit))
+
+    def neighbours(self, entity: str) -> EntityNeighbours:
+        """Return an entity of the graph and where its relations lead.
+
+        Args:
+            entity: Its name or an alias.
+        """
+        with open_store(self._path) as store:
+            found = store.read.entity(entity)
+            return EntityNeighbours(entity=found, neighbours=store.read.neighbours(found.id))
+
+    def present_graph(
+        self,
+        refused: Annotated[list[RefusedRecord] | None, Field(max_length=100_000)] = None,
+        difference: GraphDifference | None = None,
+    ) -> PresentedGraph:
+        """Make a document for people of the graph: a picture and tables, each record with how it was won.
+
+        Args:
+            refused: Records that were refused, from `knowledge.link_evidence`.
+            difference: What was changed, from `knowledge.write_graph`.
+        """
+        with open_store(self._path) as store:
+            graph, read = store.read.graph(), store.read
+            return PresentedGraph(
+                document=graph_document(
+                    graph,
+                    chunks=read.chunk_origins(),
+                    merges=read.merges(),
+                    conflicts=_conflicts(graph),
+                    unlinked=store.unlinked(),
+                    refused=refused or [],
+                    difference=difference,
+                )
+            )
+
+    def export_graph(self, format: FileFormat, path: str) -> WrittenFile:  # noqa: A002 - the parameter's name
+        """Write the graph into a file of the project.
+
+        Args:
+            format: What the file is.
+            path: Path below the project's folder.
+        """
+        with open_store(self._path) as store:
+            graph = store.read.graph()
+        graph_file(graph, format, self._root, path)
+        return WrittenFile(path=path, counts=graph.counts)
+
+    async def send_graph(self, sink: SinkName) -> SentGraph:
+        """Write the graph to the server of the settings; what is there already is not doubled.
+
+        Args:
+            sink: The server.
+        """
+        with open_store(self._path) as store:
+            graph = store.read.graph()
+        return SentGraph(sink=sink, counts=await graph_sink(sink, self._settings, self._root).write(graph))
+
+
+def _conflicts(graph: KnowledgeGraph) -> list[ObservationConflict]:
+    return [
+        ObservationConflict(entity=entity.name, observations=group)
+        for entity in graph.entities
+        for group in conflicting(entity)
+    ]
+
+
+GRAPH_TOOL_NAMES = frozenset(
+    {
+        "knowledge.export_graph",
+        "knowledge.link_evidence",
+        "knowledge.list_minimal_chunks",
+        "knowledge.merge_entities",
+        "knowledge.neighbours",
+        "knowledge.present_graph",
+        "knowledge.retry_relations",
+        "knowledge.search_graph",
+        "knowledge.send_graph",
+        "knowledge.undo_merge",
+        "knowledge.write_graph",
+    }
+)
+
+
+def graph_tools(settings: GraphSettings, root: Path) -> tuple[Tool, ...]:
+    """Return the tools; paths in the settings are relative to `root`."""
+    tools = GraphTools(settings, root)
+    set_up = settings.model_dump(mode="json")
+
+    def writing(function: UserFunction, takes: Collection[str] = (), *, sends: bool = False) -> Tool:
+        return make_tool(
+            function,
+            name=f"knowledge.{function.__name__}",
+            effects={"write", "egress"} if sends else {"write"},
+            idempotent=True,
+            accepts_untrusted=takes,
+            settings=set_up,
+        )
+
+    def reading(function: UserFunction) -> Tool:
+        return make_tool(
+            function,
+            name=f"knowledge.{function.__name__}",
+            tags={"data"},
+            untrusted_output=True,
+            settings=set_up,
+        )
+
+    return (
+        writing(tools.write_graph, {"records"}),
+        writing(tools.retry_relations),
+        writing(tools.link_evidence, {"chunks"}),
+        writing(tools.merge_entities),
+        writing(tools.undo_merge),
+        writing(tools.export_graph),
+        writing(tools.send_graph, sends=True),
+        reading(tools.list_minimal_chunks),
+        reading(tools.search_graph),
+        reading(tools.neighbours),
+        reading(tools.present_graph),
+    )
