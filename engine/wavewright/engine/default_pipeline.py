@@ -19,7 +19,7 @@ from wavewright.engine.phases.review_run import (
 )
 from wavewright.engine.phases.run_targets import RunTargets, has_targets
 from wavewright.engine.pipeline.context import PlannedContext, Ports, RunContext, RunRequest
-from wavewright.engine.pipeline.pipeline import Pipeline, PipelineBuilder
+from wavewright.engine.pipeline.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -43,7 +43,7 @@ def has_candidate(context: RunContext) -> bool:
 def default_pipeline(ports: Ports) -> Pipeline[RunRequest, RunContext]:
     """Return the pipeline of a run; `recover` branches to `check_plan` with a patched plan."""
     return (
-        PipelineBuilder[RunRequest, RunRequest]()
+        Pipeline.builder("run")
         .phase(ReadJob(ports))
         .maybe(has_targets, RunTargets(ports, default_pipeline))
         .phase(GatherTools(ports))

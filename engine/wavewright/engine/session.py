@@ -19,7 +19,7 @@ async def run_request(request: RunRequest, ports: Ports) -> PipelineRun[RunConte
     if request.run is not None:
         await memory.load(request.run)
     try:
-        return await default_pipeline(ports).run(request)
+        return await default_pipeline(ports).run(request, ports.on_phase)
     finally:
         if request.run is not None:
             memory.evict(request.run)

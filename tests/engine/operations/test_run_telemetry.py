@@ -18,6 +18,7 @@ from wavewright.engine.operations.job_logs import RunLog
 from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.metrics import Metrics
 from wavewright.engine.operations.tracing import RunTrace, export_traces
+from wavewright.engine.pipeline.phase import Outcome, PhaseRecord
 from wavewright.executor.events.codec import from_json
 from wavewright.executor.events.types import Event, ModelCalled, Noted, RunFinished, RunStarted, WaveStarted
 from wavewright.planner.ports.model_port import ModelUse
@@ -53,6 +54,28 @@ def traced(events: list[Event], spans: InMemorySpanExporter) -> list[ReadableSpa
         trace(event)
     trace.abandon(events[-1].at)
     return list(spans.get_finished_spans())
+
+
+def test_phases_are_spans_within_their_run_also_before_it_begins_and_after_its_end(
+    events: list[Event], spans: InMemorySpanExporter
+) -> None:
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    trace = RunTrace("job-1", provider.get_tracer("test"))
+
+    trace.record_phase(PhaseRecord("read_job", Outcome.CONTINUE, 0.5, started=1.0))
+    for event in events:
+        trace(event)
+    trace.record_phase(PhaseRecord("publish_package", Outcome.HALT, 0.5, "no room", started=2.0))
+    trace.abandon(events[-1].at)
+
+    found = {span.name: span for span in spans.get_finished_spans()}
+    run = found["run"].get_span_context()
+    phases = [found["phase read_job"], found["phase publish_package"]]
+    assert run is not None
+    assert [span.parent and span.parent.span_id for span in phases] == [run.span_id] * 2
+    assert (phases[0].end_time or 0) - (phases[0].start_time or 0) == 500_000_000
+    assert (phases[1].attributes or {})["wavewright.reason"] == "no room"
 
 
 def test_the_log_follows_the_run_from_its_cycle_to_its_tokens(events: list[Event]) -> None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
+import anyio
 import pytest
 
-from wavewright.engine.pipeline.pipeline import (
+from wavewright.engine import (
     Outcome,
+    PhaseEvent,
+    PhaseRecord,
     PhaseResult,
+    Pipeline,
     PipelineBuilder,
     PipelineError,
+    PipelineRun,
     branch,
     halt,
+    maybe,
     proceed,
+    when,
 )
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +32,10 @@ class Tally:
     trail: tuple[str, ...] = ()
     rounds: int = 0
 
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return {"last": self.trail[-1]} if self.trail else {}
+
 
 @dataclass(frozen=True)
 class Visit:
@@ -33,6 +45,52 @@ class Visit:
 
     async def run(self, context: Tally) -> PhaseResult[Tally]:
         return proceed(replace(context, trail=(*context.trail, self.name)))
+
+
+@dataclass(frozen=True)
+class Divide:
+    """Raise an error."""
+
+    name: str = "divide"
+
+    async def run(self, context: Tally) -> PhaseResult[Tally]:
+        return proceed(replace(context, rounds=1 // context.rounds))
+
+
+@dataclass(frozen=True)
+class Conversation:
+    emit: Callable[[str], None]
+    said: int = 0
+
+
+@dataclass(frozen=True)
+class Speak:
+    """Say words."""
+
+    name: str
+    words: tuple[str, ...]
+
+    async def run(self, context: Conversation) -> PhaseResult[Conversation]:
+        for word in self.words:
+            context.emit(word)
+        return proceed(replace(context, said=context.said + len(self.words)))
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Wait for ever."""
+
+    name: str = "wait"
+    ended: list[str] = field(default_factory=list[str])
+
+    async def run(self, context: Conversation) -> PhaseResult[Conversation]:
+        context.emit("waiting")
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.ended.append("cancelled")
+            context.emit("too late")
+        return proceed(context)
 
 
 @dataclass(frozen=True)
@@ -57,6 +115,10 @@ class GoBack:
         if context.rounds == self.rounds:
             return proceed(context)
         return branch(replace(context, rounds=context.rounds + 1), self.target, "again")
+
+
+def silent_tally(emit: Callable[[str], None]) -> Tally:
+    return Tally()
 
 
 def first_round(context: Tally) -> bool:
@@ -130,6 +192,122 @@ async def test_a_loop_without_end_is_stopped() -> None:
         await pipeline.run(Tally())
 
 
+async def test_a_group_in_a_group_runs_if_both_guards_hold() -> None:
+    pipeline = (
+        Pipeline.builder()
+        .phase(Visit("a"))
+        .when(
+            first_round,
+            [
+                Visit("b"),
+                when(lambda tally: "b" in tally.trail, [Visit("c"), maybe(lambda _: False, Visit("never"))]),
+                Visit("d"),
+            ],
+        )
+        .build()
+    )
+
+    assert (await pipeline.run(Tally())).context.trail == ("a", "b", "c", "d")
+
+
+async def test_a_halt_in_a_nested_group_ends_the_pipeline_and_a_branch_leaves_it() -> None:
+    halting = Pipeline.builder().phase(Visit("a")).when(first_round, [maybe(first_round, Stop()), Visit("b")])
+    branching = (
+        Pipeline.builder()
+        .phase(Visit("a"))
+        .when(lambda _: True, [when(first_round, [GoBack("a", rounds=1), Visit("skipped")]), Visit("b")])
+    )
+
+    assert (await halting.phase(Visit("c")).build().run(Tally())).context.trail == ("a",)
+    assert (await branching.build().run(Tally())).context.trail == ("a", "a", "b")
+
+
+async def test_a_builder_is_never_changed() -> None:
+    start = Pipeline.builder().phase(Visit("a"))
+    longer = start.phase(Visit("b"))
+
+    assert (await start.build().run(Tally())).context.trail == ("a",)
+    assert (await longer.build().run(Tally())).context.trail == ("a", "b")
+
+
+async def test_listeners_are_told_of_each_phase_with_the_labels_of_its_context() -> None:
+    told: list[PhaseEvent] = []
+    pipeline = Pipeline.builder("walk").phase(Visit("a")).maybe(first_round, Stop()).build()
+
+    run = await pipeline.run(Tally(), told.append)
+
+    records = [event for event in told if isinstance(event, PhaseRecord)]
+    assert [(type(event).__name__, event.phase, event.pipeline) for event in told] == [
+        ("PhaseStarted", "a", "walk"),
+        ("PhaseRecord", "a", "walk"),
+        ("PhaseStarted", "stop", "walk"),
+        ("PhaseRecord", "stop", "walk"),
+    ]
+    assert tuple(records) == run.records
+    assert [(record.outcome, record.reason) for record in records] == [
+        (Outcome.CONTINUE, None),
+        (Outcome.HALT, "enough"),
+    ]
+    assert [event.labels for event in told] == [{}, {"last": "a"}, {"last": "a"}, {"last": "a"}]
+
+
+async def test_a_phase_that_raises_is_told_as_failed() -> None:
+    told: list[PhaseEvent] = []
+
+    with pytest.raises(ZeroDivisionError):
+        await Pipeline.builder().phase(Divide()).build().run(Tally(), told.append)
+
+    assert isinstance(told[-1], PhaseRecord)
+    assert (told[-1].outcome, told[-1].reason) == (Outcome.FAILED, "ZeroDivisionError")
+
+
+async def test_events_of_phases_stream_out_between_the_start_and_the_end_of_each() -> None:
+    pipeline = Pipeline.builder().phase(Speak("hello", ("a", "b"))).phase(Speak("bye", ("c",))).build()
+    seen: list[str] = []
+
+    async with pipeline.stream(Conversation) as events:
+        async for event in events:
+            match event:
+                case str():
+                    seen.append(event)
+                case PipelineRun(context=context):
+                    seen.append(f"said {context.said}")
+                case _:
+                    seen.append(f"{type(event).__name__} {event.phase}")
+
+    assert seen == [
+        "PhaseStarted hello",
+        "a",
+        "b",
+        "PhaseRecord hello",
+        "PhaseStarted bye",
+        "c",
+        "PhaseRecord bye",
+        "said 3",
+    ]
+
+
+async def test_a_stream_that_is_left_early_cancels_the_run() -> None:
+    waiting = Wait()
+
+    async with Pipeline.builder().phase(waiting).build().stream(Conversation) as events:
+        async for event in events:
+            if event == "waiting":
+                break
+
+    assert waiting.ended == ["cancelled"]
+
+
+async def test_an_error_in_a_streamed_phase_reaches_the_reader_as_itself() -> None:
+    async def read_all() -> None:
+        async with Pipeline.builder().phase(Divide()).build().stream(silent_tally) as events:
+            async for _ in events:
+                pass
+
+    with pytest.raises(ZeroDivisionError):
+        await read_all()
+
+
 def test_two_steps_of_one_name_are_refused() -> None:
     builder = PipelineBuilder[Tally, Tally]().phase(Visit("a")).when(first_round, [Visit("a")])
 
@@ -141,7 +319,7 @@ def test_a_pipeline_describes_itself_as_it_was_declared() -> None:
     pipeline = (
         PipelineBuilder[Tally, Tally]()
         .phase(Visit("greet"))
-        .when(first_round, [Visit("look_around"), Stop()])
+        .when(first_round, [Visit("look_around"), maybe(lambda _: True, Visit("wave")), Stop()])
         .phase(GoBack("greet", rounds=1))
         .build()
     )
@@ -150,6 +328,8 @@ def test_a_pipeline_describes_itself_as_it_was_declared() -> None:
         "greet            Leave one's name on the trail\n"
         "when first round:\n"
         "    look_around  Leave one's name on the trail\n"
+        "    when (condition):\n"
+        "        wave     Leave one's name on the trail\n"
         "    stop         End the pipeline\n"
         "go_back          Go back until the rounds are used up\n"
     )

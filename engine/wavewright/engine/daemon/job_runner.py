@@ -41,6 +41,7 @@ from wavewright.engine.pipeline.context import (
     RunRequest,
     permanent_error_text,
 )
+from wavewright.engine.pipeline.phase import PhaseEvent
 from wavewright.engine.session import run_request
 from wavewright.executor.events.types import Event
 from wavewright.executor.store.errors import (
@@ -209,10 +210,10 @@ class JobRunner:
         cycles = job_cycles(job, self.settings.daemon, self.clock, cancellation, self.watch.log)
 
         @contextmanager
-        def watching(name: str) -> Generator[Callable[[Event], None]]:
+        def watching(name: str) -> Generator[Callable[[Event | PhaseEvent], None]]:
             with self.watch.observe_run(job.job, name) as watched:
 
-                def on_event(event: Event) -> None:
+                def on_event(event: Event | PhaseEvent) -> None:
                     watched(event)
                     if outbox.has_new_messages:
                         outbox.has_new_messages = False
@@ -248,6 +249,7 @@ class JobRunner:
                         can_ask=asks_people,
                         can_answer=asks_people,
                         on_event=on_event,
+                        on_phase=on_event,
                         cancellation=cancellation,
                         publish=outbox.set_package,
                         people_for_run=people_for_run,

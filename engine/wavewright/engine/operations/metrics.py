@@ -12,6 +12,8 @@ from typing import Literal
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from wavewright.engine.operations.phase_listeners import BUCKETS, PhaseMetrics
+from wavewright.engine.pipeline.phase import PhaseEvent
 from wavewright.executor.events.types import (
     TOOL_EVENT,
     Event,
@@ -28,7 +30,6 @@ from wavewright.planner.types import JsonObject, StepId
 
 __all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
 
-_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600)
 _STATES: tuple[JobState, ...] = (
     "queued",
     "running",
@@ -74,6 +75,7 @@ class Metrics:
         self._model_seconds = self._histogram(
             "model_seconds", "Duration of a model call in seconds", "role", "model"
         )
+        self._phases = PhaseMetrics(self.registry)
         self._rungs = self._counter("rungs_taken", "Rungs of ladders", "ladder", "rung", "outcome")
         self._tool_events = self._counter("tool_events", "Log events that tools define", "event", "tool")
         self._tool_event_sums = self._counter(
@@ -87,7 +89,7 @@ class Metrics:
         return Counter(f"wavewright_{name}", text, labels, registry=self.registry)
 
     def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
-        return Histogram(f"wavewright_{name}", text, labels, buckets=_BUCKETS, registry=self.registry)
+        return Histogram(f"wavewright_{name}", text, labels, buckets=BUCKETS, registry=self.registry)
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -135,6 +137,10 @@ class Metrics:
     def set_model_circuit(self, model: str, state: Literal["closed", "half_open", "open"]) -> None:
         """Set whether a model is asked."""
         self._circuits.labels(model).set(("closed", "half_open", "open").index(state))
+
+    def count_phase(self, event: PhaseEvent) -> None:
+        """Count the end of a phase of the run's pipeline."""
+        self._phases(event)
 
     def count_event(self, event: Event, tools: Mapping[StepId, str]) -> None:
         """Count an event of a run.

@@ -23,7 +23,9 @@ from wavewright.engine.operations.health import HealthStatus
 from wavewright.engine.operations.job_logs import RunLog, log_sent
 from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.metrics import Metrics
+from wavewright.engine.operations.phase_listeners import PhaseLog
 from wavewright.engine.operations.tracing import RunTrace
+from wavewright.engine.pipeline.phase import PhaseEvent, PhaseRecord, PhaseStarted
 from wavewright.executor.events.types import Event
 from wavewright.executor.store.errors import JournalError, JournalNotWritten, JournalUnreachable
 from wavewright.executor.store.job_records import JobState, OutgoingMessage
@@ -223,11 +225,17 @@ class Telemetry:
         log_sent(self.log, sent)
 
     @contextmanager
-    def observe_run(self, job: str, target: str) -> Generator[Callable[[Event], None]]:
-        """Yield a listener that logs, traces and counts the events of a run, for the block."""
+    def observe_run(self, job: str, target: str) -> Generator[Callable[[Event | PhaseEvent], None]]:
+        """Yield a listener that logs, traces and counts the events and the phases of a run, for the block."""
         log, traces = RunLog(self.log, job, target), RunTrace(job)
+        log_phase = PhaseLog(self.log, {"job_id": job, "target": target})
 
-        def on_event(event: Event) -> None:
+        def on_event(event: Event | PhaseEvent) -> None:
+            if isinstance(event, PhaseStarted | PhaseRecord):
+                log_phase(event)
+                traces.record_phase(event)
+                self.metrics.count_phase(event)
+                return
             log(event)
             traces(event)
             self.metrics.count_event(event, log.tools)

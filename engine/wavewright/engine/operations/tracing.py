@@ -23,6 +23,8 @@ from opentelemetry.trace import Span, Status, StatusCode, Tracer
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import install_hint, is_installed
+from wavewright.engine.operations.phase_listeners import record_phase_span
+from wavewright.engine.pipeline.phase import PhaseEvent, PhaseRecord
 from wavewright.executor.events.types import (
     Event,
     ModelCalled,
@@ -52,6 +54,10 @@ class RunTrace:
     _run: Span | None = None
     _wave: Span | None = None
     _first: float | None = None
+    _last_run: Span | None = None
+    """Of the run, also once it has ended: its last phase ends after it."""
+    _early_phases: list[PhaseRecord] = field(default_factory=list[PhaseRecord])
+    """Phases that ended before the run began."""
 
     def __call__(self, event: Event) -> None:
         """Start or end the spans of an event."""
@@ -88,8 +94,20 @@ class RunTrace:
             case _:
                 pass
 
+    def record_phase(self, event: PhaseEvent) -> None:
+        """Make the span of a phase that has ended, within that of the run."""
+        if not isinstance(event, PhaseRecord):
+            return
+        if self._last_run is None:
+            self._early_phases.append(event)
+        else:
+            record_phase_span(self.tracer, event, self._last_run)
+
     def abandon(self, at: float) -> None:
         """End the spans of a run that continues elsewhere or later."""
+        for phase in self._early_phases:
+            record_phase_span(self.tracer, phase)
+        self._early_phases.clear()
         self._end_wave(at)
         if self._run is not None:
             self._run.end(_ns(at))
@@ -107,6 +125,10 @@ class RunTrace:
         assert self._first is not None
         self._run = self.tracer.start_span("run", start_time=_ns(self._first), attributes=attributes)
         self._run.set_attribute("job.id", self.job)
+        self._last_run = self._run
+        for phase in self._early_phases:
+            record_phase_span(self.tracer, phase, self._run)
+        self._early_phases.clear()
 
     def _start(self, name: str, at: float, attributes: Attributes, parent: Span | None = None) -> Span:
         if parent is None:

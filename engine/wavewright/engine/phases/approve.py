@@ -21,7 +21,7 @@ from wavewright.engine.decisions.approvals import (
     with_nonce,
 )
 from wavewright.engine.pipeline.context import ApprovalRequest, CandidatePlan, Ports, RunContext
-from wavewright.engine.pipeline.pipeline import PhaseResult, branch, halt, proceed
+from wavewright.engine.pipeline.phase import PhaseResult, branch, halt, proceed
 from wavewright.engine.pipeline.services import STOPPED_REASON, end_interrupted, record_note
 from wavewright.executor.events.types import Noted
 from wavewright.planner.diagnostics.rendering import printable

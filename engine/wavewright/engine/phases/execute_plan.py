@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from wavewright.engine.decisions.step_questions import StepQuestions, take_answer
 from wavewright.engine.pipeline.context import PlannedContext, Ports
-from wavewright.engine.pipeline.pipeline import PhaseResult, halt, proceed
+from wavewright.engine.pipeline.phase import PhaseResult, halt, proceed
 from wavewright.engine.pipeline.services import (
     STOPPED_REASON,
     end_interrupted,

@@ -16,7 +16,8 @@ from wavewright.engine.pipeline.context import (
     extended,
     keep_tools,
 )
-from wavewright.engine.pipeline.pipeline import PhaseResult, PipelineError, branch, halt, proceed
+from wavewright.engine.pipeline.phase import PhaseResult, branch, halt, proceed
+from wavewright.engine.pipeline.pipeline import PipelineError
 from wavewright.engine.pipeline.services import (
     STOPPED_REASON,
     ModelEventRecorder,

@@ -20,7 +20,8 @@ from wavewright.engine.pipeline.context import (
     extended,
     goal_with_feedback,
 )
-from wavewright.engine.pipeline.pipeline import PhaseResult, PipelineError, proceed
+from wavewright.engine.pipeline.phase import PhaseResult, proceed
+from wavewright.engine.pipeline.pipeline import PipelineError
 from wavewright.engine.pipeline.services import draft_note, pending_draft, record, record_resumed
 from wavewright.engine.pipeline.version import __version__
 from wavewright.engine.project.tools import tools_of_goal, tools_with_redacted_outputs

@@ -18,7 +18,7 @@ from wavewright.engine.pipeline.context import (
     feedback_note,
     feedback_notes,
 )
-from wavewright.engine.pipeline.pipeline import PhaseResult, branch, halt, proceed
+from wavewright.engine.pipeline.phase import PhaseResult, branch, halt, proceed
 from wavewright.engine.pipeline.services import (
     STOPPED_REASON,
     ModelEventRecorder,

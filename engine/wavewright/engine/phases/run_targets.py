@@ -24,7 +24,8 @@ from wavewright.engine.pipeline.context import (
     goal_with_feedback,
     permanent_error_text,
 )
-from wavewright.engine.pipeline.pipeline import PhaseResult, Pipeline, halt
+from wavewright.engine.pipeline.phase import PhaseResult, halt
+from wavewright.engine.pipeline.pipeline import Pipeline
 from wavewright.engine.pipeline.services import (
     STOPPED_REASON,
     draft_note,
@@ -291,8 +292,8 @@ class RunTargets:
         try:
             # Observers of the root run receive events of targets, not those within their runs.
             with self.ports.observe_target(target.name) as on_event:
-                ports = replace(ports, on_event=on_event)
-                done = await self.pipeline(ports).run(request)
+                ports = replace(ports, on_event=on_event, on_phase=on_event)
+                done = await self.pipeline(ports).run(request, ports.on_phase)
         finally:
             self.ports.services.memory.evict(run)
             if self.ports.services.budget_store is not None:

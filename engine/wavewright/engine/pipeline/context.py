@@ -24,6 +24,7 @@ from wavewright.engine.jobs.resolving import PlanDraft, ResolvedJob
 from wavewright.engine.jobs.saved_plan import SavedPlanError
 from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.cycles import Cycles
+from wavewright.engine.pipeline.phase import PhaseEvent, PhaseListener
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, Noted, RetryOf
 from wavewright.executor.store.journal import Journal
@@ -142,15 +143,15 @@ class Asker(Protocol):
 
 PeopleForRun: TypeAlias = Callable[[RunId], tuple[Approver, Asker]]
 """Returns the approver and the asker of a run."""
-TargetObserver: TypeAlias = Callable[[str], AbstractContextManager[Callable[[Event], None]]]
-"""Returns a context, open while a target's run is executed, with the listener of its events."""
+TargetObserver: TypeAlias = Callable[[str], AbstractContextManager[Callable[[Event | PhaseEvent], None]]]
+"""Returns a context, open while a target's run is executed, with the listener of its events and phases."""
 
 
-def ignore_target_events(target: str) -> AbstractContextManager[Callable[[Event], None]]:
+def ignore_target_events(target: str) -> AbstractContextManager[Callable[[Event | PhaseEvent], None]]:
     """Ignore the events within the run of a target; the root run has those of its start and end."""
     del target
 
-    def ignore(event: Event) -> None:
+    def ignore(event: Event | PhaseEvent) -> None:
         del event
 
     return nullcontext(ignore)
@@ -199,6 +200,11 @@ def ignore_event(event: Event) -> None:
     del event
 
 
+def ignore_phase(event: PhaseEvent) -> None:
+    """Do nothing with the start or the end of a phase."""
+    del event
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """Everything with side effects that phases use."""
@@ -217,6 +223,8 @@ class Ports:
     clock: Clock = utc_now
     on_event: Callable[[Event], None] = ignore_event
     """Called with each event once it is journaled."""
+    on_phase: PhaseListener = ignore_phase
+    """Called at the start and at the end of each phase."""
     cancellation: CancellationToken = field(default_factory=CancellationToken)
     wrap_tools: ToolWrapper = keep_tools
     publish: Publish = write_package_files
@@ -309,6 +317,11 @@ class RunContext:
         """The run's id; only valid once the run is open."""
         assert self.state.run is not None
         return self.state.run
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The job and, once it is open, the run."""
+        return {"job": self.goal.job} | ({} if self.state.run is None else {"run": self.state.run})
 
     @property
     def time_left(self) -> float | None:

@@ -7,14 +7,26 @@ does not show: `Pipeline.describe()` prints what runs, in which order and under 
 
 from __future__ import annotations
 
-import inspect
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from wavewright.config.errors import WavewrightError
+from wavewright.engine.pipeline.declaration import GuardedPhases, Node, describe_nodes, phases_of
+from wavewright.engine.pipeline.phase import (
+    Outcome,
+    Phase,
+    PhaseEvent,
+    PhaseListener,
+    PhaseRecord,
+    PhaseResult,
+    PhaseStarted,
+    labels_of,
+    proceed,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -22,74 +34,13 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
+E = TypeVar("E")
 A_contra = TypeVar("A_contra", contravariant=True)
 C_co = TypeVar("C_co", covariant=True)
 
 
-class Outcome(Enum):
-    """How the pipeline continues after a phase."""
-
-    CONTINUE = "continue"
-    HALT = "halt"
-    BRANCH = "branch"
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseResult(Generic[C_co]):
-    """How the pipeline continues after a phase, with which context, and why."""
-
-    outcome: Outcome
-    context: C_co
-    reason: str | None = None
-    target: str | None = None
-    """Name of the top-level phase to continue at, for `BRANCH`."""
-
-
-def proceed(context: C, reason: str | None = None) -> PhaseResult[C]:
-    """Return a result that continues with the next phase."""
-    return PhaseResult(Outcome.CONTINUE, context, reason)
-
-
-def halt(context: C, reason: str) -> PhaseResult[C]:
-    """Return a result that ends the pipeline here."""
-    return PhaseResult(Outcome.HALT, context, reason)
-
-
-def branch(context: C, target: str, reason: str) -> PhaseResult[C]:
-    """Return a result that continues at the phase named `target`."""
-    return PhaseResult(Outcome.BRANCH, context, reason, target)
-
-
-class Phase(Protocol[A_contra, C_co]):
-    """One unit of a pipeline; its class docstring's first line is its line in the declaration."""
-
-    @property
-    def name(self) -> str:
-        """The phase's name, unique in its pipeline."""
-        ...
-
-    async def run(self, context: A_contra, /) -> PhaseResult[C_co]:
-        """Run the phase and return how the pipeline continues."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class GuardedPhases:
-    """Phases that run in turn if the guard holds before the first of them."""
-
-    guard: Callable[[Any], bool]
-    phases: tuple[Phase[Any, Any], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseRecord:
-    """The outcome of one execution of a phase."""
-
-    phase: str
-    outcome: Outcome
-    seconds: float
-    reason: str | None = None
-    target: str | None = None
+class PipelineError(WavewrightError):
+    """A pipeline was declared or used wrongly: a duplicate name, an unknown branch target, an endless loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +57,6 @@ class PipelineRun(Generic[C_co]):
         return last.reason if last is not None and last.outcome is Outcome.HALT else None
 
 
-class PipelineError(WavewrightError):
-    """A pipeline was declared or used wrongly: a duplicate name, an unknown branch target, an endless loop."""
-
-
 @dataclass(frozen=True, slots=True)
 class Pipeline(Generic[A_contra, C_co]):
     """An immutable declaration; `run` follows it.
@@ -117,39 +64,109 @@ class Pipeline(Generic[A_contra, C_co]):
     Phases are checked against each other where they are declared, so the contexts between them have no type here.
     """
 
-    nodes: tuple[Phase[Any, Any] | GuardedPhases, ...]
+    nodes: tuple[Node, ...]
+    name: str = "pipeline"
+    """Its name in log, metrics and traces."""
     max_branches: int = 100
     """Bound on branches taken in one run, so that a loop always ends."""
-    _targets: dict[str, int] = field(default_factory=dict[str, int], repr=False)
+    _targets: Mapping[str, int] = field(default_factory=dict[str, int], repr=False)
 
-    async def run(self, start: A_contra) -> PipelineRun[C_co]:
+    @staticmethod
+    def builder(name: str = "pipeline", *, max_branches: int = 100) -> PipelineStart:
+        """Return the start of a declaration; its first phase says which context goes in."""
+        return PipelineStart(name, max_branches)
+
+    async def run(self, start: A_contra, *listeners: PhaseListener) -> PipelineRun[C_co]:
         """Run the phases in turn and return the last context with a record of each phase.
+
+        Each listener is called at the start and at the end of each phase; at the end also if the phase raises.
 
         Raises:
             PipelineError: a phase branches to a name that is no top-level phase, or branches without end.
         """
         records: list[PhaseRecord] = []
-        context: Any = start
+
+        def listen(event: PhaseEvent) -> None:
+            if isinstance(event, PhaseRecord):
+                records.append(event)
+            for listener in listeners:
+                listener(event)
+
+        result: PhaseResult[Any] = proceed(start)
         position, branches = 0, 0
-        while position < len(self.nodes):
-            result: PhaseResult[Any] = proceed(context)
-            for phase in _phases_to_run(self.nodes[position], context):
-                started = time.perf_counter()
-                result = await phase.run(result.context)
-                seconds = time.perf_counter() - started
-                records.append(PhaseRecord(phase.name, result.outcome, seconds, result.reason, result.target))
-                if result.outcome is not Outcome.CONTINUE:
-                    break
-            context = result.context
-            match result.outcome:
-                case Outcome.CONTINUE:
-                    position += 1
-                case Outcome.HALT:
-                    break
-                case Outcome.BRANCH:
-                    branches += 1
-                    position = self._position_of(result, branches)
-        return PipelineRun(context, tuple(records))
+        while position < len(self.nodes) and result.outcome is not Outcome.HALT:
+            result = await self._run_nodes([self.nodes[position]], result.context, listen)
+            position += 1
+            if result.outcome is Outcome.BRANCH:
+                branches += 1
+                position = self._position_of(result, branches)
+        return PipelineRun(result.context, tuple(records))
+
+    @asynccontextmanager
+    async def stream(
+        self, start: Callable[[Callable[[E], None]], A_contra], *listeners: PhaseListener
+    ) -> AsyncGenerator[AsyncIterator[E | PhaseEvent | PipelineRun[C_co]]]:
+        """Run the phases while the block reads what happens; leaving the block early cancels the run.
+
+        Args:
+            start: Makes the first context of a function that a phase calls to emit an event.
+            listeners: As for `run`.
+
+        Yields:
+            The events of the phases, between the start and the end of each phase; the last one is the `PipelineRun`.
+
+        Raises:
+            PipelineError: as `run`; what a phase raises is raised to the block's caller.
+        """
+        import anyio
+
+        from wavewright.engine.pipeline.services import single_exception
+
+        send, events = anyio.create_memory_object_stream[E | PhaseEvent | PipelineRun[C_co]](math.inf)
+
+        async def follow() -> None:
+            with send:
+                send.send_nowait(await self.run(start(send.send_nowait), send.send_nowait, *listeners))
+
+        try:
+            with events:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(follow)
+                    yield events
+                    group.cancel_scope.cancel()
+        except BaseExceptionGroup as failures:
+            raise single_exception(failures) from None
+
+    async def _run_nodes(
+        self, nodes: Iterable[Node], context: object, listen: PhaseListener
+    ) -> PhaseResult[Any]:
+        result: PhaseResult[Any] = proceed(context)
+        for node in nodes:
+            if not isinstance(node, GuardedPhases):
+                result = await self._run_phase(node, result.context, listen)
+            elif node.guard(result.context):
+                result = await self._run_nodes(node.nodes, result.context, listen)
+            if result.outcome is not Outcome.CONTINUE:
+                break
+        return result
+
+    async def _run_phase(
+        self, phase: Phase[Any, Any], context: object, listen: PhaseListener
+    ) -> PhaseResult[Any]:
+        at, started = time.time(), time.perf_counter()
+
+        def ended(outcome: Outcome, end: object, reason: str | None, target: str | None = None) -> None:
+            seconds = time.perf_counter() - started
+            listen(PhaseRecord(phase.name, outcome, seconds, reason, target, self.name, labels_of(end), at))
+
+        listen(PhaseStarted(phase.name, self.name, labels_of(context)))
+        try:
+            result = await phase.run(context)
+        except BaseException as failure:
+            ended(Outcome.FAILED, context, type(failure).__name__)
+            raise
+        ended(result.outcome, result.context, result.reason, result.target)
+        return result
 
     def _position_of(self, result: PhaseResult[Any], branches: int) -> int:
         if branches > self.max_branches:
@@ -157,7 +174,7 @@ class Pipeline(Generic[A_contra, C_co]):
                 f"the pipeline branched more than {self.max_branches} times; the last reason: {result.reason}"
             )
             raise PipelineError(msg)
-        if result.target not in self._targets:
+        if result.target is None or result.target not in self._targets:
             known = ", ".join(repr(name) for name in self._targets)
             msg = f"a phase branches to {result.target!r}, which is no top-level phase; there are {known}"
             raise PipelineError(msg)
@@ -165,27 +182,41 @@ class Pipeline(Generic[A_contra, C_co]):
 
     def describe(self) -> str:
         """Return the declaration as text: a line per phase, guarded phases indented under their condition."""
-        width = max((len(name) for node in self.nodes for name in _labels(node)), default=0) + 2
-        return "\n".join(line for node in self.nodes for line in _describe_node(node, width)) + "\n"
+        return describe_nodes(self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStart:
+    """A declaration without phases yet."""
+
+    name: str
+    max_branches: int
+
+    def phase(self, phase: Phase[A, B]) -> PipelineBuilder[A, B]:
+        """Return a declaration that begins with this phase."""
+        return PipelineBuilder(self.name, max_branches=self.max_branches, nodes=(phase,))
 
 
 class PipelineBuilder(Generic[A, C]):
     """A declaration of phases, from an `A` to a `C` so far; every method returns a new builder."""
 
     def __init__(
-        self, *, max_branches: int = 100, nodes: tuple[Phase[Any, Any] | GuardedPhases, ...] = ()
+        self, name: str = "pipeline", *, max_branches: int = 100, nodes: tuple[Node, ...] = ()
     ) -> None:
+        self._name = name
         self._nodes = nodes
         self._max_branches = max_branches
 
     def phase(self, phase: Phase[C, B]) -> PipelineBuilder[A, B]:
         """Append a phase that always runs."""
-        return PipelineBuilder(max_branches=self._max_branches, nodes=(*self._nodes, phase))
+        return PipelineBuilder(self._name, max_branches=self._max_branches, nodes=(*self._nodes, phase))
 
-    def when(self, guard: Callable[[C], bool], phases: Sequence[Phase[C, C]]) -> PipelineBuilder[A, C]:
-        """Append phases that run in turn if the guard holds."""
+    def when(
+        self, guard: Callable[[C], bool], phases: Sequence[Phase[C, C] | GuardedPhases[C]]
+    ) -> PipelineBuilder[A, C]:
+        """Append phases that run in turn if the guard holds before the first; with `when(…)` among them, nested."""
         node = GuardedPhases(guard, tuple(phases))
-        return PipelineBuilder(max_branches=self._max_branches, nodes=(*self._nodes, node))
+        return PipelineBuilder(self._name, max_branches=self._max_branches, nodes=(*self._nodes, node))
 
     @overload
     def maybe(self, guard: Callable[[C], TypeIs[B]], phase: Phase[B, C]) -> PipelineBuilder[A, C]: ...
@@ -204,41 +235,11 @@ class PipelineBuilder(Generic[A, C]):
         targets: dict[str, int] = {}
         seen: set[str] = set()
         for position, node in enumerate(self._nodes):
-            for number, phase in enumerate(_phases_of(node)):
+            for number, phase in enumerate(phases_of(node)):
                 if phase.name in seen:
                     msg = f"two phases of the pipeline are named {phase.name!r}; rename one of them"
                     raise PipelineError(msg)
                 seen.add(phase.name)
                 if number == 0:
                     targets[phase.name] = position
-        return Pipeline(self._nodes, self._max_branches, targets)
-
-
-def _phases_of(node: Phase[Any, Any] | GuardedPhases) -> tuple[Phase[Any, Any], ...]:
-    return node.phases if isinstance(node, GuardedPhases) else (node,)
-
-
-def _phases_to_run(node: Phase[Any, Any] | GuardedPhases, context: object) -> tuple[Phase[Any, Any], ...]:
-    return () if isinstance(node, GuardedPhases) and not node.guard(context) else _phases_of(node)
-
-
-def _labels(node: Phase[Any, Any] | GuardedPhases) -> tuple[str, ...]:
-    indent = "    " if isinstance(node, GuardedPhases) else ""
-    return tuple(f"{indent}{phase.name}" for phase in _phases_of(node))
-
-
-def _describe_node(node: Phase[Any, Any] | GuardedPhases, width: int) -> Iterator[str]:
-    if isinstance(node, GuardedPhases):
-        yield f"when {_guard_text(node.guard)}:"
-    for label, phase in zip(_labels(node), _phases_of(node), strict=True):
-        yield f"{label:<{width}}{_purpose(phase)}"
-
-
-def _guard_text(guard: Callable[[Any], bool]) -> str:
-    name = getattr(guard, "__name__", type(guard).__name__)
-    return "(condition)" if name == "<lambda>" else name.replace("_", " ")
-
-
-def _purpose(phase: Phase[Any, Any]) -> str:
-    text = inspect.getdoc(type(phase)) or ""
-    return text.partition("\n")[0].rstrip(".")
+        return Pipeline(self._nodes, self._name, self._max_branches, targets)

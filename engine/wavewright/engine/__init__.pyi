@@ -1,0 +1,29 @@
+from .operations.phase_listeners import (
+    PhaseLog as PhaseLog,
+    PhaseMetrics as PhaseMetrics,
+    PhaseTrace as PhaseTrace,
+)
+from .pipeline.declaration import (
+    GuardedPhases as GuardedPhases,
+    maybe as maybe,
+    when as when,
+)
+from .pipeline.phase import (
+    Labelled as Labelled,
+    Outcome as Outcome,
+    Phase as Phase,
+    PhaseEvent as PhaseEvent,
+    PhaseListener as PhaseListener,
+    PhaseRecord as PhaseRecord,
+    PhaseResult as PhaseResult,
+    PhaseStarted as PhaseStarted,
+    branch as branch,
+    halt as halt,
+    proceed as proceed,
+)
+from .pipeline.pipeline import (
+    Pipeline as Pipeline,
+    PipelineBuilder as PipelineBuilder,
+    PipelineError as PipelineError,
+    PipelineRun as PipelineRun,
+)

@@ -1,0 +1,139 @@
+"""What a pipeline's phases tell log, metrics and traces: listeners for `Pipeline.run`.
+
+The labels of a phase are those of its context (`labels`), such as `game_id` and `agent_type`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from wavewright.engine.pipeline.phase import Outcome, PhaseEvent, PhaseRecord
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
+
+    from wavewright.engine.operations.logs import StructuredLog
+    from wavewright.planner.types import JsonObject
+
+BUCKETS: Final = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600)
+"""Upper bounds in seconds of the buckets of every histogram."""
+_REASON_CODE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseLog:
+    """Writes `phase_finished` at the end of each phase, with the labels of its context."""
+
+    log: StructuredLog
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Further fields of each line."""
+
+    def __call__(self, event: PhaseEvent) -> None:
+        """Write the line of a phase that has ended."""
+        if not isinstance(event, PhaseRecord):
+            return
+        fields: JsonObject = {
+            **event.labels,
+            **self.fields,
+            "pipeline": event.pipeline,
+            "phase": event.phase,
+            "outcome": event.outcome.value,
+            "seconds": round(event.seconds, 6),
+        }
+        if event.reason is not None:
+            fields["reason"] = event.reason
+        if event.target is not None:
+            fields["branch"] = event.target
+        self.log.write("phase_finished", "warning" if event.outcome is Outcome.FAILED else "debug", **fields)
+
+
+class PhaseMetrics:
+    """Counts phases by outcome and measures their time, in a registry of Prometheus.
+
+    The counter's `reason` is the type of an exception, or that of a halt where it is a code, as
+    `HALT_AFTER_NPC_DIALOGUE`; a sentence counts as `text`, so that reasons make no series without end.
+    """
+
+    def __init__(self, registry: CollectorRegistry, labels: Sequence[str] = ()) -> None:
+        """Create the metrics.
+
+        Args:
+            registry: Where they are registered.
+            labels: Labels of the context that become labels here; they should have few values, and be no ids.
+        """
+        self._labels = tuple(labels)
+        self._ended = Counter(
+            "wavewright_phases",
+            "Phases that ended",
+            ("pipeline", "phase", "outcome", "reason", "branch", *self._labels),
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "wavewright_phase_seconds",
+            "Duration of a phase in seconds",
+            ("pipeline", "phase", *self._labels),
+            buckets=BUCKETS,
+            registry=registry,
+        )
+
+    def __call__(self, event: PhaseEvent) -> None:
+        """Count a phase that has ended."""
+        if not isinstance(event, PhaseRecord):
+            return
+        own = [event.labels.get(label, "") for label in self._labels]
+        match event.outcome:
+            case Outcome.HALT:
+                reason = event.reason if _REASON_CODE.fullmatch(event.reason or "") else "text"
+            case Outcome.FAILED:
+                reason = event.reason
+            case _:
+                reason = ""
+        self._ended.labels(
+            event.pipeline, event.phase, event.outcome.value, reason or "", event.target or "", *own
+        ).inc()
+        self._seconds.labels(event.pipeline, event.phase, *own).observe(event.seconds)
+
+
+def _default_tracer() -> Tracer:
+    from opentelemetry import trace
+
+    return trace.get_tracer("wavewright")
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTrace:
+    """Makes a span of each phase, within the span that is current where the pipeline runs."""
+
+    tracer: Tracer = field(default_factory=_default_tracer)
+
+    def __call__(self, event: PhaseEvent) -> None:
+        """Make the span of a phase that has ended."""
+        if isinstance(event, PhaseRecord):
+            record_phase_span(self.tracer, event)
+
+
+def record_phase_span(tracer: Tracer, event: PhaseRecord, parent: Span | None = None) -> None:
+    """Make the span of a phase that has ended; the parent is the current span unless one is given."""
+    from opentelemetry import trace
+    from opentelemetry.trace import Status, StatusCode
+
+    attributes = {f"wavewright.{label}": value for label, value in event.labels.items()}
+    attributes |= {"wavewright.pipeline": event.pipeline, "wavewright.outcome": event.outcome.value}
+    if event.reason is not None:
+        attributes["wavewright.reason"] = event.reason
+    if event.target is not None:
+        attributes["wavewright.branch"] = event.target
+    span = tracer.start_span(
+        f"phase {event.phase}",
+        None if parent is None else trace.set_span_in_context(parent),
+        start_time=int(event.started * 1_000_000_000),
+        attributes=attributes,
+    )
+    if event.outcome is Outcome.FAILED:
+        span.set_status(Status(StatusCode.ERROR, event.reason))
+    span.end(int((event.started + event.seconds) * 1_000_000_000))
