@@ -9,15 +9,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from wavewright.tools.extraction.names import (
+    SUFFIX,
+    NameIndex,
+    clean_title,
+    common_words,
+    listed_name,
+    names_by_form,
+    words_of,
+)
 from wavewright.tools.extraction.structure import Block, BlockLink, PageStructure
 from wavewright.tools.text.cross_reference import normal_name
 
-_WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _CUT: Final = re.compile(
     r"\b(?:of|in|by|from|at|on|to|for|with|about|and|or|here|there|nearby|within|found|seen|met|living|that|which|you)\b|"
     r"[:—–(,/&]"
@@ -31,11 +39,7 @@ _PHRASE_END: Final = re.compile(
     r"[,.;:()—–]|\b(?:of|in|on|at|by|from|for|with|near|that|which|who|whose|where|when|and|but|to|"
     r"lying|located|situated|rising|living|known|called|named|built|made|found)\b"
 )
-_SUFFIX: Final = re.compile(r"\s*\((?P<word>[^()]{2,30})\)\s*$")
-_SITE: Final = re.compile(r"\s+[—–|-]\s+.*$")
 _TYPE_LABELS: Final = frozenset({"type", "kind", "category", "class", "classification"})
-_NAME_END: Final = re.compile(r"\s*(?:[,;:(\[]|\s[—–-]\s|\.\s|\.$)")
-_MAX_NAME_WORDS: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,35 +89,25 @@ class EntityMention:
         return next((one for one in self.block.sentences() if name in one), self.block.text)
 
 
-def singular(word: str) -> str:
-    """Return a word in lower case and, by its ending, in the singular."""
-    word = word.casefold()
-    if word.endswith("ies") and len(word) > 4:
-        return f"{word[:-3]}y"
-    if word.endswith(("sses", "shes", "ches", "xes")):
-        return word[:-2]
-    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
-
-
-def words_of(text: str) -> list[str]:
-    """Return the words of a text, in lower case and in the singular."""
-    return [singular(word) for word in _WORD.findall(text)]
-
-
-def clean_title(title: str) -> str:
-    """Return a page's title without what tells it from others of its name, as in `Ash (city)`."""
-    return _SUFFIX.sub("", title).strip() or title
-
-
 class Gazetteer:
     """The things that some pages name."""
 
-    def __init__(self, pages: Sequence[PageStructure], cues: Sequence[KindCues]) -> None:
+    def __init__(
+        self,
+        pages: Sequence[PageStructure],
+        cues: Sequence[KindCues] = (),
+        *,
+        other_kind: str = "",
+        known: Iterable[NamedEntity] = (),
+    ) -> None:
         """Read the pages.
 
         Args:
             pages: Pages of one or more sites; the more there are, the more names are known.
             cues: The kinds; where two fit, the first one holds.
+            other_kind: Kind of what no cue knows: pages about other things, and names that only their form tells.
+                Where it is empty, these are left out.
+            known: Things that are known beforehand, such as those of other pages.
         """
         self.pages = tuple(pages)
         self.entities: list[NamedEntity] = []
@@ -121,14 +115,23 @@ class Gazetteer:
         self._by_url: dict[str, NamedEntity] = {}
         self._by_name: dict[str, list[NamedEntity]] = {}
         self._hosts = {urlsplit(page.url).netloc for page in pages}
+        for entity in known:
+            self._add(entity)
         listed = self._listed_kinds()
         for page in pages:
-            kind = self._kind_of_page(page, listed)
-            if kind is not None:
+            kind = self._kind_of_page(page, listed) or other_kind
+            if kind and page.title and page.url not in self._by_url:
                 self._add(NamedEntity(clean_title(page.title), kind, page.url, page))
         self._add_linked(listed)
         self._add_listed()
-        self._names = _NameIndex(self.entities, _common_words(pages))
+        for name in names_by_form(pages) if other_kind else ():
+            if not self.named(name):
+                self._add(NamedEntity(name, other_kind))
+        self._names = NameIndex(
+            # Without a neutral kind, only what has a capital is a name.
+            ((one.name, one) for one in self.entities if other_kind or one.name[:1].isupper()),
+            common_words(pages),
+        )
         self._mentions: dict[NamedEntity, list[EntityMention]] = {}
         for page in pages:
             for block in page.blocks:
@@ -147,16 +150,20 @@ class Gazetteer:
         """Return the things of some kinds, in the order of first mention."""
         return [entity for entity in self.entities if entity.kind in kinds]
 
-    def mentions(self, page: PageStructure, block: Block) -> list[EntityMention]:
-        """Return what a block names, by links first and by names where there is no link, in their order."""
+    def mentions(self, page: PageStructure, block: Block, *, with_own: bool = False) -> list[EntityMention]:
+        """Return what a block names, by links first and by names where there is no link, in their order.
+
+        What the page itself is about is left out unless `with_own`.
+        """
         found: list[EntityMention] = []
         for link in block.links:
             entity = self._by_url.get(link.url)
-            if entity is not None and link.url != page.url:
+            if entity is not None and (with_own or link.url != page.url):
                 found.append(EntityMention(entity, page, block, link.start, link.end))
         taken = [(link.start, link.end) for link in block.links]
         for entity, start, end in self._names.find(block.text):
-            if entity.page is not page and not any(a < end and start < b for a, b in taken):
+            is_own = entity.page is page or (entity.url != "" and entity.url == page.url)
+            if (with_own or not is_own) and not any(a < end and start < b for a, b in taken):
                 found.append(EntityMention(entity, page, block, start, end))
         return sorted(found, key=lambda one: one.start)
 
@@ -185,7 +192,7 @@ class Gazetteer:
         return next((cue.kind for cue in self._cues for word in reversed(words) if word in cue.groups), None)
 
     def _kind_of_page(self, page: PageStructure, listed: Mapping[str, str]) -> str | None:
-        suffix = _SUFFIX.search(page.title)
+        suffix = SUFFIX.search(page.title)
         return (
             self.kind_of_address(page.url)
             or next(filter(None, map(self._kind_of_group, reversed(page.trail))), None)
@@ -280,14 +287,6 @@ def kind_of_list(text: str, cues: Sequence[KindCues]) -> str | None:
     return None
 
 
-def listed_name(text: str) -> str:
-    """Return the name at the beginning of a list item; empty where there is none."""
-    name = _NAME_END.split(text, maxsplit=1)[0].strip()
-    words = name.split()
-    is_name = 0 < len(words) <= _MAX_NAME_WORDS and name[:1].isupper() and words[-1][:1].isupper()
-    return name if is_name else ""
-
-
 def _leading_link(block: Block) -> BlockLink | None:
     """Return the link that a list item or a row is about: the one that it begins with."""
     if block.kind not in {"item", "row"} or not block.links:
@@ -301,60 +300,3 @@ def _best_link_text(url: str, names: Counter[str]) -> str:
     leaf = normal_name(unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2]).partition(".")[0])
     same = [name for name in names if normal_name(name).replace(" ", "") == leaf.replace(" ", "")]
     return same[0] if same else names.most_common(1)[0][0]
-
-
-@dataclass(slots=True)
-class _NameIndex:
-    """Finds names in texts, word by word."""
-
-    entities: Iterable[NamedEntity]
-    common: frozenset[str]
-    """Words that are no names where they begin a sentence."""
-    _by_first: dict[str, list[tuple[tuple[str, ...], NamedEntity]]] = field(
-        default_factory=dict[str, list[tuple[tuple[str, ...], NamedEntity]]]
-    )
-
-    def __post_init__(self) -> None:
-        for entity in self.entities:
-            words = tuple(_plain(word) for word in _WORD.findall(entity.name))
-            if words and len(entity.name) > 2 and entity.name[:1].isupper():
-                self._by_first.setdefault(words[0], []).append((words, entity))
-        for names in self._by_first.values():
-            names.sort(key=lambda one: -len(one[0]))
-
-    def find(self, text: str) -> Iterator[tuple[NamedEntity, int, int]]:
-        """Yield the names in a text, the longest at each place."""
-        found = [(_plain(match[0]), match.start(), match.end()) for match in _WORD.finditer(text)]
-        position = 0
-        while position < len(found):
-            for words, entity in self._by_first.get(found[position][0], ()):
-                end = position + len(words)
-                if tuple(word for word, _, _ in found[position:end]) == words:
-                    start = found[position][1]
-                    is_common = len(words) == 1 and words[0].casefold() in self.common
-                    if not (is_common and _begins_sentence(text, start)):
-                        yield entity, start, found[end - 1][2]
-                        position = end - 1
-                        break
-            position += 1
-
-
-def _plain(word: str) -> str:
-    word = word.replace("’", "'")
-    return word.removesuffix("'s")
-
-
-def _begins_sentence(text: str, start: int) -> bool:
-    before = text[:start].rstrip(" \"“\u2018'(")
-    return not before or before[-1] in ".!?…:•\n"
-
-
-def _common_words(pages: Sequence[PageStructure]) -> frozenset[str]:
-    """Return the words that pages write in lower case."""
-    return frozenset(
-        word
-        for page in pages
-        for block in page.blocks
-        for word in _WORD.findall(block.text)
-        if word.islower()
-    )

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
-from wavewright.tools.extraction.entities import EntityMention, Gazetteer, NamedEntity, clean_title
+from wavewright.tools.extraction.entities import EntityMention, Gazetteer, NamedEntity
+from wavewright.tools.extraction.names import clean_title
 from wavewright.tools.extraction.structure import Block, PageStructure
 
 Takes: TypeAlias = Literal["text", "list", "quote", "target"]
@@ -141,13 +142,12 @@ class FactReader:
     def _about(self) -> list[_AboutSentence]:
         """Sentences about the thing: on its own pages also those of a pronoun, elsewhere those that begin with it."""
         found: list[_AboutSentence] = []
-        names = _own_names(self._entity.name)
         for page in self.pages:
             for block in page.prose():
                 for sentence in block.sentences():
-                    rest = _after_subject(sentence, names)
-                    if rest is not None:
-                        found.append(_AboutSentence(sentence, rest, page, block))
+                    end = subject_end(sentence, self._entity.name)
+                    if end:
+                        found.append(_AboutSentence(sentence, sentence[end:], page, block))
         for mention in self._gazetteer.mentions_of(self._entity):
             if mention.block.kind in {"paragraph", "item"} and mention.page not in self.pages:
                 found += self._elsewhere(mention)
@@ -166,10 +166,11 @@ def _own_names(name: str) -> list[str]:
     return [name, *(word for word in name.split() if word[:1].isupper() and len(word) > 2)]
 
 
-def _after_subject(sentence: str, names: Sequence[str]) -> str | None:
+def subject_end(sentence: str, name: str) -> int:
+    """Return where the subject of a sentence ends: the name, one word of it, or a pronoun; 0 where it is another."""
     bare = sentence.removeprefix("The ")
-    for name in names:
-        if bare.startswith(clean_title(name)) and not bare[len(name) : len(name) + 1].isalnum():
-            return bare[len(name) :]
+    for own in _own_names(name):
+        if bare.startswith(clean_title(own)) and not bare[len(own) : len(own) + 1].isalnum():
+            return len(sentence) - len(bare) + len(own)
     pronoun = _PRONOUN.match(sentence)
-    return sentence[pronoun.end() :] if pronoun else None
+    return pronoun.end() if pronoun else 0

@@ -41,6 +41,7 @@ _CONTAINER_TAGS: Final = (
     "pre section summary table tbody td tfoot th thead tr ul blockquote caption"
 )
 _CONTAINERS: Final = frozenset(_CONTAINER_TAGS.split())
+_MARKING: Final = frozenset({"b", "strong", "code", "dfn"})
 MAX_LABEL: Final = 40
 """Characters of a row's label."""
 _BULLET: Final = re.compile(r"(?:^|\s)[•·▪‣]\s+")
@@ -82,6 +83,8 @@ class Block:
     label: str = ""
     """Of a row, its label; of a quote, its speaker."""
     links: tuple[BlockLink, ...] = ()
+    marked: tuple[str, ...] = ()
+    """Its words in bold or set as code."""
     level: int = 0
     """Of a heading, from 1."""
 
@@ -93,6 +96,14 @@ class Block:
     def sentences(self) -> list[str]:
         """Return the sentences of the text; those of a quote or a row without its label."""
         return split_sentences(self.value)
+
+    def sentence_places(self) -> Iterator[tuple[str, int]]:
+        """Yield each sentence with its place in the text."""
+        end = len(self.text) - len(self.value)
+        for sentence in self.sentences():
+            start = self.text.index(sentence, end)
+            end = start + len(sentence)
+            yield sentence, start
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +138,12 @@ def split_sentences(text: str) -> list[str]:
                 begun = ""
         found.append(begun.strip())
     return [sentence for sentence in found if sentence]
+
+
+def begins_sentence(text: str, start: int) -> bool:
+    """Whether a sentence of a text begins at a place."""
+    before = text[:start].rstrip(" \"“\u2018'(")
+    return not before or before[-1] in ".!?…:•\n"
 
 
 def read_structure(page: SourcePage) -> PageStructure:
@@ -182,6 +199,7 @@ class _Line:
     links: list[BlockLink] = field(default_factory=list[BlockLink])
     strong: str = ""
     """The text in bold at the beginning."""
+    marked: list[str] = field(default_factory=list[str])
 
     def add(self, text: str) -> None:
         if text[:1].isspace() and self.text and not self.text[-1].isspace():
@@ -290,6 +308,8 @@ class _BlockReader:
             line.links.append(BlockLink(url, words, start, start + len(words)))
         if tag in {"b", "strong"} and at_start:
             line.strong = words
+        if tag in _MARKING and words:
+            line.marked.append(words)
 
     def _end(self, line: _Line, kind: BlockKind) -> _Line:
         """Add the block of a line, where it holds anything, and return a new line."""
@@ -323,7 +343,7 @@ class _BlockReader:
             for link in line.links
             if link.start >= shift
         )
-        self.blocks.append(Block(kind, text, self._heading, label, links))
+        self.blocks.append(Block(kind, text, self._heading, label, links, tuple(line.marked)))
 
 
 def _children(node: LexborNode) -> Iterator[LexborNode]:

@@ -6,7 +6,8 @@ import re
 from typing import Final
 
 from wavewright.tools.extraction.facts import FactCues
-from wavewright.tools.lore.extraction.kinds import FACTION, PRESENCES, ZONE, phrases, words
+from wavewright.tools.extraction.kinds import FACTION, PRESENCES, ZONE, phrases, words
+from wavewright.tools.extraction.relation_words import KINSHIP, MEMBERSHIPS, OWNERS, PARENTS
 from wavewright.tools.lore.models import LoreCategory
 
 PRESENCE: Final = FactCues("present", "target", labels=PRESENCES, headings=PRESENCES, kinds=frozenset({ZONE}))
@@ -123,37 +124,13 @@ NPC_FACTS: Final = (
     FactCues(
         "faction_ids",
         "target",
-        labels=phrases(
-            "allegiance, allegiances, affiliation, affiliations, faction, factions, guild, order, member of, serves, "
-            "organisation, organization, clan, sworn to, side, team"
-        ),
+        labels=MEMBERSHIPS,
         pattern=_said(
             "serves?|belongs? to|leads?|commands?|is a member of|is sworn to|fights? for|is the leader of"
         ),
         kinds=frozenset({FACTION}),
     ),
 )
-_RELATIONS: Final = (
-    "father mother son daughter brother sister husband wife spouse parent child sibling uncle aunt nephew niece cousin "
-    "grandfather grandmother mentor teacher master apprentice student pupil servant ally friend companion rival enemy "
-    "nemesis lover"
-)
-KINSHIP: Final = tuple(_RELATIONS.split())
-RELATION_ROWS: Final = {
-    **{label: name for name in KINSHIP for label in (name, f"{name}s")},
-    "parents": "parent",
-    "children": "child",
-    "siblings": "sibling",
-    "wives": "wife",
-    "allies": "ally",
-    "enemies": "enemy",
-    "family": "family",
-    "relatives": "family",
-    "relations": "family",
-    "partner": "spouse",
-    "married to": "spouse",
-}
-"""Label of a row to the type of the relation."""
 RELATION_SENTENCE: Final = re.compile(
     rf"^[^.;]*?\b(?:is|was|and|,)\s+(?:the\s+|an?\s+)?(?:\w+\s+)?(?P<type>{'|'.join(KINSHIP)})\s+of\s+(?P<value>[^.;,]+)",
     re.IGNORECASE,
@@ -163,9 +140,7 @@ FACTION_FACTS: Final = (
     FactCues(
         "parent_faction_id",
         "target",
-        labels=phrases(
-            "part of, parent, parent faction, belongs to, subgroup of, branch of, under, answers to"
-        ),
+        labels=PARENTS,
         pattern=_said("is (?:a|the) (?:\\w+ )?(?:branch|part|arm|wing|chapter) of|answers? to|belongs? to"),
         kinds=frozenset({FACTION}),
     ),
@@ -259,10 +234,7 @@ ITEM_FACTS: Final = (
     FactCues(
         "wielder_lineage",
         "list",
-        labels=phrases(
-            "wielder, wielders, owner, owners, bearer, bearers, carried by, held by, wielded by, keeper, keepers, "
-            "previous owners, maker, forged by"
-        ),
+        labels=OWNERS | phrases("maker, forged by"),
         headings=phrases("wielders, owners, bearers, lineage"),
         pattern=_said("(?:is|was|were) (?:wielded|carried|borne|owned|held|worn) by"),
     ),

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from wavewright.tools.extraction import kinds
 from wavewright.tools.extraction.entities import Gazetteer
 from wavewright.tools.extraction.structure import SourcePage, read_structure
-from wavewright.tools.lore.extraction import kinds
 from wavewright.tools.lore.extraction.records import (
     faction_records,
     item_records,

@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from wavewright.tools.extraction.entities import words_of
+from wavewright.tools.extraction import kinds
 from wavewright.tools.extraction.facts import Fact, FactCues, FactReader
+from wavewright.tools.extraction.names import words_of
+from wavewright.tools.extraction.relation_words import KIN_LABELS
 from wavewright.tools.extraction.structure import PageStructure
-from wavewright.tools.lore.extraction import cues, kinds
+from wavewright.tools.lore.extraction import cues
 from wavewright.tools.lore.extraction.view import Subject, ZoneView
 from wavewright.tools.lore.models import (
     Evidence,
@@ -179,7 +181,7 @@ def _npc(view: ZoneView, subject: Subject) -> NPCData:
 
 def _labels_by_relation() -> Mapping[str, list[str]]:
     labels: dict[str, list[str]] = {}
-    for label, relation in cues.RELATION_ROWS.items():
+    for label, relation in KIN_LABELS.items():
         labels.setdefault(relation, []).append(label)
     return labels
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from wavewright.tools.extraction.entities import EntityMention, Gazetteer, NamedEntity, clean_title
+from wavewright.tools.extraction import kinds
+from wavewright.tools.extraction.entities import EntityMention, Gazetteer, NamedEntity
 from wavewright.tools.extraction.facts import FactReader
+from wavewright.tools.extraction.names import clean_title
 from wavewright.tools.extraction.structure import PageStructure
-from wavewright.tools.lore.extraction import cues, kinds
+from wavewright.tools.lore.extraction import cues
 from wavewright.tools.lore.models import Evidence, slug
 
 _CONNECTION: Final = re.compile(

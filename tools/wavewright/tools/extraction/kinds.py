@@ -1,4 +1,4 @@
-"""Words by which pages of game worlds tell what a thing is and which zones belong together; of no one game."""
+"""Words by which pages tell what a thing is and which places belong together; of no one world."""
 
 from __future__ import annotations
 
@@ -28,18 +28,27 @@ QUEST: Final = "quest"
 OTHER: Final = "other"
 """A page about none of these, such as a skill or a recipe."""
 
-CONNECTION_LABELS: Final = phrases(
-    "leads to, lead to, reached from, reached by, exits, exit, exits to, ways out, way out, connects to, connected to, "
-    "connections, connected zones, connected areas, connected locations, adjacent, adjacent to, adjacent zones, "
-    "adjacent areas, adjacent regions, neighbours, neighbors, neighbouring zones, neighboring zones, "
-    "neighbouring regions, neighboring regions, neighbouring lands, borders, bordering, bordering zones, next, "
-    "previous, next zone, previous zone, next area, previous area, north, south, east, west, north-east, north-west, "
-    "south-east, south-west, northeast, northwest, southeast, southwest, up, down, paths, paths to, roads, roads to, "
-    "routes, travel, travel to, travel routes, access from, entrance from, entrances, entered from, portals, "
-    "portals to, gates to, passages, ways in, ways on, where to go next, where next, onward, links to, linked to, "
-    "linked maps, map links, teleports to, stairs, doors"
+WAYS_OUT: Final = phrases(
+    "leads to, lead to, exits, exit, exits to, ways out, way out, next, next zone, next area, north, south, east, "
+    "west, north-east, north-west, south-east, south-west, northeast, northwest, southeast, southwest, up, down, "
+    "paths, paths to, roads, roads to, routes, travel, travel to, travel routes, portals, portals to, gates to, "
+    "passages, ways on, where to go next, where next, onward, links to, linked to, linked maps, "
+    "map links, teleports to, stairs, doors"
 )
-"""Of rows and headings that say which zones can be reached."""
+"""Of rows and headings that say where one can go from a place."""
+WAYS_IN: Final = phrases(
+    "reached from, reached by, previous, previous zone, previous area, access from, entrance from, entered from, "
+    "ways in, way in, arrivals from, comes from, accessible from"
+)
+"""Of rows and headings that say from where one comes to a place."""
+NEIGHBOURS: Final = phrases(
+    "connects to, connected to, connections, connected zones, connected areas, connected locations, adjacent, "
+    "adjacent to, adjacent zones, adjacent areas, adjacent regions, adjacent locations, neighbours, neighbors, "
+    "neighbouring zones, neighboring zones, neighbouring regions, neighboring regions, neighbouring lands, borders, "
+    "bordering, bordering zones, entrances"
+)
+"""Of rows and headings that say what a place lies beside."""
+CONNECTION_LABELS: Final = WAYS_OUT | WAYS_IN | NEIGHBOURS
 PRESENCES: Final = phrases(
     "found in, appears in, active in, seen in, met in, encountered in, located in, location, locations, home, region, "
     "zone, zones, area, areas, place, places, where, where found, whereabouts, lives in, haunts, hometown, residence, "
