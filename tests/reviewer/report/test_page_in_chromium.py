@@ -16,7 +16,9 @@ import pytest
 from tests.reviewer.example_package import example_package, example_package_with_models
 from tests.reviewer.report.page_reader import FoundPage, read_page
 from tests.reviewer.report.test_page import PAYLOADS, poisoned
+from wavewright.planner.types import Json, StepId
 from wavewright.reviewer import Package, write_report
+from wavewright.reviewer.records import OutputDocument
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -119,6 +121,34 @@ def first_pixel(png: bytes) -> tuple[int, int, int]:
         place += 12 + length
     red, green, blue = zlib.decompressobj().decompress(packed, 4)[1:4]
     return red, green, blue
+
+
+def test_a_thing_in_the_picture_of_a_graph_leads_to_its_quotes(tmp_path: Path) -> None:
+    evidence: list[Json] = [{"quote": "Aldo <b>rules</b> Fenmoor.", "source": "keep.md"}]
+    nodes: list[Json] = [
+        {"id": "aldo", "label": "Aldo", "origin": "agent", "evidence": evidence},
+        {"id": "fenmoor", "label": "Fenmoor", "origin": "forced"},
+    ]
+    edges: list[Json] = [{"from": "aldo", "to": "fenmoor", "label": "rules"}]
+    drawn = OutputDocument(
+        step=StepId("graph"),
+        id="graph",
+        title="Graph",
+        markdown="Two entities.",
+        content={"graph": {"nodes": nodes, "edges": edges}},
+        is_result=True,
+    )
+    package = example_package().model_copy(update={"documents": (drawn,)})
+    path = write_report(package, tmp_path)
+
+    closed = visit(path, tmp_path)
+    [link] = [one for one in closed.page.links if one.startswith("#quotes-")]
+    shown = visit(path, tmp_path, fragment=link)
+
+    assert closed.console == shown.console == ""
+    assert "<details><summary>Evidence of what is drawn" in closed.html
+    assert '<details open=""><summary>Evidence of what is drawn' in shown.html
+    assert "“Aldo <b>rules</b> Fenmoor.”" in shown.page.text
 
 
 def test_a_page_that_does_ask_somebody_and_complains_is_noticed(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wavewright.planner.types import Json
-from wavewright.reviewer.report.relation_picture import MAX_NODES, draw_relations
+from wavewright.reviewer.report.relation_picture import MAX_LABELS, MAX_NODES, draw_relations
 
 
 def test_things_stand_on_a_ring_around_the_first_with_a_line_for_each_relation() -> None:
@@ -34,6 +34,25 @@ def test_a_large_graph_is_cut_and_says_so() -> None:
 
     assert picture is not None
     assert (len(picture.nodes), picture.left_out) == (MAX_NODES, 5)
+
+
+def test_colours_tell_how_things_were_won_and_only_the_outer_ring_has_labels() -> None:
+    origins = ("agent", "generated", "forced")
+    nodes: list[Json] = [
+        {"id": str(number), "kind": "place", "origin": origins[number % 3]} for number in range(MAX_NODES)
+    ]
+
+    picture = draw_relations({"graph": {"nodes": nodes, "edges": []}})
+
+    assert picture is not None
+    assert picture.kinds == (("agent", 0), ("generated", 1), ("forced", 2))
+    assert {node.kind: node.colour for node in picture.nodes} == {
+        "place, agent": 0,
+        "place, generated": 1,
+        "place, forced": 2,
+    }
+    assert len({(node.x, node.y) for node in picture.nodes}) == MAX_NODES
+    assert sum(bool(node.anchor) for node in picture.nodes) == MAX_LABELS
 
 
 @pytest.mark.parametrize("content", [None, "text", {}, {"graph": []}, {"graph": {"nodes": [{"label": "x"}]}}])
