@@ -65,8 +65,11 @@ def write_job(
         "name": "places",
         "goal": "Look around",
         "available_tools": [{"name": "survey"}, {"name": "post"}],
-        "inputs_schema": {"type": "object", "properties": {"target": target}},
-        "targets": {"expand": expand},
+        "inputs_schema": {
+            "type": "object",
+            "properties": {"target": target, "visited": {"type": "array", "items": ANY}},
+        },
+        "targets": {"expand": expand, "visited": "visited"},
     }
     job: JsonObject = {
         "name": "places",
@@ -98,6 +101,15 @@ def test_a_found_name_that_would_be_written_is_refused_before_the_first_target(
     )
     assert "'targets.expand' → 'inputs.target' → 'text' of 'said'" in answer.out + answer.err
     assert calls(places) == []
+
+
+def test_names_of_earlier_targets_are_untrusted_where_runs_have_found_them(
+    wavewright: CommandLine, places: Path
+) -> None:
+    text = json.dumps(PLAN).replace("Now ${inputs.target}", "After ${inputs.visited.join(', ')}")
+    write_job(places, target=CODE, plan=json.loads(text))
+
+    assert "'inputs.visited' → 'text' of 'said'" in wavewright("check", "job.yaml").out
 
 
 def test_a_template_is_checked_for_the_targets_that_its_jobs_may_find(

@@ -28,6 +28,26 @@ NEEDS_APPROVAL = """
 version: 1
 steps: [{id: notes, tool: list_notes, params: {folder: notes}, needs_approval: true}]
 """
+FOUND_TARGETS = """
+name: notes
+goal: Count words
+targets: {first: [start], depth: 1, expand: "${steps.page.lines}"}
+plan:
+  version: 1
+  steps:
+    - {id: page, tool: read_page, params: {name: "${inputs.target}"}}
+    - {id: kept, tool: keep, params: {text: "Now ${inputs.target}"}}
+"""
+PAGE_TOOLS = '''
+def read_page(name: str) -> dict:
+    """Read a page."""
+    return {"lines": [name]}
+
+
+def keep(text: str) -> str:
+    """Keep a text."""
+    return text
+'''
 WAITING_TOOL = '''
 from pathlib import Path
 
@@ -90,12 +110,13 @@ def connect(project: Path) -> Connect:
     return connected
 
 
-def add_tool(project: Path, name: str, code: str) -> None:
-    """Add a function to the tools of the starter project."""
+def add_tool(project: Path, name: str, code: str, functions: str = "") -> None:
+    """Add a module to the tools of the starter project."""
     (project / "tools" / f"{name}.py").write_text(code, encoding="utf-8")
     settings = project / "wavewright.yaml"
     text = settings.read_text(encoding="utf-8")
-    settings.write_text(text.replace("tools:\n", f"tools:\n  - path: tools/{name}.py\n", 1), encoding="utf-8")
+    entry = f"  - path: tools/{name}.py\n" + (f"    functions: {functions}\n" if functions else "")
+    settings.write_text(text.replace("tools:\n", f"tools:\n{entry}", 1), encoding="utf-8")
 
 
 def structured(result: CallToolResult) -> dict[str, Any]:
@@ -191,6 +212,17 @@ async def test_dry_run_returns_waves_effects_and_estimates(connect: Connect) -> 
         assert [step["tool"] for step in answer["steps"]] == ["list_notes", "read_note", "rank_words"]
         assert answer["estimate"]["seconds"]["p90"] > 0
         assert "E201" in await refused(client, "dry_run", plan=UNKNOWN_TOOL)
+
+
+async def test_dry_run_refuses_found_names_that_would_be_written(connect: Connect, project: Path) -> None:
+    options = "{read_page: {untrusted_output: true}, keep: {effects: [write]}}"
+    add_tool(project, "pages", PAGE_TOOLS, options)
+    (project / "found.job.yaml").write_text(FOUND_TARGETS)
+    async with connect() as client:
+        told = await refused(client, "dry_run", file="found.job.yaml")
+
+    assert "E601" in told
+    assert "'targets.expand' → 'inputs.target' → 'text' of 'kept'" in told
 
 
 async def test_list_tools_returns_the_schemas_and_effects_of_the_project(connect: Connect) -> None:

@@ -128,7 +128,7 @@ def _dry_run_job(options: DryRunOptions) -> _DryRunResult:
     order = _resolve_scheduled_job(options, settings)
     tools, record = forecast_job(order, settings, can_ask=options.can_ask)
     if order.targets is not None:
-        record = _with_target_notes(order, order.targets, tools, record, options)
+        record = _with_target_notes(order, order.targets, record, options)
     return _DryRunResult(order, tools, record, settings)
 
 
@@ -138,29 +138,30 @@ def forecast_job(
     """Return the tools of a job that has not begun, and the dry run of its plan.
 
     Raises:
-        PlanError: the job has no plan, or the plan is not valid.
+        PlanError: the job has no plan, or the plan is not valid, also with the names of targets that it would find.
     """
     if order.draft is None:
         raise no_plan_error(order.goal, order.source)
     tools = signatures_to_check(order.draft.plan, order.goal, settings)
     now = order.goal.as_of or dt.datetime.now(dt.UTC)
     outlook = gather_forecast_inputs(order.draft.plan, order.goal, tools, settings, now=now)
-    return tools, forecast(order, tools, now=now, outlook=outlook, can_ask=can_ask)
+    record = forecast(order, tools, now=now, outlook=outlook, can_ask=can_ask)
+    if order.expansion is not None:
+        from wavewright.engine.targets.root_run import require_valid_expansion
+
+        require_valid_expansion(order, tools)
+    return tools, record
 
 
 def _with_target_notes(
     order: ResolvedJob,
     targets: JobTargets,
-    tools: Mapping[str, ToolSignature],
     record: DryRun,
     options: DryRunOptions,
 ) -> DryRun:
-    from wavewright.engine.targets.root_run import require_valid_expansion
-
     if options.out is not None:
         message = "a job with targets cannot be saved: further ones are found while it runs"
         raise CommandError(message, hint="leave --out away; `wavewright run` runs the job")
-    require_valid_expansion(order, tools)
     return replace(record, notes=(*_target_notes(order, targets, record), *record.notes))
 
 
