@@ -288,6 +288,24 @@ def test_an_agent_that_could_never_work_is_refused_when_tools_are_loaded(
     assert str(refused.value) == message
 
 
+def test_a_name_that_an_agent_and_a_tool_share_is_refused_with_the_places_of_both(tmp_path: Path) -> None:
+    home = AgentProject(tmp_path)
+    home.add_agent({**RESEARCHER, "name": "burn"})
+    with pytest.raises(ToolDefinitionError) as of_project:
+        home.tools()
+    (tmp_path / "config" / "agents" / "burn.yaml").unlink()
+    home.add_agent({**RESEARCHER, "name": "summarize_content"})
+    home.add_agent({**LEAD, "tools": ["summarize_content"]})
+    with pytest.raises(ToolDefinitionError) as of_pack:
+        home.tools()
+
+    file = tmp_path / "config" / "agents" / "burn.yaml"
+    place = f"tools[0] of {home.settings.file}"
+    assert str(of_project.value) == f"'burn' is an agent, in {file}, and a function, in {place}"
+    assert "summarize_content.yaml, and a tool of pack 'text'" in str(of_pack.value)
+    assert of_pack.value.hint == "give one of the two another name"
+
+
 def test_a_faulty_file_is_told_with_its_line(tmp_path: Path) -> None:
     home = AgentProject(tmp_path)
     (tmp_path / "config" / "agents" / "lead.yaml").write_text("name: lead\nprompt: a/b\nretry: 3\n")

@@ -87,7 +87,8 @@ class ToolSources:
         return self._loaded[pack]
 
     def _add_catalog(self, pack: str | None, agents: Iterable[AgentSpec]) -> AgentCatalog | None:
-        specs = {spec.name: spec for spec in [*agents, *own_agents(self.settings)]}
+        given = {spec.name: spec for spec in agents}
+        specs = {**given, **{spec.name: spec for spec in own_agents(self.settings).values()}}
         if not specs:
             return None
         from wavewright.tools.workers.named_agents import AgentCatalog
@@ -96,7 +97,23 @@ class ToolSources:
             own = None if pack is None else self._own_of_pack(pack, name)
             return self.find(name) if own is None else self._bound(pack, own)
 
-        return self._catalogs.setdefault(pack, AgentCatalog(self.services, specs, find))
+        refuse = partial(self._refuse_tool, pack)
+        return self._catalogs.setdefault(pack, AgentCatalog(self.services, specs, find, refuse))
+
+    def _refuse_tool(self, pack: str | None, agent: str) -> None:
+        """Check that no tool has the name of an agent that another agent may call.
+
+        Raises:
+            ToolDefinitionError: one has; names the places of both.
+        """
+        found = [*self._own_tool(agent), *self._server_tools(agent)]
+        found += self._pack_candidates(agent, is_found=True)
+        owners = [one.owner for one in found]
+        if pack is not None and self._own_of_pack(pack, agent) is not None:
+            owners.append(f"pack {pack!r}")
+        if owners:
+            files = [file for file, spec in own_agents(self.settings).items() if spec.name == agent]
+            raise _shared_name(agent, str(files[0]) if files else f"pack {pack!r}", f"a tool of {owners[0]}")
 
     def _own_of_pack(self, pack: str, name: str) -> Tool | None:
         tools = self._loaded[pack]
@@ -138,7 +155,7 @@ class ToolSources:
         Raises:
             ToolDefinitionError: a tool or its prompt does not exist, or it may not call a tool.
         """
-        others = [one for one in own_agents(self.settings) if one.name != spec.name]
+        others = [one for one in own_agents(self.settings).values() if one.name != spec.name]
         catalog = self._add_catalog(None, [spec, *others])
         assert catalog is not None
         catalog.agent(spec.name)
@@ -233,11 +250,18 @@ def _ambiguous(name: str, candidates: list[_ToolCandidate]) -> ToolDefinitionErr
     return ToolDefinitionError(f"{name!r} is a tool of {owners}", hint=hint)
 
 
+def _shared_name(name: str, agent: str, tool: str) -> ToolDefinitionError:
+    return ToolDefinitionError(
+        f"{name!r} is an agent, in {agent}, and {tool}", hint="give one of the two another name"
+    )
+
+
 def open_sources(packs: JsonObject, settings: Settings, services: Services) -> ToolSources:
     """Return the sources of a project's tools, with its own functions and workers loaded.
 
     Raises:
-        ToolDefinitionError: a function or worker of the project cannot be a tool, or two have one name.
+        ToolDefinitionError: a function or worker of the project cannot be a tool, or two have one name, also where one
+            of them is an agent.
         PackError: the settings name a pack that is not installed.
     """
     refuse_unknown_packs(settings)
@@ -250,7 +274,21 @@ def open_sources(packs: JsonObject, settings: Settings, services: Services) -> T
                 hint="give one of the two another name",
             )
         found[name] = _worker_tool(worker, services)
+    for file, spec in own_agents(settings).items():
+        if spec.name in found:
+            raise _shared_name(spec.name, str(file), _place_of_tool(spec.name, settings))
     return ToolSources(found, packs, settings, services)
+
+
+def _place_of_tool(name: str, settings: Settings) -> str:
+    for worker in own_workers(settings):
+        if worker.spec.name == name:
+            return f"a worker, in {worker.file}"
+    for position, entry in enumerate(settings.tools):
+        tools = load_user_tools((entry,), settings.root, first=position)
+        if any(tool.signature.name == name for tool in tools):
+            return f"a function, in tools[{position}] of {settings.file}"
+    return "a tool of this project"
 
 
 # The code of workers is imported only if there is one: most checks and runs have none.
@@ -269,14 +307,14 @@ def own_workers(settings: Settings) -> tuple[Worker, ...]:
     return load_workers(settings.workers)
 
 
-def own_agents(settings: Settings) -> tuple[AgentSpec, ...]:
-    """Return the project's named agents.
+def own_agents(settings: Settings) -> dict[Path, AgentSpec]:
+    """Return the project's named agents by file.
 
     Raises:
         ToolDefinitionError: an agent's file is faulty.
     """
     if not any(place.suffix or place.exists() for place in settings.agents):
-        return ()
+        return {}
     from wavewright.tools.workers.agent_specs import load_agents
 
     return load_agents(settings.agents)

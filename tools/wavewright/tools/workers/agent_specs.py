@@ -81,8 +81,8 @@ class AgentSpec(DocumentModel):
         return min(given, default=None)
 
 
-def load_agents(places: Sequence[Path]) -> tuple[AgentSpec, ...]:
-    """Return the agents of files, and of the files in folders; a folder that is not there holds none.
+def load_agents(places: Sequence[Path]) -> dict[Path, AgentSpec]:
+    """Return the agents of files, and of the files in folders, by file; a folder that is not there holds none.
 
     Raises:
         ToolDefinitionError: a file is missing or faulty, or two have one name; names the file and the line.
@@ -96,4 +96,4 @@ def load_agents(places: Sequence[Path]) -> tuple[AgentSpec, ...]:
                 hint=f"the other one is in {found[spec.name][1]}",
             )
         found[spec.name] = (spec, file)
-    return tuple(spec for spec, _ in found.values())
+    return {file: spec for spec, file in found.values()}

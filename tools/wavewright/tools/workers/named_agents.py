@@ -156,6 +156,8 @@ class AgentCatalog:
     specs: Mapping[str, AgentSpec]
     find: Callable[[str], Tool | None]
     """Returns the tool that a name means; it may come back here for tools that call agents."""
+    refuse_tool: Callable[[str], None]
+    """Raises `ToolDefinitionError` where the name of an agent may mean a tool, too."""
     _agents: dict[str, NamedAgent] = field(default_factory=dict[str, NamedAgent])
     _opening: list[str] = field(default_factory=list[str])
     """Agents whose tools are being looked up now."""
@@ -197,8 +199,10 @@ class AgentCatalog:
         """Return a tool of an agent.
 
         Raises:
-            ToolDefinitionError: it does not exist, or no agent may call it.
+            ToolDefinitionError: it does not exist, a tool and an agent have the name, or no agent may call it.
         """
+        if name in self.specs:
+            self.refuse_tool(name)
         tool = self.agent(name).as_tool() if name in self.specs else self.find(name)
         if tool is None:
             raise ToolDefinitionError(

@@ -168,7 +168,7 @@ def prompt_findings(settings: Settings) -> Iterator[DoctorFinding]:
     with suppress(ToolDefinitionError):
         from wavewright.engine.project.tool_sources import own_agents
 
-        used |= {spec.prompt for spec in own_agents(settings)}
+        used |= {spec.prompt for spec in own_agents(settings).values()}
     faults = {name: _prompt_finding(name, own, workers) for name in names}
     yield from dict.fromkeys(found for found in faults.values() if found is not None)
     valid = [name for name, found in faults.items() if found is None]
