@@ -14,9 +14,9 @@ import pytest
 
 from tests.repository.tree import ROOT
 from tests.tools.lore.store.stores import ash_vale, opened, package_of, port_merrow
-from wavewright.tools.lore.store.connection import LoreStoreError, SurrealConnection
 from wavewright.tools.lore.store.schema import RELATIONS
 from wavewright.tools.lore.store.settings import StoreSettings
+from wavewright.tools.surreal.connection import SurrealConnection, SurrealStoreError
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +62,7 @@ async def test_a_zone_that_is_only_named_is_no_record(place: StoreSettings, tmp_
     async with opened(place, tmp_path) as (store, _):
         written = await store.put(ash_vale())
         neighbours = await store.neighbours("Ash Vale")
-        with pytest.raises(LoreStoreError, match="no zone 'Port Merrow'"):
+        with pytest.raises(SurrealStoreError, match="no zone 'Port Merrow'"):
             await store.zone("Port Merrow")
 
     assert (written.records, written.relations, written.waiting) == (5, 4, 4)
@@ -147,7 +147,7 @@ async def test_ways_lead_over_connections_in_both_directions(place: StoreSetting
         assert [zone.name for zone in (await store.way("A", "A")).zones] == ["A"]
         assert (await store.way("A", "Island")).zones == []
         assert [zone.name for zone in (await store.neighbours("B")).neighbours] == ["A", "C", "E"]
-        with pytest.raises(LoreStoreError, match="no zone 'Nowhere'"):
+        with pytest.raises(SurrealStoreError, match="no zone 'Nowhere'"):
             await store.way("A", "Nowhere")
 
 
@@ -174,11 +174,11 @@ async def test_a_search_finds_words_in_any_form_and_most_words_first(
 async def test_a_package_is_written_whole_or_not_at_all(place: StoreSettings, tmp_path: Path) -> None:
     async with opened(place, tmp_path) as (store, connection):
         await connection.run("DEFINE FIELD OVERWRITE role ON npc TYPE string ASSERT $value != 'traitor';")
-        with pytest.raises(LoreStoreError, match="refused a statement: Found 'traitor'"):
+        with pytest.raises(SurrealStoreError, match="refused a statement: Found 'traitor'"):
             await store.put(
                 package_of("Ash Vale", npcs=[{"name": "Loyal"}, {"name": "Sly", "role": "traitor"}])
             )
-        with pytest.raises(LoreStoreError, match="no zone"):
+        with pytest.raises(SurrealStoreError, match="no zone"):
             await store.zone("Ash Vale")
         [people] = await connection.run("SELECT * FROM npc;")
 
@@ -256,7 +256,7 @@ async def test_nothing_that_was_acknowledged_is_lost_when_the_writer_is_killed(t
 
 async def test_a_second_owner_of_a_folder_is_refused(tmp_path: Path) -> None:
     async with opened(StoreSettings(), tmp_path):
-        with pytest.raises(LoreStoreError, match="another process has the lore store") as refused:
+        with pytest.raises(SurrealStoreError, match="another process has the lore store") as refused:
             async with SurrealConnection(StoreSettings(), tmp_path):
                 pass
     assert refused.value.hint is not None

@@ -8,9 +8,9 @@ import json
 from pydantic import Field
 
 from wavewright.tools.lore.models import ResearchCheckpoint
-from wavewright.tools.lore.store.connection import Row, SurrealConnection, record_id
 from wavewright.tools.lore.store.lore_store import StoreAnswer
 from wavewright.tools.lore.store.schema import CHECKPOINTS
+from wavewright.tools.surreal.connection import Row, SurrealConnection, record_id
 
 
 class StoredCheckpoint(StoreAnswer):
@@ -53,7 +53,7 @@ class CheckpointStore:
         """Write a checkpoint in place of the former one of its name.
 
         Raises:
-            LoreStoreError: the store cannot be used.
+            SurrealStoreError: the store cannot be used.
         """
         now = dt.datetime.now(dt.UTC)
         row = checkpoint.model_dump(mode="json", exclude_none=True)
@@ -67,7 +67,7 @@ class CheckpointStore:
         """Return the checkpoint of a name; without one where there is none.
 
         Raises:
-            LoreStoreError: the store cannot be used.
+            SurrealStoreError: the store cannot be used.
         """
         [row] = await self._connection.run("SELECT * FROM ONLY $id;", id=record_id(CHECKPOINTS, name))
         if row is None:
@@ -82,7 +82,7 @@ class CheckpointStore:
         """Return all checkpoints, the newest first.
 
         Raises:
-            LoreStoreError: the store cannot be used.
+            SurrealStoreError: the store cannot be used.
         """
         [rows] = await self._connection.run(
             f"SELECT id, zone_name, current_step, updated_at FROM {CHECKPOINTS} ORDER BY updated_at DESC;"  # noqa: S608 - our name
@@ -93,7 +93,7 @@ class CheckpointStore:
         """Delete the checkpoint of a name.
 
         Raises:
-            LoreStoreError: the store cannot be used.
+            SurrealStoreError: the store cannot be used.
         """
         [found] = await self._connection.run("DELETE $id RETURN BEFORE;", id=record_id(CHECKPOINTS, name))
         return DeletedCheckpoint(name=name, deleted=bool(found))

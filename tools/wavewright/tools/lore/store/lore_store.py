@@ -26,9 +26,9 @@ from wavewright.tools.lore.models import (
     ZoneData,
     slug,
 )
-from wavewright.tools.lore.store.connection import LoreStoreError, Row, SurrealConnection, record_id
 from wavewright.tools.lore.store.rows import merged, package_rows, record_of, shown_text
 from wavewright.tools.lore.store.schema import RELATIONS, TABLES, Relation
+from wavewright.tools.surreal.connection import Row, SurrealConnection, SurrealStoreError, record_id
 
 Place: TypeAlias = tuple[str, str]
 """Table and key of a record."""
@@ -114,7 +114,7 @@ class LoreStore:
         """Write a package's records and the relations between stored records, all in one transaction.
 
         Raises:
-            LoreStoreError: the store cannot be used; nothing has been written.
+            SurrealStoreError: the store cannot be used; nothing has been written.
         """
         async with self._writing:
             rows: dict[Place, Row] = {}
@@ -132,7 +132,7 @@ class LoreStore:
         """Return a zone with all that packages about it hold, and who and what else is in it.
 
         Raises:
-            LoreStoreError: there is no such zone.
+            SurrealStoreError: there is no such zone.
         """
         key, row = await self._zone_row(name)
         found = await self._connection.run(
@@ -155,7 +155,7 @@ class LoreStore:
         """Return the zones that a zone is connected with.
 
         Raises:
-            LoreStoreError: there is no such zone.
+            SurrealStoreError: there is no such zone.
         """
         key, row = await self._zone_row(name)
         [found] = await self._connection.run(
@@ -175,7 +175,7 @@ class LoreStore:
         """Return a shortest way between two zones over connections in either direction.
 
         Raises:
-            LoreStoreError: there is no zone of one of the names.
+            SurrealStoreError: there is no zone of one of the names.
         """
         first, _ = await self._zone_row(start)
         last, _ = await self._zone_row(end)
@@ -210,7 +210,7 @@ class LoreStore:
         key = slug(name)
         row = (await self._by_id([("zone", key)])).get(("zone", key))
         if row is None:
-            raise LoreStoreError(
+            raise SurrealStoreError(
                 f"the store has no zone {name!r}", hint="find its name with world_lore_search"
             )
         return key, row

@@ -18,7 +18,6 @@ from wavewright.tools.lore.store.checkpoints import (
     ListedCheckpoints,
     StoredCheckpoint,
 )
-from wavewright.tools.lore.store.connection import SurrealConnection
 from wavewright.tools.lore.store.lore_store import (
     FoundRecords,
     LoreStore,
@@ -30,6 +29,7 @@ from wavewright.tools.lore.store.lore_store import (
 from wavewright.tools.lore.store.schema import definitions
 from wavewright.tools.lore.store.settings import StoreSettings
 from wavewright.tools.packs import PackServer, ServerTool
+from wavewright.tools.surreal.connection import SurrealConnection
 
 RESEARCHER: Final = "researcher"
 VALIDATOR: Final = "validator"

@@ -17,13 +17,13 @@ import anyio
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
-from wavewright.tools.lore.store.settings import StoreSettings
+from wavewright.tools.surreal.settings import SurrealSettings
 
 Row: TypeAlias = dict[str, Any]
 """A record of the database: JSON values, record ids and times."""
 
 
-class LoreStoreError(WavewrightError):
+class SurrealStoreError(WavewrightError):
     """The store cannot be opened, or refuses a statement."""
 
     exit_code = exit_codes.ENVIRONMENT
@@ -43,10 +43,10 @@ class SurrealConnection:
     """An open database; an async context manager.
 
     Raises:
-        LoreStoreError: the library is not installed, another process has the folder, or the server refuses.
+        SurrealStoreError: the library is not installed, another process has the folder, or the server refuses.
     """
 
-    def __init__(self, settings: StoreSettings, root: Path) -> None:
+    def __init__(self, settings: SurrealSettings, root: Path) -> None:
         self._settings = settings
         self._folder = root / Path(settings.path).expanduser()
         self._lock = anyio.Lock()
@@ -56,7 +56,7 @@ class SurrealConnection:
     async def __aenter__(self) -> Self:
         try:
             if self._settings.url is None:
-                self._owner = _own(self._folder)
+                self._owner = _own(self._folder, self._settings)
             self._client = await self._connected()
         except BaseException:
             await self.close()
@@ -85,7 +85,7 @@ class SurrealConnection:
         """Run statements one after the other and return the result of each; nothing else runs meanwhile.
 
         Raises:
-            LoreStoreError: a statement failed, or the server cannot be reached.
+            SurrealStoreError: a statement failed, or the server cannot be reached.
         """
         async with self._lock:
             return _results(await self._sent(sql, values))
@@ -96,7 +96,7 @@ class SurrealConnection:
                 self._client = await self._connected()
             return await self._client.query_raw(sql, values)
         except RuntimeError as error:  # of the embedded engine
-            raise LoreStoreError(f"the store refused a statement: {error}") from error
+            raise SurrealStoreError(f"the store refused a statement: {error}") from error
         # A KeyError: the client has forgotten what waits for an answer when its connection is lost.
         except (OSError, KeyError, _closed_error()) as error:
             await self._drop_client()
@@ -110,8 +110,9 @@ class SurrealConnection:
             from surrealdb import AsyncSurreal
             from surrealdb.errors import SurrealError
         except ImportError as error:
-            raise LoreStoreError(
-                "the library of the lore store is not installed", hint="run `pip install 'wavewright[graph]'`"
+            raise SurrealStoreError(
+                f"the library of the {self._settings.what} is not installed",
+                hint="run `pip install 'wavewright[graph]'`",
             ) from error
         settings = self._settings
         # One factory of three classes that share these methods.
@@ -126,16 +127,16 @@ class SurrealConnection:
             raise self._unreachable(error) from error
         return client
 
-    def _unreachable(self, reason: object) -> LoreStoreError:
+    def _unreachable(self, reason: object) -> SurrealStoreError:
         settings = self._settings
         if settings.url is None:
-            return LoreStoreError(
-                f"the lore store in {self._folder} cannot be opened: {reason}",
-                hint="name another folder as 'packs.lore.store.path'",
+            return SurrealStoreError(
+                f"the {settings.what} in {self._folder} cannot be opened: {reason}",
+                hint=f"name another folder as '{settings.section}.path'",
             )
-        return LoreStoreError(
-            f"the lore store at {settings.url} cannot be used: {reason}",
-            hint=f"check 'packs.lore.store.url', 'packs.lore.store.user' and the variable {settings.password_env}",
+        return SurrealStoreError(
+            f"the {settings.what} at {settings.url} cannot be used: {reason}",
+            hint=f"check 'url', 'user' and the variable {settings.password_env} of '{settings.section}'",
         )
 
 
@@ -152,20 +153,20 @@ def _closed_error() -> type[Exception]:
     return WebSocketException
 
 
-def _own(folder: Path) -> int:
+def _own(folder: Path, settings: SurrealSettings) -> int:
     """Return the open lock file of a folder of the engine, which takes no lock itself.
 
     Raises:
-        LoreStoreError: another process has it, or it cannot be written.
+        SurrealStoreError: another process has it, or it cannot be written.
     """
     place = folder.with_name(f"{folder.name}.owner")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         opened = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise LoreStoreError(
-            f"the lore store in {folder} cannot be opened: {error.strerror}",
-            hint="name a folder that can be written as 'packs.lore.store.path'",
+        raise SurrealStoreError(
+            f"the {settings.what} in {folder} cannot be opened: {error.strerror}",
+            hint=f"name a folder that can be written as '{settings.section}.path'",
         ) from error
     if sys.platform == "win32":
         return opened
@@ -175,22 +176,22 @@ def _own(folder: Path) -> int:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(opened)
-        raise LoreStoreError(
-            f"another process has the lore store in {folder} open",
-            hint="serve it once with `wavewright mcp lore-store --http HOST:PORT`, and connect to that",
+        raise SurrealStoreError(
+            f"another process has the {settings.what} in {folder} open",
+            hint=settings.sharing,
         ) from error
     return opened
 
 
 def _results(answer: dict[str, Any]) -> list[Any]:
     if "error" in answer:  # a text that cannot be parsed
-        raise LoreStoreError(f"the store refused a statement: {_reason(answer['error'])}")
+        raise SurrealStoreError(f"the store refused a statement: {_reason(answer['error'])}")
     statements = answer["result"]
     failed = [one["result"] for one in statements if one["status"] != "OK"]
     if failed:
         # Statements of a transaction that was rolled back say only that they were not executed.
         reason = next((text for text in failed if "not executed" not in str(text)), failed[0])
-        raise LoreStoreError(f"the store refused a statement: {reason}")
+        raise SurrealStoreError(f"the store refused a statement: {reason}")
     return [one["result"] for one in statements]
 
 

@@ -11,19 +11,19 @@ from pydantic import ValidationError
 from tests.support.surreal_server import PASSWORD, USER, served_surreal
 from tests.support.tcp_proxy import TcpProxy
 from tests.tools.lore.store.stores import ash_vale, opened
-from wavewright.tools.lore.store.connection import LoreStoreError, SurrealConnection
 from wavewright.tools.lore.store.settings import StoreSettings
+from wavewright.tools.surreal.connection import SurrealConnection, SurrealStoreError
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_the_error_of_any_statement_is_raised(place: StoreSettings, tmp_path: Path) -> None:
     async with SurrealConnection(place, tmp_path) as connection:
-        with pytest.raises(LoreStoreError, match="refused a statement: An error occurred: second"):
+        with pytest.raises(SurrealStoreError, match="refused a statement: An error occurred: second"):
             await connection.run("RETURN 1; THROW 'second'; RETURN 3;")
-        with pytest.raises(LoreStoreError, match=r"refused a statement: .*Parse error"):
+        with pytest.raises(SurrealStoreError, match=r"refused a statement: .*Parse error"):
             await connection.run("GIVE ME EVERYTHING")
-        with pytest.raises(LoreStoreError, match="refused a statement: An error occurred: within"):
+        with pytest.raises(SurrealStoreError, match="refused a statement: An error occurred: within"):
             await connection.run("BEGIN; CREATE zone:a; THROW 'within'; COMMIT;")
         assert await connection.run("RETURN 1; SELECT * FROM zone;") == [1, []]
 
@@ -56,7 +56,7 @@ async def test_a_server_that_refuses_the_password_is_named(
     monkeypatch.setenv("LORE_STORE_PASSWORD", password)
     with (
         served_surreal() as port,
-        pytest.raises(LoreStoreError, match="problem with authentication") as refused,
+        pytest.raises(SurrealStoreError, match="problem with authentication") as refused,
     ):
         async with opened(StoreSettings(url=f"ws://127.0.0.1:{port}", user=USER), tmp_path):
             pass
@@ -66,18 +66,18 @@ async def test_a_server_that_refuses_the_password_is_named(
 
 async def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(
-        LoreStoreError, match=r"the lore store at ws://127\.0\.0\.1:1 cannot be used"
+        SurrealStoreError, match=r"the lore store at ws://127\.0\.0\.1:1 cannot be used"
     ) as refused:
         async with SurrealConnection(StoreSettings(url="ws://127.0.0.1:1"), tmp_path):
             pass
     assert refused.value.hint is not None
-    assert "packs.lore.store.url" in refused.value.hint
+    assert "packs.lore.store" in refused.value.hint
 
 
 async def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder", encoding="utf-8")
 
-    with pytest.raises(LoreStoreError, match="cannot be opened"):
+    with pytest.raises(SurrealStoreError, match="cannot be opened"):
         async with SurrealConnection(StoreSettings(path="file/store"), tmp_path):
             pass
 
