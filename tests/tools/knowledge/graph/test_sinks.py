@@ -1,0 +1,96 @@
+"""Servers that the graph is sent to hold as much as the embedded graph."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import cast
+
+import anyio
+import pytest
+
+from tests.support.surreal_server import PASSWORD, USER, served_surreal
+from tests.tools.calling import call, call_for_document
+from tests.tools.knowledge.graph_records import as_params, keep, port, tools_of
+from tests.tools.mcp.installed_servers import PROGRAMS, require_installed_servers
+from wavewright.config.mcp_servers import McpServerSection
+from wavewright.planner.types import Json
+from wavewright.tools.functions.tool import Tool, ToolError
+from wavewright.tools.knowledge.graph.settings import GraphDatabaseSettings, GraphSettings
+from wavewright.tools.surreal.connection import SurrealConnection
+
+
+def built(root: Path, settings: GraphSettings) -> tuple[dict[str, Tool], Json]:
+    """Return the tools over a graph of two documents, and its counts."""
+    tools = tools_of(root, settings)
+    call(tools["write_graph"], {"records": as_params(keep(), port())})
+    call(tools["retry_relations"])
+    return tools, call_for_document(tools["merge_entities"])["counts"]
+
+
+@pytest.mark.once
+def test_the_memory_server_holds_the_graph_once_however_often_it_is_sent(tmp_path: Path) -> None:
+    require_installed_servers()
+    memory = tmp_path / "memory.jsonl"
+    section = McpServerSection(
+        command=str(PROGRAMS / "mcp-server-memory"), env={"MEMORY_FILE_PATH": str(memory)}
+    )
+    tools, counts = built(tmp_path, GraphSettings(mcp=section))
+
+    for _ in range(2):
+        assert call(tools["send_graph"], {"sink": "mcp"}) == {"sink": "mcp", "counts": counts}
+
+    lines = [json.loads(line) for line in memory.read_text().splitlines()]
+    entities = [one for one in lines if one["type"] == "entity"]
+    relations = [one for one in lines if one["type"] == "relation"]
+    assert counts == {
+        "entities": len(entities),
+        "observations": sum(len(one["observations"]) for one in entities),
+        "relations": len(relations),
+    }
+    assert {"type": "relation", "from": "Fenmoor", "to": "Tidegate", "relationType": "lies north of"} in lines
+
+
+@pytest.mark.parametrize("place", ["embedded", "server"])
+def test_surrealdb_follows_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    if place == "embedded":
+        _follow(tmp_path, GraphDatabaseSettings())
+        return
+    monkeypatch.setenv("SURREALDB_PASSWORD", PASSWORD)
+    with served_surreal() as port_number:
+        _follow(tmp_path, GraphDatabaseSettings(url=f"ws://127.0.0.1:{port_number}", user=USER))
+
+
+def _follow(root: Path, database: GraphDatabaseSettings) -> None:
+    """Send a graph, take a merge back, and send it again: the database holds what the graph holds, both times."""
+
+    async def asked() -> list[Json]:
+        async with SurrealConnection(database, root) as connection:
+            found: list[Json] = await connection.run(
+                "SELECT VALUE ->relation->entity.name FROM ONLY entity:fenmoor;"
+                "SELECT VALUE <-relation<-entity.name FROM ONLY entity:lamp;"
+            )
+            return found
+
+    tools, counts = built(root, GraphSettings(surrealdb=database))
+    first = call_for_document(tools["send_graph"], {"sink": "surrealdb"})
+    merged = anyio.run(asked)
+    merges = cast("list[dict[str, str]]", call_for_document(tools["merge_entities"])["merges"])
+    [wardens] = [one["id"] for one in merges if one["merged"] == "Warden"]
+    call(tools["undo_merge"], {"merge": wardens})
+    second = call_for_document(tools["send_graph"], {"sink": "surrealdb"})
+    apart = anyio.run(asked)
+
+    assert first["counts"] == counts
+    assert second["counts"] == call_for_document(tools["merge_entities"])["counts"] != counts
+    assert merged == [["Tidegate"], ["Wardens"]]
+    assert [apart[0], sorted(cast("list[str]", apart[1]))] == [["Tidegate"], ["Warden", "Wardens"]]
+
+
+def test_a_server_that_no_setting_names_is_an_error_that_says_where_to_name_it(tmp_path: Path) -> None:
+    tools, _ = built(tmp_path, GraphSettings())
+
+    with pytest.raises(ToolError, match="no graph server 'mcp'") as refused:
+        call(tools["send_graph"], {"sink": "mcp"})
+
+    assert "packs.knowledge.graph.mcp" in (refused.value.hint or "")
