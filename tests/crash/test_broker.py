@@ -89,7 +89,7 @@ async def test_no_message_is_lost_to_a_network_with_faults(
             await submit_some(plant, 10, pause=0.3)
             await anyio.sleep(0.5)
             FAULTS[fault](proxy)
-            await anyio.sleep(volume(8, 25))
+            await anyio.sleep(volume(7, 25))
             proxy.pass_on()
             await submit_some(plant, 2)
             await plant.until_all_ended()

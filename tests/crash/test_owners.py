@@ -43,11 +43,12 @@ async def test_two_daemons_do_each_job_once(tmp_path: Path, broker: Broker) -> N
     assert len(starts) == len(set(starts))
 
 
+@pytest.mark.crash
 async def test_an_owner_that_was_frozen_and_replaced_writes_nothing_more(
     tmp_path: Path, broker: Broker
 ) -> None:
     """On one machine a frozen owner is alive, and nobody replaces it; here it looks like one on another machine."""
-    times = volume(1, 10)
+    times = 10
     async with fleet(tmp_path, broker.url, section={"slots": 4}) as plant:
         for _ in range(times):
             first = plant.start()
@@ -135,14 +136,15 @@ async def test_a_signal_ends_the_daemon_in_time_and_loses_nothing(
     assert slowest < (STOPS_WITHIN if len(signals) == 1 else ENDS_AT_ONCE)
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize(
     "how",
     [
         pytest.param("kill", id="kills the process"),
-        pytest.param("store", id="breaks the thread that writes", marks=pytest.mark.crash),
-        pytest.param("raise", id="raises", marks=pytest.mark.crash),
-        pytest.param("hang", id="hangs", marks=pytest.mark.crash),
-        pytest.param("memory", id="takes all memory", marks=pytest.mark.crash),
+        pytest.param("store", id="breaks the thread that writes"),
+        pytest.param("raise", id="raises"),
+        pytest.param("hang", id="hangs"),
+        pytest.param("memory", id="takes all memory"),
     ],
 )
 async def test_poison_ends_and_takes_nobody_with_it(tmp_path: Path, broker: Broker, how: str) -> None:

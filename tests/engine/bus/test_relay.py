@@ -144,13 +144,15 @@ async def test_what_is_on_its_way_for_long_stays_leased(
             open_bus(BusSettings(proxy.url(broker.url), topology)) as bus,
             anyio.create_task_group() as tasks,
         ):
-            proxy.black_hole("back")
             tasks.start_soon(bus.relay.run, outbox)
+            await until(lambda: bool(outbox.sent))
+            proxy.black_hole("back")
+            outbox.waiting.append(message(topology, 2))
             await until(lambda: bool(outbox.renewed))
             proxy.pass_on()
             tasks.cancel_scope.cancel()
 
-    assert outbox.renewed[0] == [message(topology, 1).message]
+    assert outbox.renewed[0] == [message(topology, 2).message]
 
 
 async def test_a_message_that_was_confirmed_is_marked_also_when_the_relay_is_stopped(

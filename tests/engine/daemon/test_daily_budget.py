@@ -235,8 +235,9 @@ def model(site: DaemonSite, model_server: FakeModelServer, monkeypatch: pytest.M
 
 @pytest.mark.usefixtures("model")
 async def test_a_spent_day_pauses_the_daemon_until_the_next(
-    site: DaemonSite, client: BrokerClient, in_process: InProcess
+    site: DaemonSite, client: BrokerClient, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("wavewright.engine.daemon.daily_budget.STOP_GRACE_SECONDS", 0.1)
     site.write(more="budgets: {day: {calls: 2}}")
     clock = Clock(time.time())
     *done, second, third = (str(uuid4()) for _ in range(4))

@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from tests.crash.run_size import volume
 from tests.engine.conftest import CommandLine
 from tests.engine.model_runs.injection_project import (
     ALLOWED,
@@ -49,7 +50,7 @@ from wavewright.tools.functions.user_tools import load_user_tools
 from wavewright.tools.workers.services import Services, make_services
 
 LIST = Path(__file__).parents[4] / "shared" / "cases" / "injection_cases.jsonl"
-RUNS: Final = 1_000
+RUNS: Final = volume(150, 1_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,7 @@ def check_run(context: RunContext, calls: Sequence[JsonObject]) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.timeout(240)
-async def test_in_a_thousand_runs_only_the_approved_plan_is_executed(
+async def test_in_many_runs_only_the_approved_plan_is_executed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_site(tmp_path)

@@ -153,8 +153,8 @@ def test_each_knot_gives_one_cycle_and_the_shortest_through_its_first_step() -> 
     assert graph.cycles == (("a", "b"), ("x", "y"))
 
 
-def test_a_chain_of_a_hundred_thousand_steps_has_a_graph() -> None:
-    count = 100_000
+def test_a_chain_of_thirty_thousand_steps_has_a_graph() -> None:
+    count = 30_000
     chain = [step("s0")] + [step(f"s{number}", f"s{number - 1}") for number in range(1, count)]
 
     graph = graph_of(*chain)
