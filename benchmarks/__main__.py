@@ -10,6 +10,7 @@ from collections.abc import Callable
 from benchmarks.checking import measure_checking
 from benchmarks.daemon import WHOLE, Extent, measure_daemons, measure_drain, measure_load, measure_steps
 from benchmarks.dry_run import measure_dry_run
+from benchmarks.graph import measure_graph
 from benchmarks.huge import measure_huge
 from benchmarks.makespan import measure_makespan
 from benchmarks.mcp import measure_mcp
@@ -35,6 +36,7 @@ def main() -> None:
         "start": measure_starting,
         "models": measure_models,
         "mcp": measure_mcp,
+        "graph": measure_graph,
         "daemon": lambda: measure_daemons(extent()),
         "steps": lambda: measure_steps(extent()),
         "drain": lambda: measure_drain(extent()),

@@ -13,6 +13,7 @@ from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.knowledge.graph.derivation import OPEN_TYPES, entity_id, name_index
 from wavewright.tools.knowledge.graph.models import (
     EntityMerge,
+    GraphCounts,
     GraphEntity,
     GraphObservation,
     GraphRelation,
@@ -26,6 +27,7 @@ from wavewright.tools.web.index import query_words
 
 _NAME_WEIGHT: Final = 8.0
 _Quotes: TypeAlias = Mapping[int, list[QuotedEvidence]]
+_NO_QUOTES: Final[_Quotes] = {}
 
 
 class GraphReader:
@@ -33,6 +35,7 @@ class GraphReader:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._database = connection
+        connection.create_function("normal_name", 1, normal_name, deterministic=True)
 
     def chunk_origins(self) -> dict[str, Origin]:
         """Return how the records of each chunk were won, by the chunk's id."""
@@ -50,15 +53,25 @@ class GraphReader:
         """Return the pairs of entities that somebody has taken apart."""
         return {*self._database.execute("SELECT kept, dropped FROM merge WHERE is_undone = 1")}
 
-    def graph(self, only: Collection[str] | None = None) -> KnowledgeGraph:
-        """Return the graph: entities with their observations, and relations between two different entities.
-
-        With `only`, these canonical entities, without relations.
-        """
-        entities = self._entities(only)
+    def graph(self, *, with_evidence: bool = True) -> KnowledgeGraph:
+        """Return the graph: entities with their observations, and relations between two different entities."""
         return KnowledgeGraph(
-            entities=tuple(entities), relations=() if only is not None else tuple(self._relations(None))
+            entities=tuple(self._entities(None, with_evidence=with_evidence)),
+            relations=tuple(self._relations(None, with_evidence=with_evidence)),
         )
+
+    def counts(self) -> GraphCounts:
+        """Return how much the graph holds."""
+        [found] = self._database.execute(
+            "SELECT (SELECT count(DISTINCT canonical) FROM entity),"
+            " (SELECT count(*) FROM (SELECT DISTINCT e.canonical, o.text"
+            " FROM observation o JOIN entity e ON e.id = o.entity)),"
+            " (SELECT count(*) FROM (SELECT DISTINCT s.canonical, normal_name(r.relation), t.canonical"
+            " FROM relation r JOIN entity s ON s.id = r.source JOIN entity t ON t.id = r.target"
+            " WHERE s.canonical != t.canonical))"
+        )
+        entities, observations, relations = found
+        return GraphCounts(entities=entities, observations=observations, relations=relations)
 
     def search(self, query: str, limit: int) -> list[GraphEntity]:
         """Return the entities that match most of the words, best first; names weigh more than statements."""
@@ -110,7 +123,7 @@ class GraphReader:
             for end in [by_id[one.target if one.source == entity else one.source]]
         ]
 
-    def _entities(self, only: Collection[str] | None) -> list[GraphEntity]:
+    def _entities(self, only: Collection[str] | None, *, with_evidence: bool = True) -> list[GraphEntity]:
         where, values = "", tuple[str, ...]()
         if only is not None:
             where, values = " WHERE e.canonical IN (SELECT value FROM json_each(?))", (json.dumps([*only]),)
@@ -136,12 +149,20 @@ class GraphReader:
             values,
         ):
             said[canonical][text].append((number, origin))
-        quotes = self._quotes("entity", None if only is None else _numbers(mentions.values()))
-        told_by = self._quotes(
-            "observation",
-            None
-            if only is None
-            else [n for texts in said.values() for one in texts.values() for n, _ in one],
+        quotes = (
+            _NO_QUOTES
+            if not with_evidence
+            else self._quotes("entity", None if only is None else _numbers(mentions.values()))
+        )
+        told_by = (
+            _NO_QUOTES
+            if not with_evidence
+            else self._quotes(
+                "observation",
+                None
+                if only is None
+                else [n for texts in said.values() for one in texts.values() for n, _ in one],
+            )
         )
         found: list[GraphEntity] = []
         for canonical, group in members.items():
@@ -167,7 +188,7 @@ class GraphReader:
             )
         return found
 
-    def _relations(self, entity: str | None) -> list[GraphRelation]:
+    def _relations(self, entity: str | None, *, with_evidence: bool = True) -> list[GraphRelation]:
         where, values = "", tuple[str, ...]()
         if entity is not None:
             where, values = " AND (s.canonical = ?1 OR t.canonical = ?1)", (entity,)
@@ -179,8 +200,12 @@ class GraphReader:
             values,
         ):
             found[source, normal_name(relation), target].append((number, relation, origin))
-        quotes = self._quotes(
-            "relation", None if entity is None else [n for one in found.values() for n, _, _ in one]
+        quotes = (
+            _NO_QUOTES
+            if not with_evidence
+            else self._quotes(
+                "relation", None if entity is None else [n for one in found.values() for n, _, _ in one]
+            )
         )
         return [
             GraphRelation(
@@ -218,4 +243,5 @@ def _best(origins: Iterable[Origin]) -> Origin:
 
 
 def _gathered(records: Iterable[int], quotes: _Quotes) -> tuple[QuotedEvidence, ...]:
-    return tuple(dict.fromkeys(one for number in records for one in quotes.get(number, ())))
+    first, *others = (quotes.get(number, []) for number in records)
+    return tuple(dict.fromkeys(one for found in (first, *others) for one in found) if others else first)

@@ -157,9 +157,9 @@ class GraphTools:
             emit(GraphStageWritten(stage.stage, stage.records, round(stage.seconds, 6)))
 
         with open_store(self._path) as store:
-            before = store.read.graph()
+            before = store.read.graph(with_evidence=False)
             written, kept = store.write(records, note)
-            after = store.read.graph()
+            after = store.read.graph(with_evidence=False)
             return WrittenGraph(
                 chunks=written,
                 kept=kept,
@@ -185,7 +185,7 @@ class GraphTools:
         """
         with open_store(self._path) as store:
             refused, gone = store.link_evidence(chunks)
-            return LinkedEvidence(counts=store.read.graph().counts, refused=refused, deleted_chunks=gone)
+            return LinkedEvidence(counts=store.read.counts(), refused=refused, deleted_chunks=gone)
 
     def merge_entities(self) -> MergedEntities:
         """Take entities for one whose names are forms of one name: aliases, titles, initials, plurals.
