@@ -6,6 +6,7 @@ and its place in the run: one that was altered or is missing is an error and nev
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from wavewright.executor.events.types import Event
@@ -61,15 +62,54 @@ async def find_output(transaction: StoreTransaction, key: StepKey) -> StoredOutp
 
 async def list_runs(transaction: StoreTransaction) -> list[RunRow]:
     """Return all runs, the newest first."""
+    runs = await _run_rows(transaction, "")
+    return sorted(runs, key=lambda run: (run.started, run.run), reverse=True)
+
+
+async def list_newest_runs(
+    transaction: StoreTransaction, *, text: str = "", before: RunId | None = None, limit: int
+) -> list[RunRow]:
+    """Return the runs begun last, of jobs whose name contains a text in any case.
+
+    Args:
+        transaction: The reading transaction.
+        text: Part of the job's name, or of the run's id.
+        before: Only runs that were begun before this one.
+        limit: Maximum number of runs.
+    """
+    pattern = re.sub("[!%_]", r"!\g<0>", text.lower())
+    return await _run_rows(
+        transaction,
+        """WHERE (lower(run.job) LIKE $1 ESCAPE '!' OR run.run LIKE $1 ESCAPE '!')
+             AND ($2 = '' OR run.no < (SELECT no FROM run WHERE run = $2))
+           ORDER BY run.no DESC LIMIT $3""",
+        f"%{pattern}%",
+        before or "",
+        limit,
+    )
+
+
+async def find_row(transaction: StoreTransaction, run: RunId) -> tuple[RunRow, int] | None:
+    """Return a run and the number of its events; None where there is no such run."""
+    rows = await _run_rows(transaction, "WHERE run.run = $1", run)
+    if not rows:
+        return None
+    [count] = await transaction.fetch_one(
+        "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run = (SELECT no FROM run WHERE run = $1)", run
+    ) or (0,)
+    return rows[0], count
+
+
+async def _run_rows(transaction: StoreTransaction, condition: str, *values: object) -> list[RunRow]:
     rows = await transaction.fetch(
         f"""SELECT {transaction.lease_columns}, run.run, run.job, run.created, run.finished, run.status,
                    run.steps, run.ok, run.failed, coalesce(budget_total.tokens, 0), clock_seconds(), run.no
             FROM run {transaction.lease_join}
-            LEFT JOIN budget_total ON counter = 'run' AND name = run.run AND step = ''"""  # noqa: S608 - constants
+            LEFT JOIN budget_total ON counter = 'run' AND name = run.run AND step = '' {condition}""",  # noqa: S608 - constants
+        *values,
     )
     counts = await count_steps(transaction, [row[19] for row in rows if row[14] is None])
-    runs = [_run_row(row, counts.get(row[19], (0, 0, 0)), transaction) for row in rows]
-    return sorted(runs, key=lambda run: (run.started, run.run), reverse=True)
+    return [_run_row(row, counts.get(row[19], (0, 0, 0)), transaction) for row in rows]
 
 
 def _run_row(row: Row, counted: Sequence[int], transaction: StoreTransaction) -> RunRow:

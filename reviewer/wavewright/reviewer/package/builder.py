@@ -131,6 +131,15 @@ def build_package(
     )
 
 
+def stored_package(state: RunState) -> Package | None:
+    """Return the package of a run as far as it has come; None where the run has no plan yet."""
+    if state.started is None or state.accepted is None:
+        return None
+    reviews = [ReviewResult.model_validate(noted.body) for noted in state.notes if noted.topic == "review"]
+    goal, plan = Goal.model_validate(state.started.goal), Plan.model_validate(state.accepted.plan)
+    return build_package(plan, goal, state, reviews[-1] if reviews else None, {})
+
+
 def package_bytes(package: Package) -> bytes:
     """Return a package as canonical JSON: equal packages have equal bytes."""
     return canonical_json(package.model_dump(mode="json")) + b"\n"

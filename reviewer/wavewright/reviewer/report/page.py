@@ -50,6 +50,7 @@ _VERDICTS = {
     "failed": "Run failed",
     "interrupted": "Run interrupted",
 }
+_ICONS = {"achieved": "ok", "interrupted": "cancelled"}
 _RUNGS = {
     "given": "the user",
     "template": "the goal template",
@@ -84,9 +85,35 @@ class RenderedDocument:
     """Of the graph in its content."""
 
 
+@dataclass(frozen=True, slots=True)
+class LiveRun:
+    """What a page of a run that has not ended says in place of its verdict."""
+
+    verdict: str
+    summary: str
+    running: frozenset[StepId] = frozenset()
+    """Steps at work."""
+
+
 def render_report(package: Package) -> str:
     """Return the report of a package as one self-contained HTML document."""
-    css = _style_sheet()
+    css = style_sheet()
+    values = _values(package, None)
+    page = _environment().get_template("report.html.j2")
+    return page.render(
+        policy=_content_security_policy(css),
+        css=Markup(css),  # noqa: S704 - the style sheet is a file of this package
+        **values,
+    )
+
+
+def render_run(package: Package, live: LiveRun | None = None) -> str:
+    """Return what a report shows of a package as an HTML fragment, for pages with the style sheet of reports."""
+    return _environment().get_template("run.html.j2").render(**_values(package, live))
+
+
+def _values(package: Package, live: LiveRun | None) -> dict[str, object]:
+    """Return what the templates show."""
     log = package.execution_log
     replaced = {entry.supersedes: entry.id for entry in log if entry.supersedes is not None}
     rows = _rows(log)
@@ -96,43 +123,40 @@ def render_report(package: Package) -> str:
         next((found for found in review.confidences if found.field == "overall"), None) if review else None
     )
     charts = _drawn_charts(package.charts)
-    return (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            package=package,
-            policy=_content_security_policy(css),
-            css=Markup(css),  # noqa: S704 - the style sheet is a file of this package
-            verdict=_VERDICTS[package.status],
-            summary=_summary(package),
-            review=review,
-            overall=overall,
-            lowering=_lowering(package, overall),
-            facts=_facts(package),
-            sections=_sections(package, has_charts=bool(charts)),
-            charts=charts,
-            documents=[_render_document(document) for document in package.documents[:_MAX_DOCUMENTS]],
-            most_documents=_MAX_DOCUMENTS,
-            result_title=_result_title(package),
-            opened=_opened(package.documents),
-            counts=statuses(log),
-            picture=draw_plan(log) if len(log) <= _MAX_DRAWN else None,
-            gantt=draw_gantt(rows),
-            rows=rows,
-            numbers={entry.id: number for number, entry in enumerate(log)},
-            replaced=replaced,
-            failed_gate_steps=defaultdict(str, failed_gate_steps(gates)),
-            labels=_labelled(package),
-            failures=_failures(package),
-            models=model_cost_section(package),
-            several_rounds=any(entry.round for entry in log),
-            gates=gates,
-            passed=sum(1 for group in gates if not group.failed and not group.is_replaced),
-            counted=sum(1 for group in gates if not group.is_replaced),
-            most=_MAX_LINES,
-            most_rows=_MAX_ROWS,
-        )
-    )
+    return {
+        "package": package,
+        "state": "live" if live else package.status,
+        "verdict": live.verdict if live else _VERDICTS[package.status],
+        "icon": "running" if live else _ICONS.get(package.status, "failed"),
+        "summary": live.summary if live else _summary(package),
+        "running": live.running if live else frozenset[StepId](),
+        "review": review,
+        "overall": overall,
+        "lowering": _lowering(package, overall),
+        "facts": _facts(package),
+        "sections": _sections(package, has_charts=bool(charts)),
+        "charts": charts,
+        "documents": [_render_document(document) for document in package.documents[:_MAX_DOCUMENTS]],
+        "most_documents": _MAX_DOCUMENTS,
+        "result_title": _result_title(package),
+        "opened": _opened(package.documents),
+        "counts": statuses(log),
+        "picture": draw_plan(log) if len(log) <= _MAX_DRAWN else None,
+        "gantt": draw_gantt(rows),
+        "rows": rows,
+        "numbers": {entry.id: number for number, entry in enumerate(log)},
+        "replaced": replaced,
+        "failed_gate_steps": defaultdict[StepId, str](str, failed_gate_steps(gates)),
+        "labels": _labelled(package),
+        "failures": _failures(package),
+        "models": model_cost_section(package),
+        "several_rounds": any(entry.round for entry in log),
+        "gates": gates,
+        "passed": sum(1 for group in gates if not group.failed and not group.is_replaced),
+        "counted": sum(1 for group in gates if not group.is_replaced),
+        "most": _MAX_LINES,
+        "most_rows": _MAX_ROWS,
+    }
 
 
 def _drawn_charts(charts: Sequence[Chart]) -> list[DrawnChart]:
@@ -160,7 +184,8 @@ def _content_security_policy(css: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _style_sheet() -> str:
+def style_sheet() -> str:
+    """Return the style sheet of reports."""
     css = files("wavewright.reviewer.report").joinpath("templates", "report.css").read_text(encoding="utf-8")
     assert "</" not in css, "the style sheet could end its own element"
     return "\n" + css

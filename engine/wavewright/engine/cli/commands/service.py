@@ -1,4 +1,4 @@
-"""Commands `daemon`, `submit`, `tail` and `topology`: jobs sent through a broker; `mcp`: calls of an MCP client."""
+"""Commands `daemon`, `submit`, `tail`, `topology`: jobs sent through a broker; `mcp` and `view`: what is served."""
 
 from __future__ import annotations
 
@@ -139,3 +139,20 @@ def mcp(
 
     served = serving.ServedServer(server, role, allow_runs)
     raise typer.Exit(serving.serve(served, http))
+
+
+@group.command()
+def view(
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Address to serve; port 0 takes a free one.")
+    ] = "127.0.0.1:0",
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Serve a live page of the project's runs, jobs and decisions.
+
+    The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Whoever has it may answer decisions
+    and resume runs.
+    """
+    from wavewright.engine.cli.service import view_command
+
+    raise typer.Exit(view_command.serve(listen, opens=open_))

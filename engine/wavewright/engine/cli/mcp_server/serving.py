@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import socket
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ from typing import Any, TypeAlias
 import anyio
 
 from wavewright.config import exit_codes
-from wavewright.config.sections import valid_host_port
 from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.listening import listener_address, listener_at
 from wavewright.engine.cli.common.output import print_line
 from wavewright.engine.cli.mcp_server.pack_server import RoleServer, find_server
 from wavewright.engine.cli.mcp_server.plan_tools import Project
@@ -62,7 +61,9 @@ Servers: TypeAlias = Mapping[str, EngineServer[Any]]
 
 def _serve_opened(opened: AbstractAsyncContextManager[Servers], root: Path, http: str | None) -> int:
     with contextlib.ExitStack() as stack:
-        listener = None if http is None else stack.enter_context(contextlib.closing(_listener(http)))
+        listener = (
+            None if http is None else stack.enter_context(contextlib.closing(listener_at(http, "--http")))
+        )
 
         async def run() -> None:
             async with opened as servers:
@@ -76,7 +77,7 @@ def _serve_opened(opened: AbstractAsyncContextManager[Servers], root: Path, http
                     raise CommandError(
                         "two roles have the same token", hint="give each role a token of its own"
                     )
-                print_line(f"MCP server of {root}: http://{_address(listener)}/mcp")
+                print_line(f"MCP server of {root}: http://{listener_address(listener)}/mcp")
                 for role, token in tokens.items():
                     if not _given_token(role):
                         print_line(f"token of {role}: {token}" if role else f"token: {token}")
@@ -120,21 +121,3 @@ def _given_token(role: str) -> str:
         message = f"{variable} has fewer than {_MIN_TOKEN_LENGTH} characters"
         raise CommandError(message, hint="set a longer one, or unset it for a new one")
     return token
-
-
-def _listener(place: str) -> socket.socket:
-    try:
-        host, _, port = valid_host_port(place).rpartition(":")
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host.strip("[]"), int(port)), family=family)
-    except ValueError as error:
-        raise CommandError(f"--http {place!r}: {error}") from error
-    except OSError as error:
-        message = f"--http {place!r} cannot be used: {error.strerror}"
-        hint = "name another address; port 0 takes a free one"
-        raise CommandError(message, hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
-
-
-def _address(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -29,7 +29,6 @@ from wavewright.executor.run.recording import redacted_events
 from wavewright.executor.store.retention import find_groups, remove_groups
 from wavewright.executor.stores import removal_of
 from wavewright.planner.diagnostics.rendering import printable, printable_json
-from wavewright.planner.language.goals import Goal
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
@@ -158,20 +157,17 @@ def package_of(state: RunState) -> Package:
     Raises:
         CommandError: the run has no plan yet.
     """
-    from wavewright.planner.language.plan import Plan
-    from wavewright.reviewer.package.builder import build_package
-    from wavewright.reviewer.records import ReviewResult
+    from wavewright.reviewer.package.builder import stored_package
 
-    if state.started is None or state.accepted is None:
+    package = stored_package(state)
+    if package is None:
         msg = f"run {state.run!r} ended before it had a plan"
         raise CommandError(
             msg,
             hint=f"`wavewright show {state.run} --format events` prints what there is",
             exit_code=exit_codes.NEGATIVE,
         )
-    reviews = [ReviewResult.model_validate(noted.body) for noted in state.notes if noted.topic == "review"]
-    goal, plan = Goal.model_validate(state.started.goal), Plan.model_validate(state.accepted.plan)
-    return build_package(plan, goal, state, reviews[-1] if reviews else None, {})
+    return package
 
 
 def row_json(row: RunRow) -> dict[str, object]:

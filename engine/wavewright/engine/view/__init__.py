@@ -1,0 +1,1 @@
+"""The live page: runs, jobs and decisions of a project, read from its journal."""

@@ -1,0 +1,117 @@
+"""What the live page reads of the journal: a page of the list of runs, and one run as it is now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from wavewright.engine.decisions.questions import mark_waiting_runs
+from wavewright.engine.targets.waves import TargetWaves, target_waves
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.store import run_queries
+from wavewright.executor.store.journal import RunRow
+from wavewright.executor.store.stored_journal import StoredJournal
+from wavewright.planner.types import RunId, StepId
+from wavewright.reviewer.package.builder import stored_package
+from wavewright.reviewer.records import Package
+from wavewright.reviewer.report.page import LiveRun, render_run
+
+PAGE_SIZE: Final = 50
+_MAX_PAGES_SEARCHED: Final = 40
+"""Of one page of a list with a status, which the store does not know by itself."""
+
+_VERDICTS: Final = {
+    "running": ("Running", "Steps at work are marked; this page follows the run."),
+    "interrupted": ("Interrupted", "Nobody executes this run. `wavewright resume` continues it."),
+    "waiting_for_answer": (
+        "Waiting for an answer",
+        "A question is open; the run continues after its answer.",
+    ),
+    "waiting_for_approval": (
+        "Waiting for an approval",
+        "A person is asked; the run continues after the answer.",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """A page of the list of runs."""
+
+    rows: Sequence[RunRow]
+    following: RunId | None
+    """Where the next page begins; none after the last one."""
+
+
+async def page_of_runs(
+    journal: StoredJournal, *, text: str = "", status: str = "", before: RunId | None = None
+) -> RunPage:
+    """Return the newest runs before one, of jobs whose name contains a text, with one status where it is given."""
+    found: list[RunRow] = []
+    for _ in range(_MAX_PAGES_SEARCHED):
+        rows = await journal.read(
+            partial(run_queries.list_newest_runs, text=text, before=before, limit=PAGE_SIZE)
+        )
+        marked = await mark_waiting_runs(journal, rows, time.time())
+        found += [row for row in marked if status in {"", row.status}]
+        before = rows[-1].run if len(rows) == PAGE_SIZE else None
+        if before is None or not status or len(found) >= PAGE_SIZE:
+            break
+    return RunPage(found, before)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSnapshot:
+    """A run as it is at some time."""
+
+    row: RunRow
+    events: int
+    state: RunState
+
+    @property
+    def version(self) -> str:
+        """What changes whenever something of the run does."""
+        return f"{self.events}-{self.row.status}"
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing can follow."""
+        return self.row.finished is not None and self.row.status in {"achieved", "not_achieved", "failed"}
+
+    @property
+    def targets(self) -> TargetWaves | None:
+        """Of a run with several targets, how far they are."""
+        return target_waves(self.state)
+
+    def html(self) -> str | None:
+        """Return the run as a fragment of the page; None before there is a plan."""
+        package = stored_package(self.state)
+        if package is None:
+            return None
+        verdict = _VERDICTS.get(self.row.status)
+        if verdict is None:
+            return render_run(package)
+        running = _running_steps(package) if self.row.status == "running" else frozenset[StepId]()
+        return render_run(package, LiveRun(*verdict, running))
+
+
+def _running_steps(package: Package) -> frozenset[StepId]:
+    """Return the steps that wait for no other step and have not ended."""
+    log = package.execution_log
+    is_open = {step.id for step in log if step.status == "not_run"}
+    return frozenset(step.id for step in log if step.id in is_open and is_open.isdisjoint(step.depends_on))
+
+
+async def read_run(journal: StoredJournal, run: RunId, *, unless: str = "") -> RunSnapshot | None:
+    """Return a run as it is now; None where its version is `unless`, or there is no such run."""
+    found = await journal.read(partial(run_queries.find_row, run=run))
+    if found is None:
+        return None
+    row, events = found
+    [row] = await mark_waiting_runs(journal, [row], time.time()) if row.status == "interrupted" else [row]
+    if f"{events}-{row.status}" == unless:
+        return None
+    return RunSnapshot(row, events, fold(await journal.load(run)))

@@ -1,0 +1,128 @@
+"""The live page in a real browser: a run followed to its end, and a decision that is taken there."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from tests.engine.view.served_page import ServedPage, command, served_page, write_project
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.slow,
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; `make test` installs one where it can"),
+]
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A page that somebody looks at, and what the browser said and asked meanwhile."""
+
+    page: Page
+    console: list[str] = field(default_factory=list[str])
+    requests: list[str] = field(default_factory=list[str])
+
+    def serious_faults(self) -> list[str]:
+        """Return what axe-core finds that keeps people from using the page, by rule."""
+        self.page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
+        found = self.page.evaluate("async () => (await axe.run()).violations")
+        return [one["id"] for one in found if one["impact"] in {"serious", "critical"}]
+
+
+@contextmanager
+def visit(served: ServedPage) -> Generator[Visit]:
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        seen = Visit(browser.new_page())
+        seen.page.on("console", lambda message: seen.console.append(message.text))
+        seen.page.on("request", lambda request: seen.requests.append(request.url))
+        seen.page.goto(served.url)
+        yield seen
+        browser.close()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write_project(tmp_path)
+
+
+def test_a_run_is_followed_from_its_first_step_to_its_verdict(project: Path) -> None:
+    with (
+        served_page(project) as served,
+        command(project, "run", "waiting.plan.yaml") as run,
+        visit(served) as seen,
+    ):
+        page = seen.page
+        row = page.locator("tbody a").first
+        expect(page.locator("h1")).to_have_text("Runs")
+        for _ in range(100):
+            if row.count():
+                break
+            page.wait_for_timeout(100)
+            page.reload()
+        row.click()
+        expect(page.locator("#verdict-title")).to_have_text("Running")
+        expect(page.locator(".node.s-running")).to_have_count(1)
+        expect(page.locator(".node.s-running .name")).to_have_text("first")
+
+        (project / "one.txt").touch()
+        expect(page.locator(".node.s-running .name")).to_have_text("second")
+        page.locator("summary", has_text="Plan as JSON").click()
+        (project / "two.txt").touch()
+
+        expect(page.locator("#verdict-title")).to_have_text("Goal achieved")
+        expect(page.locator("#connection")).to_have_text("The run has ended.")
+        assert page.locator("details", has_text="Plan as JSON").get_attribute("open") is not None
+        assert run.wait(timeout=20) == 0
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert seen.serious_faults() == []
+        page.set_viewport_size({"width": 400, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        assert seen.console == []
+        assert {urlsplit(url).netloc for url in seen.requests} == {urlsplit(served.root).netloc}
+
+
+def test_an_approval_is_given_in_the_page_and_the_run_resumed(project: Path) -> None:
+    with command(project, "run", "posting.plan.yaml", "--approve", "wait") as run:
+        run.wait(timeout=30)
+    with served_page(project) as served, visit(served) as seen:
+        page = seen.page
+        page.get_by_role("link", name="Decisions").click()
+        expect(page.locator(".decision pre")).to_contain_text("hello")
+        assert seen.serious_faults() == []
+        page.locator("button", has_text="approve").first.click()
+        expect(page.locator("main")).to_contain_text("Nothing waits for an answer.")
+
+        page.get_by_role("link", name="Runs").click()
+        page.locator("tbody a").first.click()
+        page.get_by_role("button", name="Resume").click()
+
+        expect(page.locator("#verdict-title")).to_have_text("Goal achieved", timeout=30_000)
+        assert (project / "posted.txt").read_text() == "hello\n"
+        assert seen.console == []
+
+
+def test_of_two_answers_one_counts_and_the_other_is_told(project: Path) -> None:
+    with command(project, "run", "posting.plan.yaml", "--approve", "wait") as run:
+        run.wait(timeout=30)
+    with served_page(project) as served, served.client() as client:
+        [question] = client.get("/api/v1/decisions").json()
+        first = client.post(f"/api/v1/decisions/{question['id']}", json={"choice": "refuse", "by": "ada"})
+        second = client.post(f"/api/v1/decisions/{question['id']}", json={"choice": "approve", "by": "bob"})
+
+        assert first.json() == {"answered": True}
+        assert second.status_code == 409
+        assert "waits for no answer" in second.json()["error"]
+        assert client.get("/api/v1/decisions").json() == []

@@ -1,0 +1,84 @@
+"""Pages of the list of runs, and a run as it is now, of a journal in a file and in a database."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.executor.event_examples import run_finished, run_started
+from tests.support.postgres import PostgresServer
+from wavewright.engine.view.stored_runs import PAGE_SIZE, page_of_runs, read_run
+from wavewright.executor.events.types import Event
+from wavewright.executor.postgres.journal import PostgresJournal
+from wavewright.executor.sqlite.journal import SqliteJournal
+from wavewright.executor.store.stored_journal import StoredJournal
+from wavewright.planner.types import RunId
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[StoredJournal]:
+    if request.param == "sqlite":
+        async with SqliteJournal(tmp_path / "journal.db") as journal:
+            yield journal
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        async with PostgresJournal(server.database()) as journal:
+            yield journal
+
+
+def run_id(number: int) -> RunId:
+    return RunId(f"20261121-{number:06}-3f2a7c")
+
+
+async def add_runs(journal: StoredJournal, count: int) -> None:
+    for number in range(count):
+        events: list[Event] = [run_started(run_id(number))]
+        if number % 2:
+            events.append(run_finished())
+        await journal.append(run_id(number), events)
+        await journal.close_run(run_id(number))
+
+
+async def test_pages_follow_each_other_from_the_newest_run_to_the_first(journal: StoredJournal) -> None:
+    await add_runs(journal, PAGE_SIZE + 5)
+
+    first = await page_of_runs(journal)
+    second = await page_of_runs(journal, before=first.following)
+
+    assert [row.run for row in (*first.rows, *second.rows)] == [
+        run_id(number) for number in reversed(range(PAGE_SIZE + 5))
+    ]
+    assert second.following is None
+
+
+async def test_runs_are_found_by_status_and_by_a_text_in_which_signs_stand_for_themselves(
+    journal: StoredJournal,
+) -> None:
+    await add_runs(journal, 6)
+
+    interrupted = await page_of_runs(journal, status="interrupted")
+    named = await page_of_runs(journal, text="000004-3F")
+
+    assert [row.run for row in interrupted.rows] == [run_id(4), run_id(2), run_id(0)]
+    assert [row.run for row in named.rows] == [run_id(4)]
+    assert not (await page_of_runs(journal, text="20261121_000004")).rows
+    assert not (await page_of_runs(journal, text="%")).rows
+
+
+async def test_a_run_is_read_again_only_when_something_was_added(journal: StoredJournal) -> None:
+    await journal.append(run_id(1), [run_started(run_id(1))])
+    seen = await read_run(journal, run_id(1))
+    assert seen is not None
+
+    unchanged = await read_run(journal, run_id(1), unless=seen.version)
+    await journal.append(run_id(1), [run_finished()])
+    changed = await read_run(journal, run_id(1), unless=seen.version)
+
+    assert unchanged is None
+    assert changed is not None
+    assert changed.events == 2
+    assert await read_run(journal, run_id(2)) is None
