@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -264,10 +264,16 @@ def _payload(message: AbstractIncomingMessage) -> JsonObject:
 class DaemonProcess:
     """The real daemon, as a process."""
 
-    def __init__(self, site: DaemonSite, *arguments: str, **environment: str) -> None:
+    def __init__(
+        self,
+        site: DaemonSite,
+        *arguments: str,
+        program: Sequence[str] = ("wavewright.engine.main", "daemon"),
+        **environment: str,
+    ) -> None:
         self._log = (site.folder / f"log-{uuid4().hex[:6]}.txt").open("w+b")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "wavewright.engine.main", "daemon", *arguments],
+            [sys.executable, "-m", *program, *arguments],
             cwd=site.folder,
             env=site.whole_environment() | environment,
             stdout=self._log,

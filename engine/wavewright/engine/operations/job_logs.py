@@ -300,6 +300,9 @@ class RunLog:
         self._has_targets = "tools" not in body
         self.tools = {StepId(step): str(tool) for step, tool in _inner(body, "tools").items()}
         self._numbers = {step: number for number, step in enumerate(self.tools, start=1)}
+        ended = body.get("ended")
+        # The waves begin anew, and what has ended in them is not run again.
+        self._begun = {StepId(str(step)) for step in ended} if isinstance(ended, list) else set()
         for side in ("orchestrator", "worker"):
             tokens = body.get(f"{side}_tokens")
             self._tokens[side] = tokens if isinstance(tokens, int) else 0

@@ -32,7 +32,7 @@ from wavewright.planner.ports.budgets import Allowance, BudgetScope, Inspectable
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelError, ModelUse
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
-from wavewright.planner.types import JsonObject, RunId
+from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.call_reports import token_shares
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.tool import ServerCaller
@@ -67,10 +67,12 @@ async def record_resumed(ports: Ports, context: C) -> C:
     """Journal that another attempt begins, whether it announces its calls, and what observers need of earlier ones."""
     state = context.state
     steps = () if state.plan is None else Plan.model_validate(state.plan).steps
-    ended = [step.id for step in steps if step.id in state.steps]
+    finished = state.finished_steps()
+    ended = [step.id for step in steps if step.id in finished]
     orchestrator, worker = token_shares(state)
     body: JsonObject = {
         "tools": {str(step.id): step.tool for step in steps},
+        "ended": list[Json](ended),
         "step": len(ended),
         "queue_size": len(steps) - len(ended),
         "orchestrator_tokens": orchestrator,
