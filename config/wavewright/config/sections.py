@@ -205,6 +205,9 @@ class ValidationSection(_DaemonModel):
     """To whom packages are addressed."""
     iterations: Annotated[int, Field(ge=0, le=10)] = 0
     """Packages of one job, at most; with 0 a job is done when its package is out, and no verdict is waited for."""
+    timeout: Annotated[float, Field(gt=0, le=31_536_000, allow_inf_nan=False, strict=False)] | None = None
+    """Seconds after which a package without a verdict counts as rejected, once its job has nothing else to do; packages
+    wait without a limit where absent."""
 
 
 class StandingSection(_DaemonModel):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -55,9 +56,17 @@ plan:
 """
 
 
+@dataclass(frozen=True)
+class ServedStore:
+    """A store that is served over HTTP."""
+
+    url: str
+    process: subprocess.Popen[str]
+
+
 @pytest.fixture
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Serve an empty store, and return its address."""
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedStore]:
+    """Serve an empty store."""
     folder = tmp_path_factory.mktemp("store")
     (folder / "wavewright.yaml").write_text("version: 1\n")
     environment = {"WAVEWRIGHT_MCP_TOKEN_VALIDATOR": TOKEN}
@@ -65,7 +74,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         assert server.stdout is not None
         address = re.search(r"http://\S+", server.stdout.readline())
         assert address is not None
-        yield address.group()
+        yield ServedStore(address.group(), server)
         server.terminate()
 
 
@@ -77,7 +86,7 @@ def served_store(folder: Path, environment: dict[str, str]) -> subprocess.Popen[
 
 
 @pytest.fixture
-async def validator(site: DaemonSite, store: str) -> DaemonSite:
+async def validator(site: DaemonSite, store: ServedStore) -> DaemonSite:
     """The validator's project beside that of the researcher."""
     (site.folder / "yard.py").write_text((site.folder / "yard.py").read_text() + TOOLS)
     (site.folder / "research.yaml").write_text(RESEARCH)
@@ -95,7 +104,7 @@ async def validator(site: DaemonSite, store: str) -> DaemonSite:
     )
     other.packages = ours.intake
     header = '{Authorization: "Bearer ${env:STORE_TOKEN}"}'
-    servers = f"mcp: {{servers: {{lore-store: {{url: '{store}', headers: {header}}}}}}}"
+    servers = f"mcp: {{servers: {{lore-store: {{url: '{store.url}', headers: {header}}}}}}}"
     other.write(daemon="pack: lore\n  role: validator", more=servers)
     other.environment["STORE_TOKEN"] = TOKEN
     async with open_bus(BusSettings(other.url, other.topology)):
@@ -130,7 +139,7 @@ def verdicts(researcher: DaemonProcess) -> list[tuple[object, object]]:
 
 
 async def test_a_package_is_rejected_twice_then_accepted_and_stored(
-    site: DaemonSite, validator: DaemonSite, store: str, client: BrokerClient, start: StartDaemon
+    site: DaemonSite, validator: DaemonSite, store: ServedStore, client: BrokerClient, start: StartDaemon
 ) -> None:
     researcher, other = start(), DaemonProcess(validator)
     try:
@@ -150,7 +159,7 @@ async def test_a_package_is_rejected_twice_then_accepted_and_stored(
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with (
         httpx2.AsyncClient(headers=headers, trust_env=False) as http,
-        Client(streamable_http_client(store, http_client=http)) as reader,
+        Client(streamable_http_client(store.url, http_client=http)) as reader,
     ):
         stored = (await reader.call_tool("world_lore_zone", {"name": "Ash Vale"})).structured_content
         everything = (await reader.call_tool("world_lore_search", {"query": "orchards"})).structured_content
@@ -159,3 +168,24 @@ async def test_a_package_is_rejected_twice_then_accepted_and_stored(
     assert stored["zone"]["confidence"] == 0.6
     assert everything is not None
     assert len(everything["records"]) == 1
+
+
+async def test_a_package_that_cannot_be_stored_is_rejected_with_the_reason(
+    site: DaemonSite, validator: DaemonSite, store: ServedStore, client: BrokerClient, start: StartDaemon
+) -> None:
+    store.process.terminate()
+    store.process.wait()
+    researcher, other = start(), DaemonProcess(validator)
+    try:
+        await researcher.started()
+        await other.started()
+        await client.send_raw(request("Ash Vale"))
+        await site.until(lambda: researcher.has_said("zone_failed"))
+    finally:
+        other.close()
+
+    assert verdicts(researcher) == [(False, 1), (False, 2), (False, 3)]
+    *_, rejected = [line for line in researcher.lines if line["event"] == "validation_rejected"]
+    assert "the validation failed: " in str(rejected["feedback_summary"])
+    [failed] = [line for line in researcher.lines if line["event"] == "zone_failed"]
+    assert failed["message"] == "3 of 3 packages were rejected"

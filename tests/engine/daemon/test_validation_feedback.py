@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from uuid import uuid4
 
 import anyio
@@ -223,3 +224,26 @@ async def test_a_model_that_mends_sees_that_there_is_feedback_and_not_what_it_sa
     texts = [request.text for request in model_server.requests]
     assert any("rejected with feedback of 2 texts" in text for text in texts)
     assert not any("CANARY" in text for text in texts)
+
+
+async def test_a_package_without_a_verdict_is_rejected_after_the_time_that_the_settings_give(
+    judged: DaemonSite, client: BrokerClient, in_process: InProcess
+) -> None:
+    judged.write(
+        functions="say: {}, write_up: {}, publish: {}", daemon="validation: {iterations: 2, timeout: 600}"
+    )
+    wanted, now = str(uuid4()), time.time()
+    async with in_process(lambda: now):
+        await client.send(JobRequest(job_id=wanted, job=report()))
+        await package_no(client, 1)
+    async with in_process(lambda: now + 599) as early:
+        await judged.until(lambda: bool(early.said("daemon_started")))
+    async with in_process(lambda: now + 600) as later:
+        await package_no(client, 2)
+    async with in_process(lambda: now + 1300):
+        failed = await client.until_told(wanted, "JOB_FAILED")
+
+    assert not early.said("verdict_overdue")
+    assert [line["iteration"] for line in later.said("verdict_overdue")] == [1]
+    assert judged.calls()["write_up ['no verdict came within 600 seconds']"] == 1
+    assert failed["reason"] == "2 of 2 packages were rejected"

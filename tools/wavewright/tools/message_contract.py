@@ -137,6 +137,10 @@ class PackageForm:
     log_fields: Callable[[JsonObject], JsonObject] | None = None
     """Given the message's payload, returns the fields of its log line `package_sent`: `target`, `data_point_count`
     and `total_sources`."""
+    build_failure: Callable[[str, str, JsonObject], JsonObject | None] | None = None
+    """Called with the reason why a job has failed, its target, and the payload of its request. Returns the payload
+    that answers the request in place of a package, like `build`; where absent, a failed job is told by statuses
+    alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final, cast
 
 import anyio
+from anyio.abc import TaskGroup
 from pydantic import JsonValue
 
 from wavewright.config.redaction import Redactor, known_secrets
@@ -35,7 +36,9 @@ from wavewright.engine.daemon.job_runner import JobRunner
 from wavewright.engine.daemon.maintenance import (
     PRUNE_POLL_SECONDS,
     RENEWAL_POLL_SECONDS,
+    VERDICT_POLL_SECONDS,
     ApprovalRenewal,
+    reject_overdue,
     remove_message_ids,
     remove_runs,
     repeat,
@@ -217,8 +220,8 @@ class DaemonTasks:
 
     async def run(self, stopping: ShutdownRequest) -> None:
         """Run until a stop is requested, then stop the intake, the jobs and the relay, in this order."""
-        settings, clock = self.runner.settings, self.runner.clock
-        jobs, journal = self.stores.jobs, self.stores.journal
+        settings = self.runner.settings
+        jobs = self.stores.jobs
         section = settings.daemon
         dispatcher = Dispatcher(self.runner, section.slots)
         intake = MessageHandler(
@@ -227,7 +230,6 @@ class DaemonTasks:
             acceptance_rules(section, settings.hmac_key, self.runner.reporter.contract),
             dispatcher,
         )
-        renewal = ApprovalRenewal(jobs, journal, clock)
         loop_watch = LoopWatchdog(
             self.runner.watch.log,
             section.stall_limit,
@@ -250,23 +252,12 @@ class DaemonTasks:
             with inward:
                 await intake.run()
 
-        async def remove_old_ids() -> None:
-            await remove_message_ids(jobs, clock() - section.remembered_for)
-
-        async def remove_old_runs() -> None:
-            assert settings.retention is not None
-            await remove_runs(journal, settings, self.runner.watch.log, clock() - settings.retention)
-
         async with anyio.create_task_group() as group:
             group.start_soon(loop_watch.run)
             group.start_soon(consume)
             group.start_soon(work)
             group.start_soon(relay)
-            on_fault = self.runner.note_store_state
-            group.start_soon(repeat, renewal.renew, RENEWAL_POLL_SECONDS, on_fault)
-            group.start_soon(repeat, remove_old_ids, PRUNE_POLL_SECONDS, on_fault)
-            if settings.retention is not None:
-                group.start_soon(repeat, remove_old_runs, DAY_SECONDS, on_fault)
+            self._start_maintenance(group, dispatcher)
             if (models := self.runner.services.models) is not None:
                 group.start_soon(self.runner.model_circuit.run, models)
             group.start_soon(self._update_metrics, dispatcher)
@@ -282,6 +273,37 @@ class DaemonTasks:
                 await relayed.wait()
                 await self.bus.relay.flush(jobs)
             group.cancel_scope.cancel()
+
+    def _start_maintenance(self, group: TaskGroup, dispatcher: Dispatcher) -> None:
+        """Start the periodic tasks of the store."""
+        settings, clock = self.runner.settings, self.runner.clock
+        section, jobs, journal = settings.daemon, self.stores.jobs, self.stores.journal
+        timeout, on_fault = section.validation.timeout, self.runner.note_store_state
+
+        async def reject_unjudged() -> None:
+            assert timeout is not None
+            report = self.runner.reporter.state_reports
+            for verdict in await reject_overdue(jobs, timeout, clock(), report):
+                self.runner.watch.log.write(
+                    "verdict_overdue", "warning", job_id=verdict.job, iteration=verdict.iteration
+                )
+                self.runner.wake_relay()
+                dispatcher.wake()
+
+        async def remove_old_ids() -> None:
+            await remove_message_ids(jobs, clock() - section.remembered_for)
+
+        async def remove_old_runs() -> None:
+            assert settings.retention is not None
+            await remove_runs(journal, settings, self.runner.watch.log, clock() - settings.retention)
+
+        renewal = ApprovalRenewal(jobs, journal, clock)
+        group.start_soon(repeat, renewal.renew, RENEWAL_POLL_SECONDS, on_fault)
+        group.start_soon(repeat, remove_old_ids, PRUNE_POLL_SECONDS, on_fault)
+        if timeout is not None:
+            group.start_soon(repeat, reject_unjudged, VERDICT_POLL_SECONDS, on_fault)
+        if settings.retention is not None:
+            group.start_soon(repeat, remove_old_runs, DAY_SECONDS, on_fault)
 
     async def _update_metrics(self, dispatcher: Dispatcher) -> None:
         """Update metrics and health every `METRICS_SECONDS`, until this is cancelled."""

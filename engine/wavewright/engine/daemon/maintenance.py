@@ -1,7 +1,9 @@
-"""Periodic maintenance of the store: expired approvals, old message ids, old runs.
+"""Periodic maintenance of the store: expired approvals, packages without a verdict, old message ids, old runs.
 
 A question for an approval *expires*; a late answer is refused. The daemon then queues the waiting job, and its run asks
 again with a new nonce. A planner's question never expires.
+
+A package whose verdict does not come within `daemon.validation.timeout` is rejected by the daemon itself.
 
 Message ids are stored to recognise repeats. A message older than `daemon.max_age` is refused whatever its id is, so
 older ids are removed. Runs are removed where the setting `retention` is set.
@@ -16,6 +18,8 @@ from typing import Final
 import anyio
 
 from wavewright.config.settings import Settings
+from wavewright.engine.messages.ids import message_id
+from wavewright.engine.messages.models import ValidationResult
 from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.pipeline.run_files import remove_run_files
 from wavewright.executor.store.errors import JournalError, RunBusy, RunLost
@@ -24,8 +28,12 @@ from wavewright.executor.store.job_records import (
     Decision,
     DecisionId,
     JobChange,
+    ReceivedMessage,
     RetentionCursor,
+    SentPackage,
+    VerdictGiven,
 )
+from wavewright.executor.store.job_rules import ProjectJob
 from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.journal import Journal
 from wavewright.executor.store.retention import remove_groups
@@ -87,6 +95,35 @@ class ApprovalRenewal:
                 with anyio.CancelScope(shield=True):
                     await self.journal.close_run(run)
         return is_queued
+
+
+VERDICT_POLL_SECONDS: Final = 30.0
+"""How often packages without a verdict are searched for."""
+
+
+async def reject_overdue(
+    jobs: JobStore, seconds: float, now: float, project: ProjectJob
+) -> list[VerdictGiven]:
+    """Reject the packages of jobs that have waited so many seconds for verdicts alone; return the verdicts.
+
+    Args:
+        jobs: The job store.
+        seconds: Time that a package waits at most.
+        now: Seconds since the epoch.
+        project: Makes the messages about the jobs.
+    """
+    rejected = list[VerdictGiven]()
+    for job in await jobs.list_jobs(("validating",)):
+        if now - job.state_since < seconds:
+            continue
+        for sent in job.sent or (SentPackage(job.package or "", job.iteration),):
+            reason = f"no verdict came within {seconds:g} seconds"
+            verdict = VerdictGiven(job.job, sent.package, sent.iteration, accepted=False, feedback=(reason,))
+            message = message_id(job.job, sent.iteration, "verdict_overdue", sent.package)
+            received = ReceivedMessage(message, ValidationResult.message_type, "", now, verdict)
+            if (await jobs.receive(received, project)).action == "accept":
+                rejected.append(verdict)
+    return rejected
 
 
 PRUNE_POLL_SECONDS: Final = 600.0

@@ -23,7 +23,7 @@ from wavewright.engine.messages.encoding import (
 )
 from wavewright.engine.messages.ids import message_id
 from wavewright.engine.messages.models import JobStatusUpdate, UserDecisionRequired
-from wavewright.engine.messages.packaging import InvalidResult, package_report
+from wavewright.engine.messages.packaging import InvalidResult, failure_report, package_report
 from wavewright.engine.pipeline.context import PackageNotPublished
 from wavewright.executor.store.job_records import Decision, JobId, JobRow, OutgoingMessage
 from wavewright.planner.types import Json, JsonObject
@@ -183,16 +183,35 @@ class Reporter:
         return (*self._target(job, "TARGET_COMPLETED", at, 1), end)
 
     def failed(self, job: JobRow, at: float) -> tuple[OutgoingMessage, ...]:
-        """Return the messages that a job has failed."""
+        """Return the messages that a job has failed, first the answer to its request where the pack has one."""
         target = goal_target(job)
         failures: Json = None if target is None else [{"target": target, "error": shorten_reason(job.reason)}]
         end = self.status(job, "JOB_FAILED", at, targets_failed=failures, **_reason(job))
-        return (*self._target(job, "TARGET_FAILED", at, 0), end)
+        about = self._target(job, "TARGET_FAILED", at, 0, **_reason(job))
+        return (*self._failure_answer(job, at), *about, end)
 
-    def _target(self, job: JobRow, status: JobStatus, at: float, done: int) -> tuple[OutgoingMessage, ...]:
+    def _failure_answer(self, job: JobRow, at: float) -> tuple[OutgoingMessage, ...]:
+        target, request, section = goal_target(job), request_payload(job), self.section
+        if target is None or request is None:
+            return ()
+        payload = failure_report(
+            job.job,
+            shorten_reason(job.reason),
+            forms=self.contract.packages,
+            goal_target=target,
+            request=request,
+        )
+        if payload is None:
+            return ()
+        queue, reader = section.queues.packages, section.validation.target_agent
+        return (self._message(job, payload, at, queue, reader, "failure"),)
+
+    def _target(
+        self, job: JobRow, status: JobStatus, at: float, done: int, **fields: Json
+    ) -> tuple[OutgoingMessage, ...]:
         if goal_target(job) is None:
             return ()
-        return (self.status(job, status, at, targets_completed=done, targets_total=1),)
+        return (self.status(job, status, at, targets_completed=done, targets_total=1, **fields),)
 
     def _package_report(
         self, job: JobRow, iteration: int, package: Package, target: str | None = None

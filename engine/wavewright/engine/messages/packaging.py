@@ -50,19 +50,48 @@ def package_report(
     Raises:
         InvalidResult: a form built a payload that does not fit its model.
     """
-    ids: JsonObject = {
-        "job_id": job,
-        "package_id": package_id(job, iteration, target),
-        "iteration": iteration,
-    }
     # What tools print stays on the machine that ran them.
     content: JsonObject = package.model_dump(mode="json", exclude={"failed_attempts"})
     for form in forms if goal_target is not None else ():
         built = form.build(content, goal_target or "", request or {})
         if built is not None:
-            has_ids = issubclass(form.payload, PackagePayload)
-            return _read(form, {**built, **ids} if has_ids else built)
-    return PackageReport.model_validate({**ids, "target": target, "package": content})
+            return _read(form, {**built, **_ids(form, job, iteration, target)})
+    return PackageReport(
+        job_id=job,
+        package_id=package_id(job, iteration, target),
+        iteration=iteration,
+        target=target,
+        package=content,
+    )
+
+
+def failure_report(
+    job: JobId, reason: str, *, forms: tuple[PackageForm, ...], goal_target: str, request: JsonObject
+) -> Payload | None:
+    """Return the payload that answers the request of a failed job; None where no form has one.
+
+    Args:
+        job: The job.
+        reason: Why it has failed.
+        forms: Package forms of the contract.
+        goal_target: The target of the job.
+        request: The payload of its request.
+
+    Raises:
+        InvalidResult: a form built a payload that does not fit its model.
+    """
+    for form in forms:
+        built = None if form.build_failure is None else form.build_failure(reason, goal_target, request)
+        if built is not None:
+            return _read(form, {**built, **_ids(form, job, 1)})
+    return None
+
+
+def _ids(form: PackageForm, job: JobId, iteration: int, target: str | None = None) -> JsonObject:
+    """Return the fields of a `PackagePayload`; none for another payload."""
+    if not issubclass(form.payload, PackagePayload):
+        return {}
+    return {"job_id": job, "package_id": package_id(job, iteration, target), "iteration": iteration}
 
 
 def _read(form: PackageForm, payload: JsonObject) -> Payload:

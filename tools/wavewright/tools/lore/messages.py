@@ -199,9 +199,24 @@ def _validation(package: JsonObject, zone: str, request: JsonObject) -> JsonObje
     return {**told, "zone_name": zone, "iteration": request["iteration"]}
 
 
+def _failed_validation(reason: str, zone: str, request: JsonObject) -> JsonObject:
+    """Return the verdict on a package that could not be validated, or not stored."""
+    fault: JsonObject = {
+        "field": "package",
+        "reason": f"the validation failed: {reason}",
+        "suggestion": "send the package again",
+    }
+    return {
+        "zone_name": zone,
+        "accepted": False,
+        "feedback": [fault],
+        "iteration": request["iteration"],
+    }
+
+
 VALIDATOR_CONTRACT: Final = MessageContract(
     requests=(RequestForm(ResearchPackage, _validation_goal),),
-    packages=(PackageForm(ZoneValidation, _validation),),
+    packages=(PackageForm(ZoneValidation, _validation, build_failure=_failed_validation),),
     fields={"target": "zone_name"},
     domain="world_lore",
     daemon={
