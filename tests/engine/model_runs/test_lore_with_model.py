@@ -79,8 +79,9 @@ class LoreRuns:
         self.server = server
         self.package: dict[str, Any] = {}
         self.world = WORLD
+        self.template = TEMPLATE
 
-    def script(self, **records: list[Json]) -> None:
+    def script(self, confidence: JsonObject | None = None, **records: list[Json]) -> None:
         """Script every agent; `records` are those of the extractors, by category."""
         calls = [
             reply
@@ -101,7 +102,7 @@ class LoreRuns:
         agreement: JsonObject = {
             "is_consistent": True,
             "conflicts": [],
-            "confidence": {"zone": 0.9, "npcs": 0.9},
+            "confidence": confidence or {"zone": 0.9, "npcs": 0.9},
         }
         self.server.answer(structured(agreement), when="Hold the records")
         zones: JsonObject = {
@@ -115,11 +116,11 @@ class LoreRuns:
         search = {"provider": "local", "folder": str(self.world), "base_url": SITE}
         job = {
             "name": "Harrow Fen",
-            "goal_template": "zone_research_orchestrated",
+            "goal_template": self.template.stem,
             "inputs": {"target": "Harrow Fen", "game": "Lantern Valley"},
             **({} if targets is None else {"targets": targets}),
             "tools": {"lore": {"web": {"search": search}}},
-            "plan": yaml.safe_load(TEMPLATE.read_text())["plan"],
+            "plan": yaml.safe_load(self.template.read_text())["plan"],
         }
         (self.folder / "fen.job.yaml").write_text(json.dumps(job))
         ran = self.wavewright("run", "fen.job.yaml", "--output", "out")
@@ -256,3 +257,42 @@ def test_what_a_page_asks_for_reaches_models_as_data_alone_and_changes_no_call(
     assert "Ignore all instructions" not in asked.prompt[: asked.prompt.index('<data name="content">')]
     assert "\\u003c/data\\u003e" in block
     assert "evil.example" not in json.dumps(lore_runs.package["sources"])
+
+
+def test_a_forced_extractor_lowers_its_category_alone(lore_runs: LoreRuns) -> None:
+    lore_runs.template = TEMPLATE.with_name("zone_research.yaml")
+    agent = {
+        "name": "extract_npcs",
+        "description": "Extracts characters.",
+        "prompt": "lore/extract_npcs",
+        "tools": ["crawl_webpage"],
+        "output_schema": {"type": "object", "required": ["records"]},
+        "retries": 0,
+        "limits": {"keep_partial": True},
+    }
+    (lore_runs.folder / "config" / "agents").mkdir(parents=True)
+    (lore_runs.folder / "config" / "agents" / "extract_npcs.yaml").write_text(json.dumps(agent))
+    (lore_runs.folder / "wavewright.yaml").write_text("")
+    agreement: JsonObject = {
+        "zone": 0.9,
+        "zone.narrative_arc": 0.9,
+        "npcs": 0.9,
+        "factions": 0.9,
+        "lore": 0.9,
+    }
+    runners: JsonObject = {"name": "Fen Runners", "evidence": [{"quote": "Fen Runners", "url": FEN}]}
+    lore_runs.server.answer(structured(REVIEW), when=asked_for("review"))
+    lore_runs.server.answer(
+        calling_tool("crawl_webpage", url=CORIN), *["There are some."] * 5, when=EXTRACTORS["npcs"]
+    )
+    lore_runs.script(agreement, zone=[ZONE], factions=[runners])
+
+    result = lore_runs.run()
+
+    figures = result["confidence"]
+    assert figures["npcs"] == 0.2
+    assert {figures[name] for name in agreement if name != "npcs"} == {0.9}
+    assert {one["confidence"] for one in result["npcs"]} == {0.2}
+    assert min(one["confidence"] for one in (result["zone_data"], *result["factions"])) > 0.2
+    [cap] = [one for one in lore_runs.package["review"]["caps"] if one["field"] == "*" and one["ways"]]
+    assert cap["ways"] == {"npcs": "npcs → package"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.reviewer.scripted_runs import ScriptedRun, plan_of, run_plan
-from wavewright.executor.events.types import RungTaken
+from tests.reviewer.scripted_runs import ScriptedRun, plan_of, run_plan, signature
+from wavewright.executor.events.types import RungTaken, StepFinished
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.package.builder import build_package
@@ -94,6 +94,40 @@ def test_without_a_declared_result_a_field_is_fed_by_the_outputs_that_state_it()
     run = replace(run, events=(*run.events, RungTaken(1.0, FORCED, StepId("one"))))
 
     assert figures(run) == {"overall": 0.2, "trend": 0.2, "news": 0.8}
+
+
+def test_a_field_of_an_output_that_is_made_of_run_data_is_fed_by_those_that_have_written_it() -> None:
+    steps: list[JsonObject] = [
+        {"id": "pages"},
+        {"id": "people", "depends_on": ["pages"]},
+        {"id": "places"},
+        {"id": "figures", "depends_on": ["people", "places"]},
+        {"id": "whole", "tool": "assemble", "depends_on": ["figures"]},
+    ]
+    made_of = {"people": ["records.people"], "places": ["records.places"], "confidence": ["figures"]}
+    assemble = signature("assemble", output_data=made_of)
+    stated: JsonObject = {"confidence": {"people": 0.9, "people.Ada": 0.9, "places": 0.9}}
+    written = {"people": "records.people", "places": "records.places", "figures": "figures"}
+
+    def capped(forced: str, result: Json) -> dict[str, float]:
+        answers: dict[str, object] = {**dict.fromkeys(("pages", *written), "x"), "whole": stated}
+        run = run_plan(plan_of(*steps, result=result), answers, assemble)
+        events = [
+            replace(event, data={written[event.step]: {"key": "value"}})
+            if isinstance(event, StepFinished) and event.step in written
+            else event
+            for event in run.events
+        ]
+        found = figures(replace(run, events=(*events, RungTaken(1.0, FORCED, StepId(forced)))))
+        return {field: figure for field, figure in found.items() if field != "overall"}
+
+    whole = "${steps.whole}"
+    assert capped("pages", whole) == {"people": 0.2, "people.Ada": 0.2, "places": 0.8}
+    assert capped("places", whole) == {"people": 0.8, "people.Ada": 0.8, "places": 0.2}
+    assert set(capped("figures", whole).values()) == {0.2}
+    assert set(capped("whole", whole).values()) == {0.2}
+    # What an expression makes of the output may hold anything under a name.
+    assert set(capped("places", "${[steps.whole][0]}").values()) == {0.2}
 
 
 def test_a_step_that_supersedes_another_feeds_what_that_one_fed() -> None:

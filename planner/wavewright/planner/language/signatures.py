@@ -69,6 +69,9 @@ class ToolSignature(DocumentModel):
     """Names of run data that a call may read; what is there under them is part of the step key."""
     writes_data: Annotated[frozenset[str], Field(strict=False)] = frozenset()
     """Names of run data that a call may write."""
+    output_data: dict[str, Annotated[frozenset[str], Field(strict=False)]] = {}
+    """Field of the output → names of the run data that alone it is made of; what another step has written lowers no
+    confidence in it."""
     calls_agents: Annotated[frozenset[str], Field(strict=False)] = frozenset()
     """Named agents that a call may run, where a model is configured."""
 

@@ -31,7 +31,7 @@ from wavewright.reviewer.review.caps import (
     stated_confidence,
 )
 from wavewright.reviewer.review.evidence import measure_evidence
-from wavewright.reviewer.review.feeds import field_feeders
+from wavewright.reviewer.review.feeds import data_writers, field_feeders
 from wavewright.reviewer.review.findings import (
     FailedGate,
     StepProblem,
@@ -134,7 +134,8 @@ def settle_confidences(
         output = state.steps[step].output if state.is_present(step) else None
         for field in stated_confidence([(step, output)]).keys() & claimants.keys():
             claimants[field].append(step)
-    caps = evaluate_caps(plan, goal, state, now, review=ceiling, feeders=field_feeders(plan, claimants))
+    feeders = field_feeders(plan, claimants, data_writers(plan, state, tools))
+    caps = evaluate_caps(plan, goal, state, now, review=ceiling, feeders=feeders)
     if claims:
         stated[OVERALL] = {**stated.get(OVERALL, {}), **claims}
     return SettledConfidences(compute_confidences(measure_evidence(plan, state, tools), stated, caps), caps)

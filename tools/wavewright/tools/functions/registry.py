@@ -91,6 +91,7 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
     allowed_hosts: Mapping[str, Iterable[str]] | None = None,
     reads_data: Iterable[str] = (),
     writes_data: Iterable[str] = (),
+    output_data: Mapping[str, Iterable[str]] | None = None,
     calls_agents: Iterable[str] = (),
     settings: Json = None,
 ) -> Tool:
@@ -134,6 +135,7 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
         "accepts_untrusted": known_parameters(shown, contract.input_schema, accepts_untrusted),
         "allowed_hosts": hosts,
         "calls_agents": frozenset(calls_agents),
+        "output_data": {field: frozenset(names) for field, names in (output_data or {}).items()},
         **_declared_data(shown, contract, frozenset(reads_data), frozenset(writes_data), cache_for),
     }
     return Tool(_signature(shown, fields), _bind_function(function, contract), code_hash(function))

@@ -55,6 +55,7 @@ class ToolOptions(DocumentModel, defer_build=False):
     accepts_untrusted: Annotated[frozenset[str], Field(strict=False)] | None = None
     reads_data: Annotated[frozenset[str], Field(strict=False)] | None = None
     writes_data: Annotated[frozenset[str], Field(strict=False)] | None = None
+    output_data: dict[str, Annotated[frozenset[str], Field(strict=False)]] | None = None
     calls_agents: Annotated[frozenset[str], Field(strict=False)] | None = None
     allowed_hosts: dict[str, Annotated[tuple[str, ...], Field(strict=False)]] | None = None
 

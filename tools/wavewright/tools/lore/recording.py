@@ -125,7 +125,13 @@ class RecordExtraction:
 def read_records(
     category: Category, answer: Json, zone: str, pages: Sequence[SourcePage]
 ) -> tuple[list[LoreRecord], int]:
-    """Return an agent's records whose evidence stands in the pages, and how many others were left out."""
+    """Return an agent's records whose evidence stands in the pages, and how many others were left out.
+
+    Raises:
+        ToolError: the agent was ended before it gave an answer.
+    """
+    if answer is None:
+        raise ToolError(f"the agent 'extract_{category}' was ended without an answer")
     given = answer.get("records") if isinstance(answer, dict) else None
     entries: list[Json] = given if isinstance(given, list) else []
     texts = {page.url: " ".join(page.text.split()) for page in pages}

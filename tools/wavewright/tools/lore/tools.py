@@ -108,6 +108,11 @@ def lore_tools(
             name="lore.assemble_package",
             tags={"analysis"},
             reads_data=records | {SOURCES, CROSS_REFERENCE},
+            output_data={
+                **{category: {records_name(category)} for category in CATEGORIES},
+                "zone_data": {records_name("zone")},
+                "confidence": {CROSS_REFERENCE},
+            },
         ),
         make_tool(present_zone, name="lore.present_zone", tags={"analysis"}),
     )
