@@ -34,6 +34,7 @@ EXTRAS: Mapping[str, Extra] = {
     "mcp": Extra(("mcp",), "`wavewright mcp`, and MCP servers as tools"),
     "otel": Extra(("opentelemetry.sdk", "opentelemetry.exporter"), "traces to a collector"),
     "parquet": Extra(("pyarrow",), "Parquet price files"),
+    "pdf": Extra(("pypdf",), "PDF files as text"),
     "postgres": Extra(("asyncpg",), "journal, jobs and budgets in PostgreSQL"),
     "search": Extra(("ddgs", "tantivy"), "the search providers `ddgs` and `tantivy`"),
     "testing": Extra(

@@ -228,6 +228,24 @@ class Folder:
                     found.append(FolderEntry(item.name, is_file, status.st_size))
         return tuple(sorted(found, key=lambda entry: entry.name))
 
+    def files(self, path: str = ".") -> list[str]:
+        """Return the regular files below a path by name, without links, dot files and what lies in dot folders.
+
+        Raises:
+            PathRefused: see `open`; or it is no folder.
+        """
+        parts = [part for part in path.split("/") if part not in {"", "."}] and path_parts(path)
+        found: list[str] = []
+        with self._open_parent(path, [*parts], create=False) as parent:
+            for below, folders, names, at in os.fwalk(".", dir_fd=parent):
+                folders[:] = sorted(name for name in folders if not name.startswith("."))
+                where = [*parts, *(part for part in below.split("/") if part != ".")]
+                for name in names:
+                    is_file = stat.S_ISREG(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
+                    if is_file and not name.startswith("."):
+                        found.append("/".join([*where, name]))
+        return sorted(found)
+
     @contextmanager
     def _open_parent(self, path: str, folders: list[str], *, create: bool) -> Generator[int]:
         """Yield the open folder that the components lead to, never through a link."""

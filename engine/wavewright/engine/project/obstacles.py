@@ -43,7 +43,7 @@ def find_obstacles(
     has_model = settings.model is not None
     found = _server_obstacles(servers, settings)
     found |= _whole_run_obstacles(settings) if has_model else {}
-    asking = {name for name, worker in workers.items() if has_model or worker.draft is None}
+    asking = {name for name, worker in workers.items() if has_model or worker.needs_model}
     if AGENT in called and AGENT not in workers:
         asking.add(AGENT)
     if not asking:

@@ -24,8 +24,12 @@ Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 def origin_ceilings() -> Mapping[Origin, float]:
     """Return the greatest confidence of a record by its origin: the ceilings of the ladder of workers."""
     ladder = shipped_ladders()["worker"]
-    rungs = {origin: ladder.rung(origin) for origin in ORIGINS}
-    return {origin: rung.ceiling for origin, rung in rungs.items() if rung is not None}
+    found: dict[Origin, float] = {}
+    for origin in ORIGINS:
+        rung = ladder.rung(origin)
+        assert rung is not None
+        found[origin] = rung.ceiling
+    return found
 
 
 class KnowledgeModel(BaseModel):

@@ -55,7 +55,7 @@ def make_worker(worker: Worker, services: Services) -> Tool:
         output_schema=spec.output_schema,
         effects=frozenset({"read", "egress"}),
         idempotent=True,
-        version=_version(worker, spec, services.prompts),
+        version=_version(worker, spec, services),
         tags=spec.tags,
         expected_seconds=spec.expected_seconds,
         expected_tokens=(
@@ -118,11 +118,15 @@ def _with_fields(base: JsonSchema, more: JsonSchema) -> JsonSchema:
     )
 
 
-def _version(worker: Worker, spec: WorkerSpec, prompts: Prompts) -> str:
+def _version(worker: Worker, spec: WorkerSpec, services: Services) -> str:
     said = spec.model_dump(mode="json", exclude_defaults=True, exclude={"tags"})
     of_code = None if worker.draft is None else worker.draft.signature.version
-    declared: Json = [said, *sorted(spec.tags), of_code]
-    return declaration_version(_worker_label(worker), declared, (spec.prompt, *_SHARED_PROMPTS), prompts)
+    declared: list[Json] = [said, *sorted(spec.tags), of_code]
+    if spec.cache_for is not None:
+        # What code made without a model is no answer for later runs that have one.
+        declared.append(services.has_model)
+    used = (spec.prompt, *_SHARED_PROMPTS)
+    return declaration_version(_worker_label(worker), declared, used, services.prompts)
 
 
 def declaration_version(user: str, said: Json, used: Sequence[str], prompts: Prompts) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import anyio
 import anyio.to_thread
@@ -96,7 +97,7 @@ class WorkerRun:
                 ways["suggested"] = self._suggested
         if self.worker.draft is not None or self.worker.generate is not None:
             ways["generated"] = self._generated
-        if self.spec.forced is not None:
+        if self.spec.forced is not None or self.worker.force is not None:
             ways["forced"] = self._forced
         return ways
 
@@ -171,10 +172,13 @@ class WorkerRun:
         schema = self._answer_schema()
         assert schema is not None
         for answer in reversed(self.model_answers):
-            for value in reversed(read_answer(answer).values):
+            values = [*read_answer(answer).values]
+            if self.worker.suggest is not None:
+                values.append(self.worker.suggest(self.call.params, answer))
+            for value in reversed(values):
                 if not misfit_texts(value, schema):
                     try:
-                        return {**self._output(value, True), **self.spec.method_of("suggested")}
+                        return self._output(value, True, "suggested")
                     except AnswerRefused:
                         continue
         return FallbackFailure("nothing among the model's words fits")
@@ -189,7 +193,8 @@ class WorkerRun:
 
     async def _forced(self, rung: Rung) -> JsonObject | FallbackFailure:
         del rung
-        return self._valid_output(self.spec.forced, "forced")
+        force = self.worker.force
+        return self._valid_output(self.spec.forced if force is None else force(self.call.params), "forced")
 
     def _valid_output(self, made: Json, rung: WorkerRung) -> JsonObject | FallbackFailure:
         """Return what code made with the word for how, where it fits the output schema."""
@@ -199,7 +204,12 @@ class WorkerRun:
         misfits = misfit_texts(output, self.spec.output_schema)
         return FallbackFailure(misfits[0]) if misfits else output
 
-    def _output(self, answer: Json, is_last: bool) -> JsonObject:  # noqa: FBT001 - the shape of `Accept`
+    def _output(
+        self,
+        answer: Json,
+        is_last: bool,  # noqa: FBT001 - the shape of `Accept`
+        rung: Literal["agent", "suggested"] = "agent",
+    ) -> JsonObject:
         """Turn an answer into the output.
 
         Raises:
@@ -207,7 +217,7 @@ class WorkerRun:
         """
         output: Json
         if self.worker.finish is not None:
-            output = self.worker.finish(AnswerToFinish(self.call.params, answer, self.draft, is_last))
+            output = self.worker.finish(AnswerToFinish(self.call.params, answer, self.draft, is_last, rung))
         elif self.spec.text_field is not None:
             output = {self.spec.text_field: answer}
         elif self.spec.writes and isinstance(answer, dict):
@@ -216,7 +226,7 @@ class WorkerRun:
             output = answer
         if not isinstance(output, dict):
             raise AnswerRefused(["it is no object"])
-        output = {**output, **self.spec.method_of("agent")}
+        output = {**output, **self.spec.method_of(rung)}
         misfits = misfit_texts(output, self.spec.output_schema)
         if misfits:
             raise AnswerRefused(misfits)

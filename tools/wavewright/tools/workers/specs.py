@@ -23,6 +23,7 @@ from wavewright.config.value_types import Seconds
 from wavewright.planner.language.goals import ThinkingLevel
 from wavewright.planner.language.plan import DocumentModel, Retry
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
+from wavewright.planner.ports.model_port import ModelAnswer
 from wavewright.planner.schemas.validation import InvalidSchemaError, SchemaViolation, validator_of
 from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema
 from wavewright.tools.functions.contracts import ToolDefinitionError
@@ -189,6 +190,8 @@ class AnswerToFinish:
     """What code computed; empty where it computes nothing."""
     is_last: bool
     """Whether this is the last answer there will be: what can be saved of it, should be."""
+    rung: Literal["agent", "suggested"] = "agent"
+    """Whether it was accepted as it is, or found among the model's words."""
 
 
 class AnswerRefused(WavewrightError):
@@ -218,12 +221,21 @@ class Worker:
     """(parameters, draft) → what the model is shown; the parameters where absent."""
     asks_for: Callable[[JsonObject], JsonSchema] | None = None
     """Parameters → schema of the model's answer, where that is not the output's own."""
+    suggest: Callable[[JsonObject, ModelAnswer], Json] | None = None
+    """(parameters, answer that was not accepted) → what it holds in another form than was asked for."""
+    force: Callable[[JsonObject], Json] | None = None
+    """Parameters → the smallest result that is still valid, where it depends on them; else `spec.forced`."""
     finish: Callable[[AnswerToFinish], Json] | None = None
     """Turns an answer into the output; raises `AnswerRefused` where the answer is wrong."""
     join: Callable[[Sequence[Json]], Json] | None = None
     """Joins the answers to the parts of a long input; texts are joined by blank lines where absent."""
     file: Path | None = None
     """What declares it, where that is a file of the project."""
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether there is no result without a model, whatever the parameters."""
+        return self.draft is None and self.force is None
 
     def missing_code(self) -> str | None:
         """Return what of the declaration could never work without code that this worker has not."""
