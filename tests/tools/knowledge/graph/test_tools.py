@@ -208,6 +208,7 @@ def test_minimal_chunks_are_listed_until_they_are_won_in_a_better_way(tools: Wor
     after = call_for_document(tools["list_minimal_chunks"], {"chunks": CHUNKS})
 
     assert names(minimal["chunks"], "id") == ["keep.md-1"]
+    assert names(minimal["chunks"], "again") == ["2010-03-01T00:00:00+00:00"]
     assert minimal["origins"] == {"keep.md-1": "forced"}
     assert after["chunks"] == []
 

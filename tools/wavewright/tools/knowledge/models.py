@@ -61,6 +61,8 @@ class Chunk(KnowledgeModel):
     end: Annotated[int, Field(ge=0)]
     names: tuple[KnownName, ...] = ()
     """Names from all documents that stand in the text."""
+    again: str = ""
+    """Instant of the run that reads it again, whose result is no earlier one; empty at the first reading."""
 
 
 class QuotedEvidence(KnowledgeModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -209,17 +210,24 @@ class GraphTools:
             return store.undo_merge(merge)
 
     def list_minimal_chunks(
-        self, chunks: list[Chunk], origins: tuple[Origin, ...] = ("generated", "forced")
+        self,
+        chunks: list[Chunk],
+        origins: tuple[Origin, ...] = ("generated", "forced"),
+        *,
+        now: dt.datetime,
     ) -> MinimalChunks:
         """Return the chunks whose records were won by code alone, so that a model can read them again.
 
         Args:
             chunks: Chunks to choose from, from `knowledge.read_documents`.
             origins: How the records of a chunk were won that is listed.
+            now: The instant of the run.
         """
         with open_store(self._path) as store:
             stored = store.read.chunk_origins()
-        found = [chunk for chunk in chunks if stored.get(chunk.id) in origins]
+        # An equal call of an earlier run would give its result.
+        marked = {"again": now.isoformat()}
+        found = [chunk.model_copy(update=marked) for chunk in chunks if stored.get(chunk.id) in origins]
         return MinimalChunks(chunks=found, origins={chunk.id: stored[chunk.id] for chunk in found})
 
     def search_graph(self, query: str, limit: Limit = 10) -> FoundEntities:
