@@ -306,23 +306,6 @@ def _conflicts(graph: KnowledgeGraph) -> list[ObservationConflict]:
     ]
 
 
-GRAPH_TOOL_NAMES = frozenset(
-    {
-        "knowledge.export_graph",
-        "knowledge.link_evidence",
-        "knowledge.list_minimal_chunks",
-        "knowledge.merge_entities",
-        "knowledge.neighbours",
-        "knowledge.present_graph",
-        "knowledge.retry_relations",
-        "knowledge.search_graph",
-        "knowledge.send_graph",
-        "knowledge.undo_merge",
-        "knowledge.write_graph",
-    }
-)
-
-
 def graph_tools(settings: GraphSettings, root: Path) -> tuple[Tool, ...]:
     """Return the tools; paths in the settings are relative to `root`."""
     tools = GraphTools(settings, root)
