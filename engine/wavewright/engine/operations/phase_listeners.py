@@ -56,7 +56,7 @@ class PhaseMetrics:
     """Counts phases by outcome and measures their time, in a registry of Prometheus.
 
     The counter's `reason` is the type of an exception, or that of a halt where it is a code, as
-    `HALT_AFTER_NPC_DIALOGUE`; a sentence counts as `text`, so that reasons make no series without end.
+    `HALT_AFTER_DIALOGUE`; a sentence counts as `text`, so that reasons make no series without end.
     """
 
     def __init__(self, registry: CollectorRegistry, labels: Sequence[str] = ()) -> None:

@@ -1,0 +1,42 @@
+"""The pack `tabletop`: a small game with rules of its own, whose turn is a pipeline of typed phases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wavewright.planner.types import JsonObject
+    from wavewright.tools.packs import Pack
+
+__all__ = ["TOOL_NAMES", "pack"]
+
+TOOL_NAMES = frozenset(
+    {
+        "tabletop.attack",
+        "tabletop.end_combat",
+        "tabletop.give",
+        "tabletop.move",
+        "tabletop.roll",
+        "tabletop.start_combat",
+        "tabletop.talk",
+    }
+)
+"""Tools that the pack brings."""
+
+
+def pack(settings: JsonObject, root: Path) -> Pack:
+    """Return the pack over these settings; paths in them are relative to `root`.
+
+    Raises:
+        PackError: a setting is unknown or has a wrong value.
+    """
+    from wavewright.tools.packs import Pack
+    from wavewright.tools.tabletop.plan_tools import plan_tools
+    from wavewright.tools.tabletop.settings import read_settings
+
+    return Pack(
+        name="tabletop",
+        tools=plan_tools(read_settings(settings), root),
+        description="A small game whose turn is a pipeline of typed phases.",
+    )

@@ -1,0 +1,58 @@
+"""What one call of a tool does: events, and the state that they make of the one before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wavewright.config.suggestions import did_you_mean
+from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.tabletop.game.dice import D20, DiceExpression, die
+from wavewright.tools.tabletop.game.events import GameEvent, Rolled
+from wavewright.tools.tabletop.game.fold import apply
+from wavewright.tools.tabletop.game.state import Creature, GameState
+
+
+@dataclass(slots=True)
+class Play:
+    """Collects the events of a call; they count once they are journaled, and not at all if the call is refused."""
+
+    state: GameState
+    events: list[GameEvent] = field(default_factory=list[GameEvent])
+
+    def emit(self, *events: GameEvent) -> None:
+        """Let events happen, one after the other."""
+        for event in events:
+            self.events.append(event)
+            self.state = apply(self.state, event)
+
+    def roll(self, who: str, dice: DiceExpression, reason: str) -> Rolled:
+        """Throw dice and return the result."""
+        first, seed = self.state.dice, self.state.seed
+        faces = tuple(die(seed, first + number, dice.sides) for number in range(dice.count))
+        rolled = Rolled(who, reason, dice.sides, faces, dice.modifier)
+        self.emit(rolled)
+        return rolled
+
+    def check(self, who: str, modifier: int, reason: str) -> Rolled:
+        """Throw a die of twenty sides with a modifier."""
+        return self.roll(who, DiceExpression(1, D20, modifier), reason)
+
+    def creature(self, name: str) -> Creature:
+        """Return the creature that an id or a name means.
+
+        Raises:
+            ToolError: there is none.
+        """
+        wanted = name.strip().lower()
+        for creature in self.state.creatures.values():
+            if wanted in (creature.id, creature.name.lower()):
+                return creature
+        known = self.state.creatures
+        raise refusal(
+            f"nobody is called {name!r}", did_you_mean(wanted, known) or f"there are {', '.join(known)}"
+        )
+
+
+def refusal(message: str, hint: str | None = None) -> ToolError:
+    """Return the error of a call that the rules do not allow."""
+    return ToolError(message, hint=hint)

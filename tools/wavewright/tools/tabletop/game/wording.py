@@ -1,0 +1,100 @@
+"""Events in words: what tools answer, what the rule-based game master says, and what a log shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from wavewright.tools.tabletop.game import events as happened
+from wavewright.tools.tabletop.game.events import GameEvent
+from wavewright.tools.tabletop.game.state import EXPERIENCE_PER_LEVEL, GameState
+from wavewright.tools.tabletop.game.world import PLAYER
+
+
+def describe_events(events: Iterable[GameEvent], state: GameState) -> str:
+    """Return what happened, a sentence for each event; rolls only where nothing came of them.
+
+    Args:
+        events: What happened.
+        state: The state after it.
+    """
+    known = [*events]
+    told = [event for event in known if not isinstance(event, happened.Rolled)] or known
+    return " ".join(text for text in (describe_event(event, state) for event in told) if text)
+
+
+def describe_event(event: GameEvent, state: GameState) -> str:
+    """Return one event as a sentence; empty for one that nothing is to be said of."""
+    match event:
+        case happened.Rolled(reason=reason, faces=faces, sides=sides, modifier=modifier):
+            shown = f"{len(faces)}d{sides}" + (f"{modifier:+}" if modifier else "")
+            return f"{_name(state, event.who)} rolls {shown} for {reason}: {event.total}."
+        case happened.CombatBegan(order=order):
+            listed = ", ".join(f"{_name(state, who)} {initiative}" for who, initiative in order)
+            return f"A fight begins. Initiative: {listed}."
+        case happened.CombatTurnBegan(who=who):
+            return f"It is {_name(state, who)}'s turn."
+        case happened.Attacked(attacker=attacker, target=target, total=total, has_hit=has_hit):
+            done = "hits" if has_hit else "misses"
+            return f"{_name(state, attacker)} {done} {_name(state, target)} with {total}."
+        case happened.CombatEnded(outcome=outcome):
+            return f"The fight is over: {outcome}."
+        case happened.Moved(who=who, place=place):
+            return f"{_name(state, who)} goes to {state.places[place].name}."
+        case happened.ExperienceGained(amount=amount):
+            needed = state.level * EXPERIENCE_PER_LEVEL
+            return f"{state.player.name} gains {amount} experience: {state.experience} of {needed}."
+        case happened.LevelGained(choice=choice):
+            return f"{state.player.name} rises to level {state.level}: {choice.replace('_', ' ')}."
+        case happened.PlaceAdded(place=place):
+            return f"A way leads to a new place: {place.name}."
+        case happened.JoinedParty(who=who):
+            return f"{_name(state, who)} joins the party."
+        case happened.Refused(reason=reason):
+            return f"The rules do not allow it: {reason}."
+        case _:
+            return _describe_change(event, state)
+
+
+def _describe_change(event: GameEvent, state: GameState) -> str:
+    match event:
+        case happened.HitPointsChanged(who=who, change=change):
+            creature = state.creatures[who]
+            left = f"{creature.hit_points} of {creature.max_hit_points} left"
+            done = f"loses {-change}" if change < 0 else f"regains {change}"
+            end = " and falls" if not creature.is_standing else ""
+            return f"{creature.name} {done} hit points{end}, {left}."
+        case happened.ConditionChanged(who=who, condition=condition, turns=turns):
+            return f"{_name(state, who)} is {condition if turns else f'no longer {condition}'}."
+        case happened.Given(giver=giver, receiver=receiver, item=item, count=count, price=price):
+            paid = f" for {price} gold" if price else ""
+            return f"{_name(state, receiver)} gets {count} {item} from {_name(state, giver)}{paid}."
+        case _:
+            return ""
+
+
+def describe_scene(state: GameState) -> str:
+    """Return where the player is, who else is there, and what leads away."""
+    place = state.places[state.player.place]
+    others = [one for one in state.creatures.values() if one.place == state.player.place and one.id != PLAYER]
+    present = [one.name for one in others if one.is_standing]
+    ways = ", ".join(state.places[name].name for name in place.exits)
+    here = f" Here: {', '.join(present)}." if present else ""
+    return f"{place.name}. {place.description}{here} Ways: {ways}."
+
+
+def describe_party(state: GameState) -> str:
+    """Return hit points, conditions and items of the party and of whoever it fights."""
+    fighters = {name for name, _ in state.combat.order} if state.combat is not None else set[str]()
+    lines: list[str] = []
+    for one in state.creatures.values():
+        if one.side != "party" and one.id not in fighters:
+            continue
+        conditions = "".join(f", {name}" for name in one.conditions)
+        items = ", ".join(f"{count} {item}" for item, count in one.items.items()) or "nothing"
+        points = f"{one.hit_points}/{one.max_hit_points} hit points{conditions}"
+        lines.append(f"{one.name} ({one.id}, {one.side}): {points}; carries {items}")
+    return "\n".join(lines)
+
+
+def _name(state: GameState, who: str) -> str:
+    return state.creatures[who].name

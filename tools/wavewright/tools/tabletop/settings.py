@@ -1,0 +1,56 @@
+"""What a project sets for the pack `tabletop`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field, ValidationError
+
+from wavewright.planner.language.plan import DocumentModel
+from wavewright.planner.types import JsonObject
+from wavewright.tools.packs import PackError
+from wavewright.tools.tabletop.game.world import SHIPPED_WORLD, World, read_world
+
+AUTO_RUN_CAP: Final = 20
+"""Most turns of enemies in one turn of the player, unless a setting says otherwise."""
+
+
+class TabletopSettings(DocumentModel):
+    """All settings of the pack."""
+
+    games: str = ".wavewright/games.sqlite"
+    """File with the journal of the games."""
+    world: str | None = None
+    """File with the world of new games, in place of the pack's own."""
+    auto_run_cap: Annotated[int, Field(ge=1, le=1000)] = AUTO_RUN_CAP
+    """Most turns of enemies in one turn of the player."""
+
+    def games_file(self, root: Path) -> Path:
+        """Return the file of the journal."""
+        return root / Path(self.games).expanduser()
+
+    def world_of(self, root: Path) -> World:
+        """Return the world of new games.
+
+        Raises:
+            PackError: its file cannot be read.
+        """
+        return read_world(SHIPPED_WORLD if self.world is None else root / Path(self.world).expanduser())
+
+
+def read_settings(settings: JsonObject) -> TabletopSettings:
+    """Return the settings of the pack.
+
+    Raises:
+        PackError: a field is unknown or has a wrong value.
+    """
+    try:
+        return TabletopSettings.model_validate(settings)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(["tabletop", *map(str, fault["loc"])])
+        known = ", ".join(TabletopSettings.model_fields)
+        raise PackError(
+            f"setting {where!r}: {fault['msg'].lower()}", hint=f"the pack knows {known}"
+        ) from error

@@ -1,0 +1,1 @@
+"""One turn of the game: its context, its phases, the state machine behind its guards, and its agents."""

@@ -1,0 +1,225 @@
+"""Agents of a turn: what is registered of them, and how one is asked.
+
+An agent is a named agent of the engine where a model is configured, and else the rule-based game master. Both act by
+the same tools, so the rules hold for both; an agent has only the tools that its registration lists.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from wavewright.config.errors import WavewrightError
+from wavewright.engine import Phase
+from wavewright.planner.language.plan import Limits
+from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+from wavewright.tools.functions.run_data import MemoryRunData
+from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
+from wavewright.tools.tabletop.game.events import Option, Said, Speech
+from wavewright.tools.tabletop.game.tools import GAME_DATA, tool_signatures
+from wavewright.tools.tabletop.turn.context import Guard, TurnContext, reload_context
+from wavewright.tools.tabletop.turn.table import Table
+from wavewright.tools.workers import AgentSpec, Services
+from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
+from wavewright.tools.workers.named_agents import NamedAgent
+
+NARRATIVE: Final = "narrative"
+COMBAT: Final = "combat"
+NPC: Final = "npc"
+ENGINE: Final = "engine"
+"""Who says what no agent says."""
+GAME_MASTER: Final = "rule-based game master"
+"""Who speaks where no model does."""
+_LIMITS: Final = AgentLimits(requests=8, tool_calls=12, seconds=120.0)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRequest:
+    """What an agent is asked."""
+
+    agent: str
+    message: str
+    """What the player says; of a prompt of the engine, what is to be done."""
+    context: str = ""
+    suggestions: tuple[Option, ...] = ()
+    npc: str | None = None
+    """As whom it speaks."""
+    by_player: bool = True
+    """Whether the message is the player's."""
+    may_act: bool = True
+    """Whether it may call tools."""
+    speech: Speech = "narration"
+    """What its answer is."""
+
+
+class ToolUser:
+    """The tools of one agent for one request."""
+
+    def __init__(self, table: Table, tools: Sequence[str], scope: str) -> None:
+        self.table = table
+        self.names = tuple(tools)
+        self._scope = scope
+
+    async def call(self, tool: str, params: JsonObject) -> str:
+        """Call a tool and return in words what happened.
+
+        Raises:
+            ToolError: the agent has no such tool, or the rules do not allow the call.
+        """
+        if tool not in self.names:
+            raise ToolError(
+                f"this agent has no tool {tool!r}", hint=f"it has {', '.join(self.names) or 'none'}"
+            )
+        return await self.table.call(tool, params, self._scope)
+
+
+RulesAnswer: TypeAlias = Callable[[AgentRequest, ToolUser], Awaitable[str]]
+"""Answers without a model: acts by the tools and returns what is to be said."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnAgent:
+    """The registration of an agent: with it, and nothing else, an agent joins the turn."""
+
+    name: str
+    description: str
+    prompt: str
+    """Name of its prompt's template."""
+    tools: tuple[str, ...]
+    """Tools of the game that it may call."""
+    by_rules: RulesAnswer
+    selects: Guard
+    """Whether it answers a turn."""
+    before: Sequence[Phase[TurnContext, TurnContext]] = ()
+    """Phases of its own, before it is asked."""
+    after: Sequence[Phase[TurnContext, TurnContext]] = ()
+    """Phases of its own, after the state was reloaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRegistry:
+    """The agents of a game; of several that would answer, the last registered does."""
+
+    agents: Mapping[str, TurnAgent] = field(default_factory=dict[str, TurnAgent])
+
+    def with_agent(self, agent: TurnAgent) -> AgentRegistry:
+        """Return the registry with another agent.
+
+        Raises:
+            WavewrightError: the name is taken.
+        """
+        if agent.name in self.agents:
+            raise WavewrightError(f"agent {agent.name!r} is registered twice", hint="give one another name")
+        return AgentRegistry({**self.agents, agent.name: agent})
+
+    def select(self, context: TurnContext) -> TurnAgent:
+        """Return who answers: whom the caller hints at, outside a fight, or the last whose guard holds."""
+        hinted = self.agents.get(context.incoming_agent_hint or "")
+        if hinted is not None and context.machine.mode != "combat":
+            return hinted
+        return next(agent for agent in reversed([*self.agents.values()]) if agent.selects(context))
+
+
+class Agents:
+    """Asks agents: models where there are services with one, and the rule-based game master where not."""
+
+    def __init__(self, registry: AgentRegistry, table: Table, services: Services | None = None) -> None:
+        self.registry = registry
+        self._table = table
+        self._services = services if services is not None and services.models is not None else None
+        self._concurrency = AgentConcurrency(Limits())
+
+    @property
+    def are_ruled(self) -> bool:
+        """Whether the rule-based game master plays them."""
+        return self._services is None
+
+    def speaker(self, request: AgentRequest) -> str:
+        """Return who says the answer."""
+        if request.npc is not None:
+            return request.npc
+        return GAME_MASTER if self._services is None else request.agent
+
+    async def ask(self, request: AgentRequest, context: TurnContext) -> TurnContext:
+        """Let an agent act and say its answer; the context has the reason where it has none.
+
+        Raises:
+            JournalError: what happens cannot be written.
+        """
+        table, scope = self._table, self._table.scope(request.agent)
+        answer = f"{scope}/answer"
+        if not await table.has_recorded(answer):
+            await table.record(f"{scope}/asked", lambda _: ())  # the phases so far are shown while it works
+            agent = self.registry.agents[request.agent]
+            tools = ToolUser(table, agent.tools if request.may_act else (), scope)
+            try:
+                said = Said(self.speaker(request), await self._text_of(agent, request, tools), request.speech)
+            except ToolError as error:
+                fault = f"the agent {agent.name!r} gives no answer: {error.message}"
+                context = context.with_updates(errors=(*context.errors, fault))
+                said = Said(ENGINE, fault, "system")
+            await table.record(answer, lambda _: [said] if said.text else [])
+        return reload_context(context, table)
+
+    async def _text_of(self, agent: TurnAgent, request: AgentRequest, tools: ToolUser) -> str:
+        if self._services is None:
+            return await agent.by_rules(request, tools)
+        spec = AgentSpec(
+            name=agent.name,
+            description=agent.description,
+            prompt=agent.prompt,
+            limits=_LIMITS,
+        )
+        bound = {name: _bound_tool(name, tools) for name in tools.names}
+        named = NamedAgent(spec, bound, self._services, self._concurrency, version="1")
+        values: JsonObject = {
+            "message": request.message,
+            "context": request.context,
+            "by_player": request.by_player,
+            "suggestions": [option.label for option in request.suggestions],
+            "npc": _npc_values(request.npc, tools.table),
+        }
+        answer = await named.answer(values, self._tool_call(agent.name, values))
+        return answer if isinstance(answer, str) else str(answer)
+
+    def _tool_call(self, agent: str, values: JsonObject) -> ToolCall:
+        """Return the call in which an agent works: its costs are those of the game."""
+        game, turn = self._table.game_id, self._table.state.turn
+        return ToolCall(
+            run=RunId(game),
+            step=StepId(f"turn_{turn}"),
+            tool=agent,
+            params=values,
+            key=StepKey(f"{game}/{turn}/{agent}"),
+            now=dt.datetime.now(dt.UTC),
+            data=MemoryRunData(reads=_GAME_DATA, writes=_GAME_DATA),
+        )
+
+
+_GAME_DATA: Final = frozenset({GAME_DATA})
+
+
+def _bound_tool(name: str, tools: ToolUser) -> Tool:
+    """Return a tool of the game for an agent; run data says how far the game is, so an equal call is another."""
+    own = tool_signatures()[name]
+    signature = own.model_copy(
+        update={"reads_data": _GAME_DATA, "writes_data": _GAME_DATA, "output_schema": {}}
+    )
+
+    async def call(request: ToolCall) -> Json:
+        text = await tools.call(name, request.params)
+        if request.data is not None:
+            request.data.write(GAME_DATA, "events", len(tools.table.events))
+        return text
+
+    return Tool(signature, call)
+
+
+def _npc_values(npc: str | None, table: Table) -> Json:
+    if npc is None:
+        return None
+    creature = table.state.creatures[npc]
+    lines: list[Json] = [*creature.sheet.lines]
+    return {"name": creature.name, "about": creature.sheet.about, "lines": lines}

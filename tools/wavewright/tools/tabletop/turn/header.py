@@ -1,0 +1,106 @@
+"""The turn, declared once: which phases it has, in which order, and under which condition."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wavewright.engine import Pipeline, maybe
+from wavewright.tools.tabletop.game.tools import GAME_TOOLS
+from wavewright.tools.tabletop.turn.agents import COMBAT, NARRATIVE, NPC, AgentRegistry, Agents, TurnAgent
+from wavewright.tools.tabletop.turn.combat import (
+    CombatAutoRun,
+    InitialCombatPrompt,
+    TransitionCombatToNarrative,
+    TransitionNarrativeToCombat,
+)
+from wavewright.tools.tabletop.turn.context import (
+    TurnContext,
+    combat_active,
+    combat_just_ended,
+    combat_just_started,
+    has_npc_targets,
+    is_selected,
+    needs_initial_prompt,
+)
+from wavewright.tools.tabletop.turn.dialogue import (
+    BeginDialogueSession,
+    DetectNpcDialogueTargets,
+    ExecuteNpcDialogue,
+)
+from wavewright.tools.tabletop.turn.execution import ExecuteAgent, ReloadState
+from wavewright.tools.tabletop.turn.game_master import fight, narrate, speak
+from wavewright.tools.tabletop.turn.preparation import (
+    BuildAgentContext,
+    EnrichContextWithToolSuggestions,
+    SelectAgent,
+    WrapAllyActionIfNeeded,
+)
+from wavewright.tools.tabletop.turn.table import Table
+
+STANDARD_AGENTS: Final = (
+    TurnAgent(
+        NARRATIVE,
+        "Tells the story outside fights, and acts for the player.",
+        "tabletop/narrative",
+        GAME_TOOLS,
+        narrate,
+        selects=lambda _: True,
+    ),
+    TurnAgent(
+        NPC,
+        "Speaks as a person whom the player addresses.",
+        "tabletop/npc",
+        ("give", "roll"),
+        speak,
+        selects=lambda _: False,  # it is asked by `ExecuteNpcDialogue`, whoever is selected
+    ),
+    TurnAgent(
+        COMBAT,
+        "Plays fights: what the player says, and the turns of enemies.",
+        "tabletop/combat",
+        ("attack", "end_combat", "give", "roll"),
+        fight,
+        selects=combat_active,
+    ),
+)
+
+
+def standard_registry() -> AgentRegistry:
+    """Return the registry with the agents that every game has."""
+    registry = AgentRegistry()
+    for agent in STANDARD_AGENTS:
+        registry = registry.with_agent(agent)
+    return registry
+
+
+def turn_pipeline(table: Table, agents: Agents, cap: int) -> Pipeline[TurnContext, TurnContext]:
+    """Return the pipeline of a turn; the registered agents' own phases stand around `ExecuteAgent`."""
+    registered = agents.registry.agents.values()
+    preparation = (
+        Pipeline.builder("turn")
+        .phase(DetectNpcDialogueTargets(table))
+        .when(has_npc_targets, [BeginDialogueSession(table), ExecuteNpcDialogue(table, agents)])
+        .phase(WrapAllyActionIfNeeded())
+        .phase(SelectAgent(table, agents.registry))
+        .phase(BuildAgentContext(table))
+        .phase(EnrichContextWithToolSuggestions())
+    )
+    for agent in registered:
+        if agent.before:
+            preparation = preparation.when(is_selected(agent.name), agent.before)
+    execution = preparation.phase(ExecuteAgent(agents)).phase(ReloadState(table))
+    for agent in registered:
+        if agent.after:
+            execution = execution.when(is_selected(agent.name), agent.after)
+    return (
+        execution.when(
+            combat_just_started,
+            [
+                TransitionNarrativeToCombat(table),
+                maybe(needs_initial_prompt, InitialCombatPrompt(table, agents)),
+            ],
+        )
+        .maybe(combat_active, CombatAutoRun(table, agents, cap))
+        .maybe(combat_just_ended, TransitionCombatToNarrative(table, agents))
+        .build()
+    )

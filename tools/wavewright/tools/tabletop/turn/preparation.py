@@ -1,0 +1,87 @@
+"""Phases before an agent is asked: whose action it is, who answers, and what the answering agent is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from wavewright.engine import PhaseResult, proceed
+from wavewright.tools.tabletop.game.events import AgentSelected, Said, TurnBegan
+from wavewright.tools.tabletop.game.options import options_of
+from wavewright.tools.tabletop.game.wording import describe_party, describe_scene
+from wavewright.tools.tabletop.game.world import PLAYER
+from wavewright.tools.tabletop.turn.agents import AgentRegistry
+from wavewright.tools.tabletop.turn.context import TurnContext, reload_context, wrap_ally_action
+from wavewright.tools.tabletop.turn.table import Table
+
+_REMEMBERED: Final = 12
+"""Texts of the game so far that an agent is told."""
+_SEARCHED: Final = 400
+"""Events in which these are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrapAllyActionIfNeeded:
+    """Mark a message that says what an ally does in its turn of a fight."""
+
+    name: str = "WrapAllyActionIfNeeded"
+
+    async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
+        """Wrap the message once; one that is wrapped already stays as it is."""
+        state = context.game_state
+        if not state.is_ally_turn or state.combat is None:
+            return proceed(context)
+        message = wrap_ally_action(context.user_message, state.creatures[state.combat.current].name)
+        flags = replace(context.flags, is_ally_turn=True)
+        return proceed(context.with_updates(user_message=message, flags=flags))
+
+
+@dataclass(frozen=True, slots=True)
+class SelectAgent:
+    """Choose the agent that answers."""
+
+    table: Table
+    registry: AgentRegistry
+    name: str = "SelectAgent"
+
+    async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
+        """Choose among the registered agents by the state machine and the caller's hint."""
+        agent = self.registry.select(context).name
+        await self.table.record("selected", lambda _: [AgentSelected(agent)])
+        return proceed(reload_context(context, self.table).with_updates(selected_agent_type=agent))
+
+
+@dataclass(frozen=True, slots=True)
+class BuildAgentContext:
+    """Write down what the agent is told of the game."""
+
+    table: Table
+    name: str = "BuildAgentContext"
+
+    async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
+        """Tell the scene, the party, and what was said lately."""
+        return proceed(context.with_updates(context_text=context_text(self.table)))
+
+
+def context_text(table: Table) -> str:
+    """Return what an agent is told of the game: the scene, the party, and what was said lately."""
+    said = [
+        f"Player: {event.message}" if isinstance(event, TurnBegan) else f"{event.speaker}: {event.text}"
+        for event in table.events[-_SEARCHED:]
+        if isinstance(event, Said | TurnBegan)
+    ]
+    state = table.state
+    return "\n\n".join([describe_scene(state), describe_party(state), "\n".join(said[-_REMEMBERED:])])
+
+
+@dataclass(frozen=True, slots=True)
+class EnrichContextWithToolSuggestions:
+    """Add the calls of tools that the rules allow now."""
+
+    name: str = "EnrichContextWithToolSuggestions"
+
+    async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
+        """Suggest what whoever acts can do, whichever agent answers."""
+        state = context.game_state
+        actor = PLAYER if state.combat is None else state.combat.current
+        return proceed(context.with_updates(suggestions=options_of(state, actor)))
