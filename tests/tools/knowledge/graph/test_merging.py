@@ -23,6 +23,8 @@ def named(name: str, kind: str = "thing", *aliases: str, document: str = "a.md")
         (named("Élan Vey"), named("Elan Vey")),
         (named("Mira Fenn", "person", "Red Fenn"), named("Red Fenn")),
         (named("Captain Mira Fenn"), named("Mira Fenn", "person")),
+        (named("Captain Mira Fenn"), named("Fenn")),
+        (named("Captain Mira Fenn"), named("Captain Fenn")),
         (named("Mira Fenn"), named("M. Fenn")),
         (named("League of Salt Traders", "group"), named("LST")),
         (named("Fen Wardens"), named("Fen Warden")),
@@ -37,6 +39,8 @@ def test_names_of_one_entity_are_merged(kept: GraphEntity, dropped: GraphEntity)
     [
         [named("Mira Fenn"), named("Marek Fenn"), named("M. Fenn")],
         [named("Baron Aldo"), named("Baron Brann"), named("The Baron")],
+        [named("Captain Mira Fenn"), named("Captain Marek Fenn"), named("Captain Fenn")],
+        [named("Grey Landing"), named("Landing")],
         [named("Baron Aldo", document="a.md"), named("The Baron", document="b.md")],
         [named("Mercury", "planet"), named("mercury ", "metal")],
         [named("Mira Fenn", "person", "Red"), named("Old Tam", "person", "Red"), named("Red")],

@@ -189,6 +189,7 @@ def test_writing_again_changes_nothing_and_better_records_are_kept(tools: World,
         "added_count": 0,
         "removed_count": 0,
         "changed_count": 0,
+        "unchanged_count": 14,
     }
 
     better = written(tools, *as_params(keep("agent")))

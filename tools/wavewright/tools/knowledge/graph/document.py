@@ -140,7 +140,7 @@ def _won(graph: KnowledgeGraph, chunks: Mapping[str, Origin]) -> list[str]:
 
 
 def _changes(difference: GraphDifference | None) -> list[str]:
-    if difference is None:
+    if difference is None or difference.is_all_new:
         return []
     rows = [("added", fact) for fact in difference.added]
     rows += [("removed", fact) for fact in difference.removed]

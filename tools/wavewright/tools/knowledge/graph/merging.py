@@ -117,14 +117,19 @@ def _told_aliases(named: Sequence[_Named]) -> Iterator[tuple[_Named, _Named, str
 def _titles(named: Sequence[_Named]) -> Iterator[tuple[_Named, _Named, str]]:
     titled: dict[str, list[_Named]] = defaultdict(list)
     by_title: dict[str, list[_Named]] = defaultdict(list)
+    surnames: dict[str, list[_Named]] = defaultdict(list)
     for one in named:
         title, *rest = one.words or [""]
         if title in _TITLES and rest:
             titled[" ".join(rest)].append(one)
             by_title[title].append(one)
+            for short in {rest[-1], f"{title} {rest[-1]}"} - {one.normal, " ".join(rest)}:
+                surnames[short].append(one)
     for other in named:
         if len(found := titled.get(other.normal, [])) == 1:
             yield found[0], other, f"{found[0].entity.name!r} is {other.entity.name!r} with a title"
+        if len(found := surnames.get(other.normal, [])) == 1:
+            yield found[0], other, f"{found[0].entity.name!r} by the last name"
         if other.normal in _TITLES:
             near = [one for one in by_title.get(other.normal, ()) if one.documents & other.documents]
             if len(near) == 1:

@@ -102,6 +102,12 @@ class GraphDifference(KnowledgeModel):
     added_count: int
     removed_count: int
     changed_count: int
+    unchanged_count: int
+
+    @property
+    def is_all_new(self) -> bool:
+        """Whether there was nothing before."""
+        return not (self.removed_count or self.changed_count or self.unchanged_count)
 
 
 def graph_difference(before: KnowledgeGraph, after: KnowledgeGraph) -> GraphDifference:
@@ -121,6 +127,7 @@ def graph_difference(before: KnowledgeGraph, after: KnowledgeGraph) -> GraphDiff
         added_count=len(added),
         removed_count=len(removed),
         changed_count=len(changed),
+        unchanged_count=len(new) - len(added) - len(changed),
     )
 
 
