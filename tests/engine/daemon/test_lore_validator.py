@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import anyio
@@ -19,7 +20,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.engine.daemon.conftest import StartDaemon
-from tests.engine.daemon.daemon_project import BrokerClient, DaemonProcess, DaemonSite
+from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonProcess, DaemonSite
 from wavewright.engine.bus.bus import BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology
 from wavewright.planner.types import JsonObject
@@ -28,6 +29,7 @@ pytestmark = pytest.mark.anyio
 
 PROGRAM = [sys.executable, "-m", "wavewright.engine.main"]
 TOKEN = "the validator's token"  # noqa: S105
+RESEARCHER_TOKEN = "the researcher's token"  # noqa: S105
 TOOLS = '''
 
 PAGE = "https://tidefall.fandom.com/wiki/Ash_Vale"
@@ -54,6 +56,16 @@ plan:
   steps: [{id: found, tool: research, params: {zone: "${inputs.variables[0]}"}}]
   result: ${steps.found}
 """
+TOUR = """\
+name: tour
+goal: Research ${inputs.target}
+inputs_schema: {type: object, properties: {target: {type: string, maxLength: 10}}}
+available_tools: [{name: research}]
+targets: {expand: "${inputs.target == 'Ash Vale' ? ['Gull Isle', 'Burnt Hollow'] : []}"}
+plan:
+  steps: [{id: found, tool: research, params: {zone: "${inputs.target}"}}]
+  result: ${steps.found}
+"""
 
 
 @dataclass(frozen=True)
@@ -69,7 +81,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedStore]:
     """Serve an empty store."""
     folder = tmp_path_factory.mktemp("store")
     (folder / "wavewright.yaml").write_text("version: 1\n")
-    environment = {"WAVEWRIGHT_MCP_TOKEN_VALIDATOR": TOKEN}
+    environment = {
+        "WAVEWRIGHT_MCP_TOKEN_VALIDATOR": TOKEN,
+        "WAVEWRIGHT_MCP_TOKEN_RESEARCHER": RESEARCHER_TOKEN,
+    }
     with served_store(folder, environment) as server:
         assert server.stdout is not None
         address = re.search(r"http://\S+", server.stdout.readline())
@@ -189,3 +204,46 @@ async def test_a_package_that_cannot_be_stored_is_rejected_with_the_reason(
     assert "the validation failed: " in str(rejected["feedback_summary"])
     [failed] = [line for line in researcher.lines if line["event"] == "zone_failed"]
     assert failed["message"] == "3 of 3 packages were rejected"
+
+
+async def checkpoint_of(store: ServedStore) -> dict[str, Any]:
+    """Return what the store has of the researcher; empty where it has nothing."""
+    headers = {"Authorization": f"Bearer {RESEARCHER_TOKEN}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, trust_env=False) as http,
+        Client(streamable_http_client(store.url, http_client=http)) as reader,
+    ):
+        answer = (await reader.call_tool("checkpoint_load", {})).structured_content
+    assert answer is not None
+    return answer["checkpoint"] or {}
+
+
+async def test_progress_is_copied_into_the_store_after_each_step_and_a_lost_store_stops_nothing(
+    site: DaemonSite, store: ServedStore, client: BrokerClient, start: StartDaemon
+) -> None:
+    (site.folder / "yard.py").write_text((site.folder / "yard.py").read_text() + TOOLS)
+    (site.folder / "tour.yaml").write_text(TOUR)
+    header = '{Authorization: "Bearer ${env:STORE_TOKEN}"}'
+    servers = f"mcp: {{servers: {{lore-store: {{url: '{store.url}', headers: {header}}}}}}}"
+    daemon = "pack: lore\n  goal_template: tour.yaml\n  standing: {start: Ash Vale, forks: all, depth: 1, pause: 0}"
+    site.write(functions="research: {}", more=servers, daemon=daemon)
+    site.environment["STORE_TOKEN"] = RESEARCHER_TOKEN
+    await anyio.run_process([*PROGRAM, "tools", "--lock"], cwd=site.folder, env=site.whole_environment())
+    researcher = start()
+    with anyio.fail_after(PATIENCE):
+        while not any(one["status"] == "JOB_PARTIALLY_COMPLETED" for one in client.seen):
+            await client.read()
+        while len((found := await checkpoint_of(store)).get("completed_zones", [])) < 2:
+            await client.read()
+        store.process.terminate()
+        store.process.wait()
+        await client.send_raw(request("Ash Vale"))
+        await site.until(lambda: researcher.has_said("checkpoint_not_saved"))
+        done = len(client.packages)
+        while len(client.packages) == done:
+            await client.read()
+
+    assert (found["zone_name"], found["current_step"]) == ("Burnt Hollow", 10)
+    assert found["completed_zones"] == ["Ash Vale", "Gull Isle"]
+    assert [one["zone_name"] for one in found["failed_zones"]] == ["Burnt Hollow"]
+    assert (found["progression_queue"], found["priority_queue"], found["daily_tokens_used"]) == ([], [], 0)

@@ -6,6 +6,7 @@ not name keeps its neutral form, which `wavewright.engine.messages.models` defin
 
 from __future__ import annotations
 
+import datetime as dt
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -155,6 +156,40 @@ class LogForm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobProgress:
+    """Where a job stands, as its events tell it."""
+
+    run: str
+    """The job's run."""
+    target: str
+    """The target in hand."""
+    steps: tuple[str, ...]
+    """Steps of its run that have ended."""
+    waiting: tuple[str, ...] = ()
+    """Targets that have not begun, in their order."""
+    chosen: tuple[str, ...] = ()
+    """Those of them that a person has chosen."""
+    completed: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Targets of which nothing came, with the reason."""
+    packages: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Packages sent so far, by target."""
+    tokens_today: int = 0
+    """Tokens of the day that is in hand, where the settings bound them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointForm:
+    """A copy of a job's progress for readers outside the engine: written after each step, and never read."""
+
+    server: str
+    """MCP server; nothing is written where the project does not name it."""
+    tool: str
+    params: Callable[[JobProgress, dt.date], JsonObject]
+    """Returns the parameters of the call, given the day in UTC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageContract:
     """What a pack defines of a daemon's messages, log and queues.
 
@@ -176,5 +211,7 @@ class MessageContract:
     """Defaults of the settings section `daemon`: names of exchanges, queues and agents, goal template, identities."""
     budgets: JsonObject = field(default_factory=dict[str, JsonValue])
     """Defaults of the settings section `budgets`, for a daemon."""
+    checkpoint: CheckpointForm | None = None
+    """Where progress is copied to; nowhere where absent."""
     roles: Mapping[str, MessageContract] = field(default_factory=dict[str, "MessageContract"])
     """Contracts of the pack's other daemons, such as a validator: the setting `daemon.role` names one."""

@@ -50,6 +50,7 @@ from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.daemon.standing import standing_request
 from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.rules import acceptance_rules
+from wavewright.engine.operations.checkpoints import checkpoint_writer
 from wavewright.engine.operations.health import serve_health
 from wavewright.engine.operations.monitoring import Telemetry, WarningBudgetStore
 from wavewright.engine.pipeline.services import open_services
@@ -181,6 +182,7 @@ async def _serve(
             cycle_budget=cycle_budget,
             model_circuit=circuit,
             wake_relay=bus.relay.wake,
+            checkpoints=checkpoint_writer(settings, services, watch.log, clock),
             clock=clock,
         )
         watch.log.write("daemon_started", "info", version=__version__, **_summary(settings))
@@ -261,6 +263,8 @@ class DaemonTasks:
             if (models := self.runner.services.models) is not None:
                 group.start_soon(self.runner.model_circuit.run, models)
             group.start_soon(self._update_metrics, dispatcher)
+            if self.runner.checkpoints is not None:
+                group.start_soon(self.runner.checkpoints.run)
             group.start_soon(self.runner.watch.store.run, jobs.count_states)
             await stopping.wait_requested()
             self.runner.watch.health.mark_failing("daemon", f"it is stopping: {stopping.reason}")

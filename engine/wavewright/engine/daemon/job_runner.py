@@ -23,11 +23,12 @@ from wavewright.engine.daemon.daily_budget import DailyBudget, format_instant
 from wavewright.engine.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.daemon.note_projection import MAX_QUESTION_LENGTH
 from wavewright.engine.daemon.outbox import OutboxJournal
-from wavewright.engine.daemon.reports import Reporter, shorten_reason
+from wavewright.engine.daemon.reports import Reporter, goal_target, shorten_reason
 from wavewright.engine.daemon.standing import job_cycles
 from wavewright.engine.decisions.approvals import APPROVE, matches_binding
 from wavewright.engine.jobs.job_requests import job_document, job_name
 from wavewright.engine.messages.ids import package_id
+from wavewright.engine.operations.checkpoints import CheckpointWriter
 from wavewright.engine.operations.monitoring import Telemetry
 from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.context import (
@@ -43,7 +44,8 @@ from wavewright.engine.pipeline.context import (
 )
 from wavewright.engine.pipeline.phase import PhaseEvent
 from wavewright.engine.session import run_request
-from wavewright.executor.events.types import Event
+from wavewright.engine.targets.waves import TARGET_COMPLETED, TARGET_FAILED
+from wavewright.executor.events.types import Event, Noted, StepFinished
 from wavewright.executor.store.errors import (
     EventDamaged,
     EventUnwritable,
@@ -161,6 +163,8 @@ class JobRunner:
     clock: Callable[[], float]
     cycle_budget: CycleBudgetStore | None = None
     """The budget of cycles of the standing job; needed where the settings have one."""
+    checkpoints: CheckpointWriter | None = None
+    """Copies the progress of jobs; None where the pack or the project has no place for it."""
 
     def note_store_state(self, fault: JournalError | None, *, wrote: bool = False) -> None:
         """Report whether the store works, and whether something was written.
@@ -208,6 +212,7 @@ class JobRunner:
         asks_people = self.settings.daemon.decisions
         answers = StoredAnswers(self.jobs, outbox, self.clock, job.run, asks_people)
         cycles = job_cycles(job, self.settings.daemon, self.clock, cancellation, self.watch.log)
+        own = job_name(job)
 
         @contextmanager
         def watching(name: str) -> Generator[Callable[[Event | PhaseEvent], None]]:
@@ -215,6 +220,7 @@ class JobRunner:
 
                 def on_event(event: Event | PhaseEvent) -> None:
                     watched(event)
+                    self._copy_progress(outbox, event, goal_target(job) or name if name == own else name)
                     if outbox.has_new_messages:
                         outbox.has_new_messages = False
                         self.wake_relay()
@@ -222,7 +228,7 @@ class JobRunner:
                 yield on_event
 
         with (
-            watching(job_name(job)) as on_event,
+            watching(own) as on_event,
             self.daily_budget.stops_when_spent(job.run, cancellation) as stop_with_job,
         ):
 
@@ -298,6 +304,15 @@ class JobRunner:
         finished = context.state.finished
         reason = finished.reason if finished else "the run has not ended"
         return JobChange(job.job, "failed", reason=shorten_reason(reason))
+
+    def _copy_progress(self, outbox: OutboxJournal, event: Event | PhaseEvent, name: str) -> None:
+        """Have the job's progress copied after a step, and where one of its targets has ended."""
+        if self.checkpoints is None:
+            return
+        if isinstance(event, Noted) and event.topic in {TARGET_COMPLETED, TARGET_FAILED}:
+            self.checkpoints.note(outbox.progress(str(event.body["target"])))
+        elif isinstance(event, StepFinished):
+            self.checkpoints.note(outbox.progress(name))
 
     def _reports_on_release(self, job: JobRow) -> Sequence[OutgoingMessage]:
         """Return the messages about a job that is released: that it is paused, or that it has failed."""

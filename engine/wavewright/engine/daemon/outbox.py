@@ -33,6 +33,7 @@ from wavewright.executor.store.job_rules import CrashSuspects, has_advanced
 from wavewright.executor.store.journal import Journal, RunRow, StoredOutput
 from wavewright.planner.types import RunId, StepKey
 from wavewright.reviewer.records import Package
+from wavewright.tools.message_contract import JobProgress
 
 QUESTION_TOPICS: Final = frozenset({"question", APPROVAL_WANTED})
 """Topics of notes that ask a person."""
@@ -84,6 +85,27 @@ class OutboxJournal:
         """Return the decision that one run of the job waits for."""
         projection = self._projection if run == self._run else self._target_projections.get(run)
         return None if projection is None else projection.open_decision
+
+    def progress(self, target: str) -> JobProgress:
+        """Return where the job stands, with a target in hand; the job's goal, where it has no targets."""
+        waves = self._projection.waves
+        if waves is None:
+            return JobProgress(run=self._run, target=target, steps=tuple(sorted(self._projection.ended)))
+        run = waves.runs.get(target)
+        projection = None if run is None else self._target_projections.get(run)
+        waiting = tuple(one.name for one in waves.known() if one.name not in waves.runs)
+        return JobProgress(
+            run=self._run,
+            target=target,
+            steps=() if projection is None else tuple(sorted(projection.ended)),
+            waiting=waiting,
+            chosen=tuple(name for name in waves.chosen if name in waiting),
+            completed=tuple(
+                one.name for one in waves.known() if one.name in waves.ends and one.name not in waves.failed
+            ),
+            failed={name: waves.ends[name].reason for name in waves.failed},
+            packages={name: sent.iteration for name, sent in waves.packages.items()},
+        )
 
     def set_package(self, package: Package, folder: Path) -> tuple[Path, ...]:
         """Set the package that is published with the end of its run.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Final, get_args
 from urllib.parse import urlsplit
@@ -12,18 +13,22 @@ from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.lore.models import (
     FactionData,
+    FailedZone,
     LoreData,
     NarrativeItemData,
     NPCData,
     PageReference,
     Probability,
+    ResearchCheckpoint,
     SourceConflict,
     Tier,
     ValidationFeedback,
     ZoneData,
 )
 from wavewright.tools.message_contract import (
+    CheckpointForm,
     Depth,
+    JobProgress,
     LogForm,
     MessageContract,
     Name,
@@ -233,6 +238,32 @@ VALIDATOR_CONTRACT: Final = MessageContract(
 )
 """The daemon that validates packages: each one that comes in starts a job, whose verdict goes out."""
 
+_STEPS: Final = 10
+"""Steps of the research of a zone."""
+
+
+def _checkpoint(progress: JobProgress, day: dt.date) -> JsonObject:
+    """Return the parameters of `checkpoint_save`."""
+    is_over = progress.target in {*progress.completed, *progress.failed}
+    queue = [name for name in progress.waiting if name not in progress.chosen]
+    failed = [
+        FailedZone(zone_name=name, error=reason, iterations=progress.packages.get(name, 0))
+        for name, reason in progress.failed.items()
+    ]
+    checkpoint = ResearchCheckpoint(
+        zone_name=progress.target,
+        current_step=_STEPS if is_over else min(_STEPS, len(progress.steps)),
+        step_data={"finished": [*progress.steps]},
+        progression_queue=queue,
+        priority_queue=[*progress.chosen],
+        completed_zones=[*progress.completed],
+        failed_zones=failed,
+        daily_tokens_used=progress.tokens_today,
+        last_reset_date=day,
+    )
+    return {"checkpoint": checkpoint.model_dump(mode="json")}
+
+
 CONTRACT: Final = MessageContract(
     requests=(RequestForm(ZoneRequest, _goal),),
     packages=(PackageForm(ResearchPackage, _research, _counts),),
@@ -270,5 +301,6 @@ CONTRACT: Final = MessageContract(
         },
         "validation": {"target_agent": "world_lore_validator"},
     },
+    checkpoint=CheckpointForm("lore-store", "checkpoint_save", _checkpoint),
     roles={"validator": VALIDATOR_CONTRACT},
 )
