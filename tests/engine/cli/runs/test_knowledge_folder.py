@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,25 +13,43 @@ from tests.engine.conftest import REPOSITORY, CommandLine
 
 pytest.importorskip("selectolax")
 
-JOB = REPOSITORY / "plans" / "knowledge" / "folder.job.yaml"
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    return shutil.copytree(REPOSITORY / "plans" / "knowledge", tmp_path / "knowledge") / "folder.job.yaml"
 
 
-def test_a_folder_becomes_records_and_a_second_run_calls_nothing(
-    wavewright: CommandLine, tmp_path: Path
+def run(wavewright: CommandLine, job: Path, out: Path) -> dict[str, Any]:
+    done = wavewright("run", str(job), "--output", str(out))
+    assert done.code == 0, done.out + done.err
+    [file] = out.glob("*/package.json")
+    package: dict[str, Any] = json.loads(file.read_text())
+    return package
+
+
+def item_states(wavewright: CommandLine, package: dict[str, Any]) -> list[str]:
+    """Return how the call for each chunk ended."""
+    told = wavewright("show", package["run"], "--format", "events").out.splitlines()
+    events = (json.loads(line) for line in told)
+    return [event["status"] for event in events if event.get("kind") == "item_finished"]
+
+
+def test_a_folder_becomes_a_graph_and_a_second_run_extracts_only_what_has_changed(
+    wavewright: CommandLine, tmp_path: Path, job: Path
 ) -> None:
-    first = wavewright("run", str(JOB), "--output", str(tmp_path / "first"))
-    again = wavewright("run", str(JOB), "--output", str(tmp_path / "again"))
+    first = run(wavewright, job, tmp_path / "first")
+    again = run(wavewright, job, tmp_path / "again")
+    changed = job.parent / "notes" / "collision.txt"
+    changed.write_text(changed.read_text() + "\nTobias Renn saw it from the pier.\n")
+    third = run(wavewright, job, tmp_path / "third")
 
-    assert (first.code, again.code) == (0, 0), first.err + again.err
-    [one] = (tmp_path / "first").glob("*/package.json")
-    [two] = (tmp_path / "again").glob("*/package.json")
-    before, after = json.loads(one.read_text()), json.loads(two.read_text())
-    assert before["status"] == "achieved"
-    assert before["result"] == after["result"]
-    assert before["review"]["confidence"] == after["review"]["confidence"] == 0.6
-    events = [
-        json.loads(line) for line in wavewright("show", after["run"], "--format", "events").out.splitlines()
-    ]
-    items = [event for event in events if event.get("kind") == "item_finished"]
-    assert len(items) == 7
-    assert {item["status"] for item in items} == {"reused"}
+    assert first["status"] == again["status"] == "achieved"
+    assert first["review"]["confidence"] == again["review"]["confidence"] == 0.6
+    assert first["result"]["counts"] == again["result"]["counts"]
+    assert first["result"]["counts"]["relations"] >= 15
+    assert again["result"]["difference"]["added"] == again["result"]["difference"]["removed"] == []
+    assert item_states(wavewright, first) == ["ok"] * 7
+    assert item_states(wavewright, again) == ["reused"] * 7
+    assert sorted(item_states(wavewright, third)) == ["ok"] + ["reused"] * 6
+    report = next((tmp_path / "first").glob("*/report.html")).read_text()
+    assert "Ines Varga commands Kittiwake on the winter run." in report

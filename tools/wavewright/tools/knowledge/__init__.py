@@ -11,7 +11,23 @@ if TYPE_CHECKING:
 
 __all__ = ["TOOL_NAMES", "pack"]
 
-TOOL_NAMES = frozenset({"extract_chunk", "knowledge.read_documents"})
+TOOL_NAMES = frozenset(
+    {
+        "extract_chunk",
+        "knowledge.export_graph",
+        "knowledge.link_evidence",
+        "knowledge.list_minimal_chunks",
+        "knowledge.merge_entities",
+        "knowledge.neighbours",
+        "knowledge.present_graph",
+        "knowledge.read_documents",
+        "knowledge.retry_relations",
+        "knowledge.search_graph",
+        "knowledge.send_graph",
+        "knowledge.undo_merge",
+        "knowledge.write_graph",
+    }
+)
 """Tools that the pack brings."""
 
 
@@ -21,14 +37,16 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     Raises:
         PackError: a setting is unknown or has a wrong value.
     """
+    from wavewright.tools.knowledge.documents import read_documents_tool
     from wavewright.tools.knowledge.extraction import chunk_extractor
+    from wavewright.tools.knowledge.graph.tools import graph_tools
     from wavewright.tools.knowledge.settings import read_settings
-    from wavewright.tools.knowledge.tools import knowledge_tools
     from wavewright.tools.packs import Pack
 
+    given = read_settings(settings)
     return Pack(
         name="knowledge",
-        tools=knowledge_tools(read_settings(settings), root),
+        tools=(read_documents_tool(given, root), *graph_tools(given.graph, root)),
         workers=(chunk_extractor(),),
         description="Documents as a graph of entities, relations and observations with evidence.",
     )

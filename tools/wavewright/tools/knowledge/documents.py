@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.tools.folder import Folder, PathRefused
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.registry import make_tool
+from wavewright.tools.functions.tool import Tool, ToolError
 from wavewright.tools.knowledge.chunking import Document, chunks_of
 from wavewright.tools.knowledge.models import Chunk
 from wavewright.tools.knowledge.names import NameFinder, known_names
@@ -174,6 +175,20 @@ class DocumentReader:
                 names = dict.fromkeys(one.name for one in finder.find(chunk.text))
                 found.append(chunk.model_copy(update={"names": tuple(names)}))
         return found
+
+
+def read_documents_tool(settings: KnowledgeSettings, root: Path) -> Tool:
+    """Return the tool; paths in the settings are relative to `root`."""
+    return make_tool(
+        DocumentReader(settings, root / Path(settings.documents).expanduser()).read_documents,
+        name="knowledge.read_documents",
+        effects={"read", "egress"},
+        tags={"data"},
+        untrusted_output=True,
+        timeout="30m",
+        expected_seconds=5.0,
+        settings=settings.model_dump(mode="json", exclude={"graph"}),
+    )
 
 
 async def _read(answer: WebAnswer) -> Document:

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError
 
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject
+from wavewright.tools.knowledge.graph.settings import GraphSettings
 from wavewright.tools.packs import PackError
 from wavewright.tools.web.settings import WebSettings
 
@@ -21,6 +22,8 @@ class KnowledgeSettings(DocumentModel):
     """Characters of a chunk at most."""
     overlap_sentences: Annotated[int, Field(ge=0, le=10)] = 1
     """Sentences of the chunk before that a chunk begins with, where a section is cut."""
+    graph: GraphSettings = GraphSettings()
+    """Where the graph is."""
     web: WebSettings = WebSettings()
     """How addresses are fetched, as for the pack `web`."""
 
