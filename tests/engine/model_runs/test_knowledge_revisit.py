@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import CommandLine
+from tests.tools.mcp.installed_servers import PROGRAMS, require_installed_servers
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import Json, JsonObject
 
@@ -77,6 +78,22 @@ class Notes:
             file.unlink()
         package.parent.rmdir()
         return made
+
+
+@pytest.mark.once
+def test_a_job_sends_the_graph_to_the_memory_server(tmp_path: Path, wavewright: CommandLine) -> None:
+    require_installed_servers()
+    notes, memory = Notes(tmp_path, wavewright), tmp_path / "memory.jsonl"
+    server = {"command": str(PROGRAMS / "mcp-server-memory"), "env": {"MEMORY_FILE_PATH": str(memory)}}
+    settings = json.loads((tmp_path / "wavewright.yaml").read_text())
+    settings["packs"]["knowledge"]["graph"]["mcp"] = server
+    (tmp_path / "wavewright.yaml").write_text(json.dumps(settings))
+
+    package = notes.run("knowledge_graph", inputs={"folder": ".", "sink": "mcp"})
+
+    sent = [json.loads(line)["type"] for line in memory.read_text().splitlines()]
+    counts = package["result"]["counts"]
+    assert (sent.count("entity"), sent.count("relation")) == (counts["entities"], counts["relations"])
 
 
 def questions(model_server: FakeModelServer) -> int:
