@@ -11,7 +11,7 @@ import yaml
 
 from tests.engine.conftest import CommandLine
 from tests.repository.tree import ROOT
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling_tool, structured
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling_tool, denied, structured
 from wavewright.planner.types import Json, JsonObject
 
 WORLD = ROOT / "plans" / "lore" / "world"
@@ -296,3 +296,49 @@ def test_a_forced_extractor_lowers_its_category_alone(lore_runs: LoreRuns) -> No
     assert min(one["confidence"] for one in (result["zone_data"], *result["factions"])) > 0.2
     [cap] = [one for one in lore_runs.package["review"]["caps"] if one["field"] == "*" and one["ways"]]
     assert cap["ways"] == {"npcs": "npcs → package"}
+
+
+def test_long_content_is_replaced_by_a_summary_that_is_shorter_and_direct_pages_reach_every_extractor(
+    lore_runs: LoreRuns, tmp_path: Path
+) -> None:
+    lore_runs.world = tmp_path / "world"
+    for page, water in ((FEN, "Pool"), (CORIN, "Pond")):
+        long = "".join(f"<p>{water} {number} of the fen is black and deep.</p>" for number in range(4_500))
+        file = Path(page.removeprefix(SITE + "/"))
+        (lore_runs.world / file).parent.mkdir(parents=True)
+        text = (WORLD / file).read_text().replace("</main>", f"{long}</main>")
+        (lore_runs.world / file).write_text(text)
+    lore_runs.server.answer(structured(REVIEW), when=asked_for("review"))
+    researched = ("npc_research", "zone_overview_research")
+    lore_runs.server.answer(
+        calling_tool("crawl_webpage", url=CORIN),
+        *(calling_tool("research_topic", topic=topic) for topic in researched),
+        *(calling_tool("summarize_content", topic=topic) for topic in ("_direct", *researched)),
+        *(calling_tool("extract_category", category=category) for category in EXTRACTORS),
+        calling_tool("cross_reference"),
+        "All is done.",
+        when="Research the zone",
+    )
+    lore_runs.server.answer(
+        denied(), "no shorter " * 20_000, f"In short: {ARC}.", when="Shorten the texts in the block"
+    )
+    lore_runs.script(zone=[ZONE], npcs=[{**CORIN_MARR, "evidence": [{"quote": "Corin Marr", "url": CORIN}]}])
+
+    result = lore_runs.run()
+
+    failed, longer, done = lore_runs.told("summarize_content")
+    assert failed.startswith("Summarization failed for _direct - content unchanged (")
+    assert longer.startswith("Summarization failed for npc_research - content unchanged (1")
+    assert longer.endswith("it is no shorter")
+    assert done.endswith(f"-> {len(ARC) + 11} chars")
+    assert {one.max_tokens for one in lore_runs.asked("Shorten the texts")} == {75_000 // len(TOPICS)}
+    [zone] = lore_runs.asked("Extract the record of the zone")
+    assert f"In short: {ARC}." in zone.prompt
+    assert "Pool 17 of the fen" not in zone.prompt
+    [npcs] = lore_runs.asked(EXTRACTORS["npcs"])
+    assert "Pool 17 of the fen" in npcs.prompt
+    # What was opened outside the research of a topic is extracted with every category.
+    for beginning in EXTRACTORS.values():
+        [asked] = lore_runs.asked(beginning)
+        assert "smuggler" in asked.prompt
+    assert [one["url"] for one in result["npcs"][0]["sources"]] == [CORIN]
