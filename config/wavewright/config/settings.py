@@ -128,6 +128,8 @@ class Settings:
     templates: tuple[Path, ...] = ()
     packs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     tools: tuple[JsonValue, ...] = ()
+    functions: tuple[object, ...] = field(default=(), repr=False)
+    """Functions, or tools made of such, that a Python program adds to the project's own."""
     document: Document | None = field(default=None, repr=False, compare=False)
     """The document of the file; faults of parts that are validated later have their places in it."""
 
@@ -170,6 +172,20 @@ def load_settings(
     if faulty:
         raise combine_errors(faulty)
     return settings
+
+
+def settings_without_file(
+    folder: Path, default_state: Path, environment: Mapping[str, str] = os.environ
+) -> Settings:
+    """Return the settings of a folder from the environment alone, whatever settings files there are.
+
+    Raises:
+        DocumentError: a variable of the environment is invalid; the fault names it.
+    """
+    document, given, from_environment, faulty = _read_file_and_environment(None, environment)
+    if faulty:
+        raise combine_errors(faulty)
+    return _resolve_settings(folder.absolute(), None, document, given, from_environment, default_state)
 
 
 def load_valid_settings(

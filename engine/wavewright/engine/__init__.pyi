@@ -1,3 +1,17 @@
+from .api.loaded_plan import (
+    LoadedPlan as LoadedPlan,
+)
+from .api.plan_phase import (
+    RunPlan as RunPlan,
+)
+from .api.plan_run import (
+    NoResult as NoResult,
+    PlanRun as PlanRun,
+    RunStream as RunStream,
+)
+from .api.wavewright import (
+    Wavewright as Wavewright,
+)
 from .operations.phase_listeners import (
     PhaseLog as PhaseLog,
     PhaseMetrics as PhaseMetrics,

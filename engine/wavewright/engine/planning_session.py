@@ -72,8 +72,11 @@ async def make_plan_for_request(
         DocumentError, PlanError: the job or its template is faulty.
         ModelConfigError: the configured model cannot be asked at all.
     """
-    assert request.job_file is not None
-    order = resolve_job_file(request.job_file, request.plan_file, settings, request.inputs)
+    if request.resolved_job is not None:
+        order = request.resolved_job
+    else:
+        assert request.job_file is not None
+        order = resolve_job_file(request.job_file, request.plan_file, settings, request.inputs)
     watch = _UsageCollector(on_use, on_rung)
     if order.draft is not None and (order.draft.is_saved or order.draft.rung == "given"):
         return _user_supplied_plan_report(order, settings)

@@ -152,6 +152,23 @@ class DryRun:
     notes: tuple[str, ...]
     """Remarks, such as that a run would ask the planner."""
 
+    def __str__(self) -> str:
+        """Return the text that `wavewright dry-run` prints."""
+        from wavewright.engine.dry_run.text import dry_run_text
+
+        return dry_run_text(self)
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """Return the dry run for a notebook: a drawing and a table of its steps, and its text."""
+        return notebook_bundle(self)
+
+
+def notebook_bundle(dry_run: DryRun) -> dict[str, str]:
+    """Return a dry run as text, and as HTML with a drawing and a table of its steps."""
+    from wavewright.engine.dry_run.page import dry_run_figure
+
+    return {"text/plain": str(dry_run), "text/html": dry_run_figure(dry_run)}
+
 
 def forecast(
     order: ResolvedJob,
@@ -160,10 +177,12 @@ def forecast(
     now: dt.datetime,
     outlook: ForecastInputs | None = None,
     can_ask: bool = True,
+    can_answer: bool | None = None,
 ) -> DryRun:
     """Return the forecast of a job; a plan that is over a budget has that verdict.
 
-    Where nobody can be asked, a plan that needs a person is not valid.
+    Where nobody can be asked, a plan that needs a person is not valid; `can_answer` is whether somebody answers
+    questions, by default as `can_ask`.
 
     Raises:
         PlanError: there is no plan, or it is not valid.
@@ -182,7 +201,7 @@ def forecast(
         finished=rerun.finished if rerun is not None else (),
         items_done=rerun.items_done if rerun is not None else None,
         can_ask=can_ask,
-        can_answer=can_ask,
+        can_answer=can_ask if can_answer is None else can_answer,
     )
     found = draft.origin.place([*checked, *check_readiness(plan, outlook.obstacles)])
     source = draft.origin.document.source

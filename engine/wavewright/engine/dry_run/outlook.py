@@ -23,7 +23,10 @@ from wavewright.config.settings import Settings
 from wavewright.engine.dry_run.estimates import ForecastInputs, ModelPrice
 from wavewright.engine.dry_run.history import History
 from wavewright.engine.dry_run.kept_results import BegunRunForecast, FindStored, find_reuse
+from wavewright.engine.jobs.errors import no_plan_error
+from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.project.obstacles import find_obstacles
+from wavewright.engine.project.tools import signatures_to_check
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import AGENT, ToolSignature
@@ -35,6 +38,7 @@ from wavewright.tools.models import model_configured
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from wavewright.engine.dry_run.forecast import DryRun
     from wavewright.planner.language.plan import Budget
     from wavewright.planner.ports.budgets import Allowance
 
@@ -167,6 +171,29 @@ def gather_forecast_inputs(
     return ForecastInputs(
         history, prices, allowance, reuse, rerun, has_models=True, notes=stops, obstacles=obstacles
     )
+
+
+def forecast_job(
+    order: ResolvedJob, settings: Settings, *, can_ask: bool = True, can_answer: bool | None = None
+) -> tuple[Mapping[str, ToolSignature], DryRun]:
+    """Return the tools of a job that has not begun, and the dry run of its plan.
+
+    Raises:
+        PlanError: the job has no plan, or the plan is not valid, also with the names of targets that it would find.
+    """
+    from wavewright.engine.dry_run.forecast import forecast
+
+    if order.draft is None:
+        raise no_plan_error(order.goal, order.source)
+    tools = signatures_to_check(order.draft.plan, order.goal, settings)
+    now = order.goal.as_of or dt.datetime.now(dt.UTC)
+    outlook = gather_forecast_inputs(order.draft.plan, order.goal, tools, settings, now=now)
+    record = forecast(order, tools, now=now, outlook=outlook, can_ask=can_ask, can_answer=can_answer)
+    if order.expansion is not None:
+        from wavewright.engine.targets.root_run import require_valid_expansion
+
+        require_valid_expansion(order, tools)
+    return tools, record
 
 
 def _journal_history(tools: Collection[str], settings: Settings) -> tuple[History, FindStored]:

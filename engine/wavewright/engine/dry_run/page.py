@@ -243,6 +243,26 @@ def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = No
     )
 
 
+def dry_run_figure(dry_run: DryRun) -> str:
+    """Return the drawing and a table of the steps as a fragment of HTML without scripts, for notebooks."""
+    picture = layout_dry_run(dry_run)
+    steps = {step.id: step for step in dry_run.steps}
+    return (
+        _environment()
+        .get_template("dry_run_figure.html.j2")
+        .render(
+            run=dry_run,
+            picture=picture,
+            steps=steps,
+            labels={
+                box.step: (_shortened(box.step, box.room), _shortened(steps[box.step].tool, box.room))
+                for box in picture.boxes
+            },
+            critical=set(zip(dry_run.critical_path, dry_run.critical_path[1:], strict=False)),
+        )
+    )
+
+
 @cache
 def _environment() -> Environment:
     environment = page_environment("wavewright.engine", "pages", trims=True)

@@ -11,12 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from wavewright.config.settings import Settings
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.contracts import ToolDefinitionError, UserFunction
+from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.functions.user_tools import load_user_tools
 from wavewright.tools.packs import Pack, PackError, is_listed, load_pack, pack_names, pack_tool_names
@@ -266,6 +267,13 @@ def open_sources(packs: JsonObject, settings: Settings, services: Services) -> T
     """
     refuse_unknown_packs(settings)
     found = {tool.signature.name: tool for tool in load_user_tools(settings.tools, settings.root)}
+    for function in settings.functions:
+        tool = function if isinstance(function, Tool) else make_tool(cast("UserFunction", function))
+        if tool.signature.name in found:
+            raise ToolDefinitionError(
+                f"{tool.signature.name!r} is given twice as a tool", hint="give one of the two another name"
+            )
+        found[tool.signature.name] = tool
     for worker in own_workers(settings):
         name = worker.spec.name
         if name in found:

@@ -6,19 +6,15 @@ marked as live or brings a cassette.
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import os
 import re
-import sys
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-import anyio
-
+from wavewright.engine.pipeline.threads import run_to_end
 from wavewright.engine.testing.claims import assertion_failure, unknown_name
 from wavewright.engine.testing.doubles import CallRecorder, ScriptedUser, Stub
 from wavewright.engine.testing.model_guard import LIVE_MARKER
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
     from wavewright.engine.pipeline.context import RunRequest
     from wavewright.executor.events.types import Event
 
-T = TypeVar("T")
 _RECORD_HINT = (
     f"record it: mark a test that makes this run with @pytest.mark.{LIVE_MARKER}, and run it once with "
     "WAVEWRIGHT_CASSETTE_MODE=record and a model that answers"
@@ -197,20 +192,3 @@ async def _run(request: RunRequest, settings: Settings, calls: CallRecorder, peo
         settings.state_dir,
         ended.halted,
     )
-
-
-def run_to_end(work: Callable[[], Coroutine[object, object, T]]) -> T:
-    """Run async work to its end, in a thread of its own where this one runs an event loop already."""
-    if not _in_event_loop():
-        return anyio.run(work)
-    with ThreadPoolExecutor(1, thread_name_prefix="run_plan") as alone:
-        return alone.submit(anyio.run, work).result()
-
-
-def _in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        trio = sys.modules.get("trio")
-        return trio is not None and bool(trio.lowlevel.in_trio_run())
-    return True

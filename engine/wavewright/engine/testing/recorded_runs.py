@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from wavewright.engine.pipeline.threads import run_to_end
 from wavewright.engine.testing.claims import assertion_failure
 from wavewright.engine.testing.doubles import Call, ScriptedUser
 from wavewright.engine.testing.model_guard import model_requests
-from wavewright.engine.testing.plan_runner import run_to_end
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.engine.testing.run_view import RunView
 

@@ -27,9 +27,9 @@ from wavewright.engine.cli.mcp_server.arguments import (
 from wavewright.engine.cli.planning import plan_check
 from wavewright.engine.cli.planning.check_command import check_json, verdict_text
 from wavewright.engine.cli.planning.check_options import CheckOptions
-from wavewright.engine.cli.planning.dry_run_command import forecast_job
 from wavewright.engine.cli.project.tools_command import tool_json
 from wavewright.engine.dry_run.exports import dry_run_json
+from wavewright.engine.dry_run.outlook import forecast_job
 from wavewright.engine.jobs.inline import refuse_inline_faults, resolve_inline_job
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file

@@ -29,10 +29,10 @@ from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.cli.mcp_server.answers import RunAnswer, StepAnswer
 from wavewright.engine.cli.mcp_server.arguments import DocumentFile, DocumentText, Inputs
 from wavewright.engine.cli.mcp_server.plan_tools import ProjectContext, project_of, resolve_document
-from wavewright.engine.cli.planning.dry_run_command import forecast_job
 from wavewright.engine.cli.runs.run_command import find_resumable_run, run_in_project
 from wavewright.engine.cli.runs.runs_command import package_of
 from wavewright.engine.decisions.questions import mark_waiting_runs
+from wavewright.engine.dry_run.outlook import forecast_job
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.context import ApprovalRequest, RunContext, RunRequest

@@ -5,7 +5,6 @@ Of a job with several targets the run of one is shown, as an example of all.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import math
 import sys
@@ -21,13 +20,12 @@ from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.output import counted, write_file
 from wavewright.engine.cli.common.terminal import may_ask
 from wavewright.engine.dry_run.forecast import DryRun, forecast
-from wavewright.engine.dry_run.outlook import gather_forecast_inputs
+from wavewright.engine.dry_run.outlook import forecast_job, gather_forecast_inputs
 from wavewright.engine.jobs.document_kinds import is_saved_plan
 from wavewright.engine.jobs.errors import no_plan_error
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.jobs.target_inputs import TARGET
-from wavewright.engine.project.tools import signatures_to_check
 from wavewright.planner.diagnostics.rendering import printable_json
 from wavewright.planner.language.goals import Goal, JobTargets
 from wavewright.reviewer.values import duration_text
@@ -130,27 +128,6 @@ def _dry_run_job(options: DryRunOptions) -> _DryRunResult:
     if order.targets is not None:
         record = _with_target_notes(order, order.targets, record, options)
     return _DryRunResult(order, tools, record, settings)
-
-
-def forecast_job(
-    order: ResolvedJob, settings: Settings, *, can_ask: bool = True
-) -> tuple[Mapping[str, ToolSignature], DryRun]:
-    """Return the tools of a job that has not begun, and the dry run of its plan.
-
-    Raises:
-        PlanError: the job has no plan, or the plan is not valid, also with the names of targets that it would find.
-    """
-    if order.draft is None:
-        raise no_plan_error(order.goal, order.source)
-    tools = signatures_to_check(order.draft.plan, order.goal, settings)
-    now = order.goal.as_of or dt.datetime.now(dt.UTC)
-    outlook = gather_forecast_inputs(order.draft.plan, order.goal, tools, settings, now=now)
-    record = forecast(order, tools, now=now, outlook=outlook, can_ask=can_ask)
-    if order.expansion is not None:
-        from wavewright.engine.targets.root_run import require_valid_expansion
-
-        require_valid_expansion(order, tools)
-    return tools, record
 
 
 def _with_target_notes(

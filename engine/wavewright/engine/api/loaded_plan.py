@@ -1,0 +1,154 @@
+"""A plan in a program's hand: loaded from a file, made by a model, or built step by step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from wavewright.config.documents import Document, read_document
+from wavewright.config.errors import WavewrightError
+from wavewright.config.settings import Settings
+from wavewright.engine.dry_run.forecast import DryRun, notebook_bundle
+from wavewright.engine.dry_run.outlook import forecast_job
+from wavewright.engine.jobs.document_kinds import is_job, is_template
+from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.types import Json, JsonObject
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LoadedPlan:
+    """A plan, or a job with its plan, that is read but not run; it is never changed, only replaced by another."""
+
+    settings: Settings
+    file: Path
+    """Paths in the document are relative to it."""
+    document: Document | None = None
+    """What it is read from; None for a plan that a model made."""
+    made: ResolvedJob | None = None
+    """The job with the plan that a model made."""
+    inputs: JsonObject = field(default_factory=dict[str, Json])
+    """They replace inputs of the document."""
+    can_ask: bool = False
+    """Whether a run of it would have somebody to approve."""
+    can_answer: bool = False
+    """Whether a run of it would have somebody to answer questions."""
+
+    @cached_property
+    def job(self) -> ResolvedJob:
+        """The goal and the plan as it is written.
+
+        Raises:
+            DocumentError, PlanError: the document, or one that it names, is faulty; each fault has its place.
+        """
+        if self.made is not None:
+            goal = self.made.goal
+            given = goal.model_copy(update={"inputs": {**goal.inputs, **self.inputs}})
+            return replace(self.made, goal=given)
+        assert self.document is not None
+        return resolve_job(
+            self.document, self.file, None, self.settings, inputs=InputOverrides(from_file=self.inputs)
+        )
+
+    @cached_property
+    def forecast(self) -> DryRun:
+        """The dry run of the plan, computed once."""
+        _, found = forecast_job(self.job, self.settings, can_ask=self.can_ask, can_answer=self.can_answer)
+        return found
+
+    def check(self) -> tuple[Diagnostic, ...]:
+        """Return the warnings of the plan.
+
+        Raises:
+            DocumentError, PlanError: it is not valid; each fault has its code, its place and its fix.
+        """
+        return self.forecast.warnings
+
+    def dry_run(self) -> DryRun:
+        """Return what a run would do: waves, calls, time and cost; `print` shows it as text.
+
+        Raises:
+            DocumentError, PlanError: the plan is not valid.
+        """
+        return self.forecast
+
+    def with_inputs(self, inputs: Mapping[str, Json]) -> LoadedPlan:
+        """Return the same plan with other values of these inputs."""
+        return replace(self, inputs={**self.inputs, **inputs})
+
+    def step(
+        self,
+        step_id: str,
+        tool: str | Callable[..., object],
+        params: Mapping[str, Json] | None = None,
+        **fields: Json,
+    ) -> LoadedPlan:
+        """Return the plan with one more step.
+
+        Args:
+            step_id: Name of the step in expressions.
+            tool: A tool, by its name or as the function that was given to `Wavewright`.
+            params: Its arguments; strings may hold `${…}`.
+            fields: Further fields of a step, such as `for_each`, `when` and `retry`.
+
+        Raises:
+            WavewrightError: this is a job and no plan of its own.
+        """
+        name = tool if isinstance(tool, str) else getattr(tool, "__name__", str(tool))
+        return self._with_item("steps", {"id": step_id, "tool": name, "params": dict(params or {}), **fields})
+
+    def gate(self, gate_id: str, **fields: Json) -> LoadedPlan:
+        """Return the plan with one more gate, such as `gate("positive", on="total", check="output > 0")`.
+
+        Raises:
+            WavewrightError: this is a job and no plan of its own.
+        """
+        return self._with_item("gates", {"id": gate_id, **fields})
+
+    def returns(self, result: Json) -> LoadedPlan:
+        """Return the plan with another result, as `${…}` or a structure that holds such.
+
+        Raises:
+            WavewrightError: this is a job and no plan of its own.
+        """
+        return self._changed({**self._value(), "result": result})
+
+    def _with_item(self, name: str, item: JsonObject) -> LoadedPlan:
+        value = self._value()
+        before = value.get(name)
+        return self._changed({**value, name: [*(before if isinstance(before, list) else ()), item]})
+
+    def _value(self) -> JsonObject:
+        document = self.document
+        if document is None or is_job(document) or is_template(document):
+            name = self.file.name if document is None else document.source.name
+            raise WavewrightError(
+                "only a plan can be given further steps, gates or a result; this is a job or a planner's plan",
+                "change its document, or build a plan with `new_plan`",
+                place=name,
+            )
+        return dict(document.value) if isinstance(document.value, dict) else {}
+
+    def _changed(self, value: JsonObject) -> LoadedPlan:
+        assert self.document is not None
+        return replace(self, document=read_document(json.dumps(value, indent=2), self.document.source.name))
+
+    def __repr__(self) -> str:
+        return f"<plan {self.file.name!r}>"
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """Return the plan for a notebook: a drawing and a table, or what is wrong with it."""
+        try:
+            return notebook_bundle(self.forecast)
+        except PlanError as error:
+            from wavewright.planner.diagnostics.rendering import render_text
+
+            return {
+                "text/plain": "\n\n".join(
+                    render_text(e.diagnostics, e.source) for e in (error, *error.others)
+                )
+            }

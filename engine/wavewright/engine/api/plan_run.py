@@ -1,0 +1,152 @@
+"""A run, as a program reads it, and the stream of its events."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar, cast
+
+import anyio
+import anyio.abc
+from pydantic import TypeAdapter, ValidationError
+
+from wavewright.config.errors import WavewrightError
+from wavewright.executor.events.state import RunState
+from wavewright.executor.events.types import Event, StepFinished
+from wavewright.planner.types import Json
+from wavewright.reviewer.package.builder import stored_package
+from wavewright.reviewer.records import Package
+
+R = TypeVar("R")
+
+
+class NoResult(WavewrightError):
+    """A run has no result, or one that is not of the wanted type."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PlanRun(Generic[R]):
+    """A run that has ended, or that waits for a person."""
+
+    state: RunState
+    """The fold of its events."""
+    halted: str | None = None
+    """Why it ended before a package could be built."""
+    final_package: Package | None = None
+    """None if it has not come to its end."""
+    result_type: type[R] | None = None
+
+    @property
+    def id(self) -> str:
+        """The run's id, for `wavewright show` and `resume`."""
+        return str(self.state.run)
+
+    @property
+    def status(self) -> str:
+        """`achieved`, `not_achieved`, `failed` or `interrupted`; an interrupted run can be resumed."""
+        return self.state.finished.status if self.state.finished is not None else "interrupted"
+
+    @property
+    def steps(self) -> Mapping[str, StepFinished]:
+        """How each step ended, with its output."""
+        return {str(step): ended for step, ended in self.state.steps.items()}
+
+    @property
+    def package(self) -> Package:
+        """Result, documents, gates, confidence, plan, and how they came about.
+
+        Raises:
+            NoResult: the run ended before it had a plan.
+        """
+        found = self.final_package or stored_package(self.state)
+        if found is None:
+            raise NoResult(f"run {self.id} has no package: {self._reason}")
+        return found
+
+    @property
+    def result(self) -> R:
+        """What the run was for, as `result_type` where one was given.
+
+        Raises:
+            NoResult: the run has not come to its end, or its result is not of that type.
+        """
+        if self.final_package is None:
+            hint = f"continue with: await ww.resume({self.id!r})" if self.status == "interrupted" else None
+            raise NoResult(f"run {self.id} has no result: {self._reason}", hint)
+        result = self.final_package.result
+        if self.result_type is None:
+            return cast("R", result)
+        try:
+            return TypeAdapter(self.result_type).validate_json(json.dumps(result))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = "".join(f".{part}" for part in first["loc"])
+            raise NoResult(
+                f"the result of run {self.id} ({self.status}) is no {self.result_type.__name__}: "
+                f"result{where}: {first['msg']}",
+                "change the plan's 'result', or the type",
+            ) from error
+
+    def report(self) -> str:
+        """Return the report as one self-contained HTML page.
+
+        Raises:
+            NoResult: the run ended before it had a plan.
+        """
+        from wavewright.reviewer.report.page import render_report
+
+        return render_report(self.package)
+
+    @property
+    def _reason(self) -> str:
+        finished = self.state.finished
+        return self.halted or (finished.reason if finished is not None else "") or "it has not ended"
+
+    def __repr__(self) -> str:
+        return f"<run {self.id}: {self.status}>"
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """Return the run for a notebook: its steps as a table, and its result."""
+        from wavewright.engine.api.notebook import run_bundle
+
+        return run_bundle(self)
+
+
+@dataclass(slots=True)
+class RunStream:
+    """The events of a run while it is made; leaving the loop early cancels the run, which can be resumed."""
+
+    start: Callable[[Callable[[Event], None]], Awaitable[PlanRun[Json]]]
+    group: anyio.abc.TaskGroup
+    run: PlanRun[Json] | None = None
+    """The run, once the loop is over."""
+    _failure: Exception | None = None
+    _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        """Yield each event once it is journaled, then raise what the run has raised."""
+        send, events = anyio.create_memory_object_stream[Event](math.inf)
+
+        def listen(event: Event) -> None:
+            with suppress(anyio.BrokenResourceError):
+                send.send_nowait(event)
+
+        async def follow() -> None:
+            with send, self._scope:
+                try:
+                    self.run = await self.start(listen)
+                except Exception as failure:  # noqa: BLE001 - raised where the events are read
+                    self._failure = failure
+
+        with events:
+            self.group.start_soon(follow)
+            try:
+                async for event in events:
+                    yield event
+            finally:
+                self._scope.cancel()
+        if self._failure is not None:
+            raise self._failure
