@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.repository.tree import ROOT
 from wavewright.engine.bus.health import BrokerEvent
 from wavewright.engine.operations.metrics import Metrics
+from wavewright.tools.knowledge.graph.tools import GraphStageWritten, RelationsRetried
 from wavewright.tools.web.pages import CrawlExecuted
 from wavewright.tools.web.search import SearchExecuted
 
@@ -23,7 +24,8 @@ def test_every_event_of_the_log_has_its_row() -> None:
     page = (REFERENCE / "log-events.md").read_text(encoding="utf-8")
 
     said = set(re.findall(r'(?:\.write|\._write_line)\(\s*"([a-z_]+)"', code)) | set(get_args(BrokerEvent))
-    said |= {CrawlExecuted.event_name, SearchExecuted.event_name}  # of tools
+    of_tools = (CrawlExecuted, SearchExecuted, GraphStageWritten, RelationsRetried)
+    said |= {event.event_name for event in of_tools}
     assert said == set(re.findall(r"^\| `([a-z_]+)`", page, re.MULTILINE))
 
 

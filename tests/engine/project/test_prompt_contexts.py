@@ -25,9 +25,10 @@ def workers() -> list[Worker]:
 
 
 def agent_prompts() -> set[str]:
-    """Return the prompts of the agents of packs, with the one that some of them end with."""
+    """Return the prompts of the agents of packs and of the game, with those that some of them end with."""
     packs = [load_pack(name, {}, Path()) for name in pack_names()]
-    return {"lore/evidence", *(spec.prompt for pack in packs for spec in pack.agents)}
+    of_game = {name for name in NAMES if name.startswith("tabletop/")}
+    return {"lore/evidence", *of_game, *(spec.prompt for pack in packs for spec in pack.agents)}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -92,7 +92,7 @@ def way_of(feeders: Feeders, step: StepId) -> tuple[StepId, ...]:
 
 
 def _ways_to_field(plan: Plan, sources: Iterable[StepId], field: str, writers: Writers) -> Feeders:
-    """Return all that leads to a field of the outputs of some steps; `zone.size` is made as `zone` is."""
+    """Return all that leads to a field of the outputs of some steps; `sum.size` is made as `sum` is."""
     makers = {
         step: made_by
         for step, fields in writers.items()
