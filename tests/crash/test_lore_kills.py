@@ -256,8 +256,8 @@ async def test_the_next_daemon_goes_on_at_the_next_step_and_makes_no_call_again(
     questions = {question_of(one) for one in model_server.requests}
     assert pages == {f"/{topic.page}" for topic in TOPICS}
     assert len(searches) == len(TOPICS)
-    # Three questions of each research agent, one of each extractor, cross-reference, discovery, review.
-    assert len(questions) == 4 * len(TOPICS) + 3
+    # Three questions of each research agent, one of each extractor, cross-reference, review; depth 0 discovers nothing.
+    assert len(questions) == 4 * len(TOPICS) + 2
     calls = Counter([*world.asked, *map(question_of, model_server.requests)])
     again = {call for call in pages | searches | questions if calls[call] > 1}
     assert {call for call in again if not is_beside(call, killed_after)} == set()
