@@ -178,7 +178,14 @@ class BrokerClient:
         self._bodies = dict[str | None, bytes]()
         """Of the messages that were read, by id."""
 
-    async def send(self, payload: Payload, *, message: str | None = None, key: bytes | None = None) -> None:
+    async def send(
+        self,
+        payload: Payload,
+        *,
+        message: str | None = None,
+        key: bytes | None = None,
+        trace: str | None = None,
+    ) -> None:
         """Send a request."""
         address = MessageAddress(
             "tester",
@@ -186,6 +193,7 @@ class BrokerClient:
             self._yard.topology.exchange,
             self._yard.topology.intake,
             key,
+            trace=trace,
         )
         made = encode(
             payload,

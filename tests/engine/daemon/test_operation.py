@@ -2,72 +2,26 @@
 
 from __future__ import annotations
 
-import gzip
 import signal
 import socket
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
 from uuid import uuid4
 
 import anyio
 import httpx
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite, job
 from tests.engine.daemon.test_process_forced_exit import HUNG
 from tests.support.tcp_proxy import TcpProxy
+from tests.support.trace_collector import TraceCollector
 from wavewright.engine.messages.models import JobRequest
 
 pytestmark = pytest.mark.anyio
 
 
-class Collector:
-    """A collector of traces, as far as one is asked to take them."""
-
-    def __init__(self) -> None:
-        self.bodies = list[bytes]()
-
-    def __enter__(self) -> Self:
-        bodies = self.bodies
-
-        class Taking(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                bodies.append(
-                    gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body
-                )
-                self.send_response(200)
-                self.end_headers()
-
-            def log_request(self, code: object = "-", size: object = "-") -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    @property
-    def spans(self) -> list[Span]:
-        requests = [ExportTraceServiceRequest.FromString(body) for body in self.bodies]
-        scopes = [
-            scope for one in requests for resource in one.resource_spans for scope in resource.scope_spans
-        ]
-        return [span for scope in scopes for span in scope.spans]
+TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 async def asked(port: object, path: str, wanted: int) -> httpx.Response:
@@ -88,7 +42,7 @@ def port_of(place: object) -> str:
 async def test_a_daemon_says_over_http_and_to_a_collector_what_it_has_done(
     site: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
-    with Collector() as collector:
+    with TraceCollector() as collector:
         daemon = start(WAVEWRIGHT_HEALTH="127.0.0.1:0", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
         await daemon.started()
         [served] = [line for line in daemon.lines if line["event"] == "health_served"]
@@ -96,7 +50,8 @@ async def test_a_daemon_says_over_http_and_to_a_collector_what_it_has_done(
         ready = await asked(port, "/ready", 200)
         await client.send_raw(b"{")
         document = job(("say", "a private word"))
-        await client.send(JobRequest(job_id=(wanted := str(uuid4())), job=document))
+        request = JobRequest(job_id=(wanted := str(uuid4())), job=document)
+        await client.send(request, trace=f"00-{TRACE_ID}-00f067aa0ba902b7-01")
         await client.until_told(wanted, "JOB_COMPLETED")
         metrics = ""
         with anyio.fail_after(PATIENCE):
@@ -128,6 +83,10 @@ async def test_a_daemon_says_over_http_and_to_a_collector_what_it_has_done(
     assert spans["wave 0"].parent_span_id == spans["plan"].parent_span_id == spans["run"].span_id
     assert {one.key: one.value.string_value for one in spans["run"].attributes}["job.id"] == wanted
     assert all(span.end_time_unix_nano >= span.start_time_unix_nano > 0 for span in collector.spans)
+    assert {span.trace_id.hex() for span in collector.spans} == {TRACE_ID}
+    assert spans["run"].parent_span_id.hex() == "00f067aa0ba902b7"
+    [package] = client.packages
+    assert str(package.headers["traceparent"]).split("-")[1] == TRACE_ID
     assert collector.bodies
     assert not any(b"private" in body for body in collector.bodies)
 

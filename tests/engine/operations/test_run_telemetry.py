@@ -17,7 +17,8 @@ from tests.engine.stale_quotes_project import write_quotes_project
 from wavewright.engine.operations.job_logs import RunLog
 from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.metrics import Metrics
-from wavewright.engine.operations.tracing import RunTrace, export_traces
+from wavewright.engine.operations.trace_export import export_traces
+from wavewright.engine.operations.tracing import RunTrace
 from wavewright.engine.pipeline.phase import Outcome, PhaseRecord
 from wavewright.executor.events.codec import from_json
 from wavewright.executor.events.types import Event, ModelCalled, Noted, RunFinished, RunStarted, WaveStarted
@@ -63,10 +64,10 @@ def test_phases_are_spans_within_their_run_also_before_it_begins_and_after_its_e
     provider.add_span_processor(SimpleSpanProcessor(spans))
     trace = RunTrace("job-1", provider.get_tracer("test"))
 
-    trace.record_phase(PhaseRecord("read_job", Outcome.CONTINUE, 0.5, started=1.0))
+    trace(PhaseRecord("read_job", Outcome.CONTINUE, 0.5, started=1.0))
     for event in events:
         trace(event)
-    trace.record_phase(PhaseRecord("publish_package", Outcome.HALT, 0.5, "no room", started=2.0))
+    trace(PhaseRecord("publish_package", Outcome.HALT, 0.5, "no room", started=2.0))
     trace.abandon(events[-1].at)
 
     found = {span.name: span for span in spans.get_finished_spans()}

@@ -24,6 +24,7 @@ from wavewright.engine.api.loaded_plan import LoadedPlan
 from wavewright.engine.api.people import Approve, Ask, CallbackApprover, CallbackAsker
 from wavewright.engine.api.plan_run import PlanRun, RunStream
 from wavewright.engine.jobs.resolving import read_file
+from wavewright.engine.operations.trace_export import export_traces, traced
 from wavewright.engine.pipeline.context import (
     Ports,
     RunRequest,
@@ -140,6 +141,7 @@ class Wavewright:
             ModelConfigError: the model's name, its key or an address is wrong or missing.
         """
         async with AsyncExitStack() as stack:
+            stack.enter_context(export_traces())
             journal = await stack.enter_async_context(journal_of(self._settings))
             services = await stack.enter_async_context(
                 open_services(self._settings, memory=JournalReplayCache(journal))
@@ -296,7 +298,8 @@ class Wavewright:
             on_event=on_event,
             publish=withhold_package if self._settings.file is None else write_package_files,
         )
-        ended = await run_request(request, ports)
+        with traced(ports) as ports:
+            ended = await run_request(request, ports)
         return PlanRun(ended.context.state, ended.halted, ended.context.package)
 
 

@@ -27,6 +27,7 @@ from wavewright.engine.daemon.reports import Reporter, goal_target, shorten_reas
 from wavewright.engine.daemon.standing import job_cycles
 from wavewright.engine.decisions.approvals import APPROVE, matches_binding
 from wavewright.engine.jobs.job_requests import job_document, job_name
+from wavewright.engine.messages.decoding import trace_of
 from wavewright.engine.messages.ids import package_id
 from wavewright.engine.operations.checkpoints import CheckpointWriter
 from wavewright.engine.operations.monitoring import Telemetry
@@ -216,7 +217,7 @@ class JobRunner:
 
         @contextmanager
         def watching(name: str) -> Generator[Callable[[Event | PhaseEvent], None]]:
-            with self.watch.observe_run(job.job, name) as watched:
+            with self.watch.observe_run(job.job, name, trace_of(job)) as watched:
 
                 def on_event(event: Event | PhaseEvent) -> None:
                     watched(event)

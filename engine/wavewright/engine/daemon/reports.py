@@ -13,7 +13,7 @@ from typing import Final
 from wavewright.config.redaction import Redactor, named_secrets
 from wavewright.config.sections import DaemonSection
 from wavewright.engine.bus.topology import ATTEMPTS_HEADER, KIND_HEADER, QUEUE_HEADER, REASON_HEADER
-from wavewright.engine.messages.decoding import correlation_of, goal_of
+from wavewright.engine.messages.decoding import correlation_of, goal_of, trace_of
 from wavewright.engine.messages.encoding import (
     MessageAddress,
     encode,
@@ -264,7 +264,13 @@ class Reporter:
     ) -> OutgoingMessage:
         section = self.section
         address = MessageAddress(
-            section.agent, target, section.exchange, queue, self.key, self._redactor_of(job, kind)
+            section.agent,
+            target,
+            section.exchange,
+            queue,
+            self.key,
+            self._redactor_of(job, kind),
+            trace_of(job),
         )
         message = message_id(job.job, job.iteration, kind, *what)
         return encode(

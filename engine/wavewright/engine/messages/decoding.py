@@ -7,6 +7,7 @@ by the sender.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final, TypeVar, cast
@@ -49,6 +50,9 @@ from wavewright.tools.message_contract import RequestedGoal, RequestPayload, Wir
 _Model = TypeVar("_Model", bound=WireModel)
 
 CORRELATION_KEY: Final = "correlation_id"
+TRACE_KEY: Final = "traceparent"
+"""Header of messages that names the span to which they belong (W3C Trace Context, level 1)."""
+_TRACEPARENT: Final = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 """Key of a stored request: the correlation id of its message."""
 SOURCE_KEY: Final = "source_agent"
 """Key of a stored request: its sender."""
@@ -84,12 +88,15 @@ def decode(delivery: Delivery, rules: AcceptanceRules, now: float) -> ReceivedMe
     kind = _request_type(envelope, rules)
     _check_sender(delivery, envelope, kind, rules)
     _check_time(envelope, rules, now)
+    request, trace = _request(kind, envelope, rules), delivery.headers.get(TRACE_KEY)
+    if isinstance(request, JobRequested) and isinstance(trace, str) and _TRACEPARENT.fullmatch(trace):
+        request = replace(request, request={**request.request, TRACE_KEY: trace})
     return ReceivedMessage(
         message=MessageId(envelope.message_id),
         kind=kind,
         source=envelope.source_agent,
         at=envelope.timestamp.timestamp(),
-        request=_request(kind, envelope, rules),
+        request=request,
     )
 
 
@@ -263,6 +270,12 @@ def correlation_of(job: JobRow) -> str:
     """Return what all messages of a job have in common: what its request was correlated by, or the job's own id."""
     known = job.request.get(CORRELATION_KEY)
     return known if isinstance(known, str) else job.job
+
+
+def trace_of(job: JobRow) -> str | None:
+    """Return the header `traceparent` of the message that asked for a job; None where it had none."""
+    known = job.request.get(TRACE_KEY)
+    return known if isinstance(known, str) else None
 
 
 def _estimated_steps(job: JsonObject) -> float:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from wavewright.config.redaction import Redactor
-from wavewright.engine.messages.decoding import PAYLOAD_KEY, SOURCE_KEY, TYPE_KEY, correlation_of
+from wavewright.engine.messages.decoding import PAYLOAD_KEY, SOURCE_KEY, TRACE_KEY, TYPE_KEY, correlation_of
 from wavewright.engine.messages.models import (
     VERSION,
     VERSION_HEADER,
@@ -52,6 +52,8 @@ class MessageAddress:
     """Key of signatures; without one messages are not signed."""
     redactor: Redactor = field(default=_NO_SECRETS, repr=False)
     """Redacts secrets."""
+    trace: str | None = None
+    """The header `traceparent` of the messages; none without it."""
 
 
 def encode(
@@ -204,13 +206,15 @@ def _with_text(value: Json, replace: Callable[[str], str]) -> Json:
 
 
 def _headers(document: JsonObject, body: bytes, address: MessageAddress) -> JsonObject:
-    if address.key is None:
-        return {VERSION_HEADER: VERSION}
-    signature = sign(
-        address.key,
-        body=body,
-        message_id=str(document["message_id"]),
-        timestamp=str(document["timestamp"]),
-        routing_key=address.routing_key,
-    )
-    return {VERSION_HEADER: VERSION, SIGNATURE_HEADER: signature}
+    headers: JsonObject = {VERSION_HEADER: VERSION}
+    if address.trace is not None:
+        headers[TRACE_KEY] = address.trace
+    if address.key is not None:
+        headers[SIGNATURE_HEADER] = sign(
+            address.key,
+            body=body,
+            message_id=str(document["message_id"]),
+            timestamp=str(document["timestamp"]),
+            routing_key=address.routing_key,
+        )
+    return headers

@@ -24,7 +24,7 @@ from wavewright.engine.operations.job_logs import RunLog, log_sent
 from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.metrics import Metrics
 from wavewright.engine.operations.phase_listeners import PhaseLog
-from wavewright.engine.operations.tracing import RunTrace
+from wavewright.engine.operations.tracing import trace_run
 from wavewright.engine.pipeline.phase import PhaseEvent, PhaseRecord, PhaseStarted
 from wavewright.executor.events.types import Event
 from wavewright.executor.store.errors import JournalError, JournalNotWritten, JournalUnreachable
@@ -225,22 +225,24 @@ class Telemetry:
         log_sent(self.log, sent)
 
     @contextmanager
-    def observe_run(self, job: str, target: str) -> Generator[Callable[[Event | PhaseEvent], None]]:
-        """Yield a listener that logs, traces and counts the events and the phases of a run, for the block."""
-        log, traces = RunLog(self.log, job, target), RunTrace(job)
+    def observe_run(
+        self, job: str, target: str, trace: str | None = None
+    ) -> Generator[Callable[[Event | PhaseEvent], None]]:
+        """Yield a listener that logs, traces and counts the events and the phases of a run, for the block.
+
+        `trace` is the header `traceparent` of the message that asked for the job.
+        """
+        log = RunLog(self.log, job, target)
         log_phase = PhaseLog(self.log, {"job_id": job, "target": target})
+        with trace_run(job, trace) as traces:
 
-        def on_event(event: Event | PhaseEvent) -> None:
-            if isinstance(event, PhaseStarted | PhaseRecord):
-                log_phase(event)
-                traces.record_phase(event)
-                self.metrics.count_phase(event)
-                return
-            log(event)
-            traces(event)
-            self.metrics.count_event(event, log.tools)
+            def on_event(event: Event | PhaseEvent) -> None:
+                traces(event)
+                if isinstance(event, PhaseStarted | PhaseRecord):
+                    log_phase(event)
+                    self.metrics.count_phase(event)
+                    return
+                log(event)
+                self.metrics.count_event(event, log.tools)
 
-        try:
             yield on_event
-        finally:
-            traces.abandon(time.time())

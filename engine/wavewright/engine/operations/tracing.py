@@ -1,30 +1,25 @@
-"""Traces with OpenTelemetry: a span for each run, plan, wave, step and gate, sent to a collector by OTLP over HTTP.
+"""Spans of OpenTelemetry: one for each run, plan, patch, phase, wave, step, gate and call of a model.
 
-Spans are made from events and have the events' times, so that a run looks the same whenever it is traced. Without the
-extra `otel` and a configured exporter they cost next to nothing. No span holds an output, a prompt or a parameter.
-
-The variables are OpenTelemetry's own: `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` for the
-address, `OTEL_EXPORTER_OTLP_HEADERS` for a login, `OTEL_SERVICE_NAME` for the name.
+Spans are made from events and have the events' times, so that a run looks the same whenever it is traced. Without a
+tracer provider they cost next to nothing. No span holds an output, a prompt or a parameter. Calls of models have the
+attributes of OpenTelemetry's semantic conventions for generative AI.
 """
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Generator, Mapping
+import time
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from opentelemetry import trace
-from opentelemetry.trace import Span, Status, StatusCode, Tracer
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
-from wavewright.config.installation import install_hint, is_installed
+from wavewright.engine.messages.decoding import TRACE_KEY
 from wavewright.engine.operations.phase_listeners import record_phase_span
-from wavewright.engine.pipeline.phase import PhaseEvent, PhaseRecord
+from wavewright.engine.pipeline.phase import PhaseEvent, PhaseRecord, PhaseStarted
 from wavewright.executor.events.types import (
     Event,
     ModelCalled,
@@ -51,6 +46,8 @@ class RunTrace:
 
     job: str
     tracer: Tracer = field(default_factory=lambda: trace.get_tracer(_TRACER))
+    parent: str | None = None
+    """The span that the run belongs to, as the header `traceparent`; the current span where there is none."""
     _run: Span | None = None
     _wave: Span | None = None
     _first: float | None = None
@@ -59,8 +56,17 @@ class RunTrace:
     _early_phases: list[PhaseRecord] = field(default_factory=list[PhaseRecord])
     """Phases that ended before the run began."""
 
-    def __call__(self, event: Event) -> None:
-        """Start or end the spans of an event."""
+    def __call__(self, event: Event | PhaseEvent) -> None:
+        """Start or end the spans of an event; a phase is within the run, also where it ended before it began."""
+        if isinstance(event, PhaseRecord):
+            if self._last_run is None:
+                self._early_phases.append(event)
+            else:
+                record_phase_span(self.tracer, event, self._last_run)
+        elif not isinstance(event, PhaseStarted):
+            self._trace_event(event)
+
+    def _trace_event(self, event: Event) -> None:
         if self._first is None:
             self._first = event.at
         match event:
@@ -68,7 +74,8 @@ class RunTrace:
                 self._open({"run.id": event.run, "job.name": event.job})
             case PlanAccepted():
                 started = self._first if event.round == 0 else event.at
-                self._done("plan", started, event.at, {"plan.hash": event.plan_hash, "plan.rung": event.rung})
+                name = "plan" if event.round == 0 else "patch"
+                self._done(name, started, event.at, {"plan.hash": event.plan_hash, "plan.rung": event.rung})
             case WaveStarted():
                 self._end_wave(event.at)
                 self._wave = self._start(
@@ -80,28 +87,22 @@ class RunTrace:
                 self._step(event)
             case ModelCalled(use=use):
                 attributes: Attributes = {
+                    "gen_ai.operation.name": "chat",
                     "gen_ai.request.model": use.model,
                     "gen_ai.usage.input_tokens": use.input_tokens,
                     "gen_ai.usage.output_tokens": use.output_tokens,
                     "wavewright.role": use.role,
                     "wavewright.outcome": use.outcome,
                 }
-                self._done(f"model {use.role}", event.at - use.seconds, event.at, attributes)
+                self._done(
+                    f"chat {use.model}", event.at - use.seconds, event.at, attributes, kind=SpanKind.CLIENT
+                )
             case Noted(topic=topic):
                 self._current.add_event(topic, timestamp=_ns(event.at))
             case RunFinished():
                 self._close(event)
             case _:
                 pass
-
-    def record_phase(self, event: PhaseEvent) -> None:
-        """Make the span of a phase that has ended, within that of the run."""
-        if not isinstance(event, PhaseRecord):
-            return
-        if self._last_run is None:
-            self._early_phases.append(event)
-        else:
-            record_phase_span(self.tracer, event, self._last_run)
 
     def abandon(self, at: float) -> None:
         """End the spans of a run that continues elsewhere or later."""
@@ -123,25 +124,41 @@ class RunTrace:
 
     def _open(self, attributes: Attributes) -> None:
         assert self._first is not None
-        self._run = self.tracer.start_span("run", start_time=_ns(self._first), attributes=attributes)
+        context = None
+        if self.parent is not None:
+            context = TraceContextTextMapPropagator().extract({TRACE_KEY: self.parent})
+        self._run = self.tracer.start_span("run", context, start_time=_ns(self._first), attributes=attributes)
         self._run.set_attribute("job.id", self.job)
         self._last_run = self._run
         for phase in self._early_phases:
             record_phase_span(self.tracer, phase, self._run)
         self._early_phases.clear()
 
-    def _start(self, name: str, at: float, attributes: Attributes, parent: Span | None = None) -> Span:
+    def _start(
+        self,
+        name: str,
+        at: float,
+        attributes: Attributes,
+        parent: Span | None = None,
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> Span:
         if parent is None:
             _ = self._current
             assert self._run is not None
             parent = self._run
         context = trace.set_span_in_context(parent)
-        return self.tracer.start_span(name, context, start_time=_ns(at), attributes=attributes)
+        return self.tracer.start_span(name, context, kind, start_time=_ns(at), attributes=attributes)
 
     def _done(
-        self, name: str, started: float, ended: float, attributes: Attributes, parent: Span | None = None
+        self,
+        name: str,
+        started: float,
+        ended: float,
+        attributes: Attributes,
+        parent: Span | None = None,
+        kind: SpanKind = SpanKind.INTERNAL,
     ) -> Span:
-        span = self._start(name, started, attributes, parent or self._current)
+        span = self._start(name, started, attributes, parent or self._current, kind)
         span.end(_ns(ended))
         return span
 
@@ -178,72 +195,11 @@ def _ns(seconds: float) -> int:
     return int(seconds * 1_000_000_000)
 
 
-FLUSH_SECONDS: Final = 2.0
-"""Timeout in seconds for sending the last spans."""
-
-_ADDRESS_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-
-
-class TracingError(WavewrightError):
-    """A collector is configured, and nothing can be sent to it."""
-
-    exit_code = exit_codes.MISUSE
-
-
-def check_tracing(environment: Mapping[str, str] = os.environ) -> None:
-    """Check that traces can be sent, if a collector is configured.
-
-    Raises:
-        TracingError: the extra `otel` is not installed, or the collector's address is invalid.
-    """
-    named = _collector_variable(environment)
-    if named is None:
-        return
-    if not is_installed("otel"):
-        raise TracingError(
-            f"{named} names a collector, and the extra 'otel' is not installed",
-            f"{install_hint('otel')}, or unset {named}",
-        )
-    try:
-        parts = urlsplit(environment[named].strip())
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_address = False
-    if not is_address:
-        raise TracingError(
-            f"{named} is not an address of a collector", "write it as http://HOST:4318, or unset it"
-        )
-
-
-def _collector_variable(environment: Mapping[str, str]) -> str | None:
-    return next((name for name in _ADDRESS_VARIABLES if environment.get(name, "").strip()), None)
-
-
 @contextmanager
-def export_traces(environment: Mapping[str, str] = os.environ) -> Generator[bool]:
-    """Send traces during the block if the environment names a collector; yields whether it does.
-
-    Raises:
-        TracingError: as `check_tracing`.
-    """
-    check_tracing(environment)
-    if _collector_variable(environment) is None:
-        yield False
-        return
-    from opentelemetry import trace
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    service = environment.get("OTEL_SERVICE_NAME", "").strip() or "wavewright"
-    provider = TracerProvider(resource=Resource.create({"service.name": service}), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    trace.set_tracer_provider(provider)
+def trace_run(job: str, parent: str | None = None) -> Generator[RunTrace]:
+    """Yield the listener that makes the spans of a run; those that are open end with the block."""
+    made = RunTrace(job, parent=parent)
     try:
-        yield True
+        yield made
     finally:
-        # A collector that accepts connections and never answers must not block the program's end.
-        last = threading.Thread(target=provider.shutdown, daemon=True)
-        last.start()
-        last.join(FLUSH_SECONDS)
+        made.abandon(time.time())

@@ -22,6 +22,7 @@ from wavewright.engine.cli.common.output import print_line
 from wavewright.engine.cli.mcp_server.pack_server import RoleServer, find_server
 from wavewright.engine.cli.mcp_server.plan_tools import Project
 from wavewright.engine.cli.mcp_server.server import EngineServer, build_server
+from wavewright.engine.operations.trace_export import export_traces
 
 TOKEN_VARIABLE = "WAVEWRIGHT_MCP_TOKEN"  # noqa: S105 - the name of the variable
 _MIN_TOKEN_LENGTH = 16
@@ -45,7 +46,7 @@ def serve(served: ServedServer, http: str | None) -> int:
             role, or the role is missing.
     """
     settings = project_settings()
-    with contextlib.chdir(settings.root):  # where tools run
+    with export_traces(), contextlib.chdir(settings.root):  # where tools run
         if served.name is None:
             if served.role is not None:
                 raise CommandError(

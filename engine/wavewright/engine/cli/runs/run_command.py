@@ -33,6 +33,7 @@ from wavewright.engine.cli.common.terminal import (
 )
 from wavewright.engine.decisions.approvals import QUESTION, open_question
 from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.operations.trace_export import export_traces, traced
 from wavewright.engine.pipeline.context import Ports, RetryRequest, RunContext, RunRequest
 from wavewright.engine.pipeline.pipeline import PipelineRun
 from wavewright.engine.pipeline.services import open_services
@@ -91,7 +92,7 @@ def execute_request(
     progress = progress_for(as_json=as_json, is_quiet=is_quiet, at_work=model_lookup(settings))
     interruption = InterruptHandler(progress.print_line)
     try:
-        with progress, contextlib.chdir(settings.root):  # where tools run
+        with progress, export_traces(), contextlib.chdir(settings.root):  # where tools run
             for line in notes:
                 progress.print_line(line)
             approver = approver_for(approve, progress, is_resumed=request.run is not None)
@@ -173,7 +174,8 @@ async def run_in_project(
                 on_event=on_event,
                 cancellation=cancellation,
             )
-            return await run_request(request, ports)
+            with traced(ports) as ports:
+                return await run_request(request, ports)
 
 
 def _check_started(run_id: RunId, events: Sequence[Event]) -> None:

@@ -37,7 +37,7 @@ from wavewright.engine.messages.contract import message_contract, with_contract_
 from wavewright.engine.operations.health import PortTakenError, open_listener
 from wavewright.engine.operations.logs import StructuredLog, capture_output
 from wavewright.engine.operations.monitoring import Telemetry
-from wavewright.engine.operations.tracing import TracingError, check_tracing, export_traces
+from wavewright.engine.operations.trace_export import TracingError, check_tracing, export_traces
 from wavewright.engine.project.tools import all_tools, load_named_pack
 from wavewright.executor.store.errors import JournalError, JournalLocked, JournalNotOpened
 from wavewright.executor.stores import open_stores

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
@@ -36,6 +37,7 @@ from wavewright.engine.jobs.document_kinds import is_job, is_template
 from wavewright.engine.jobs.inline import resolve_inline_job
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.resolving import read_file, resolve_job
+from wavewright.engine.messages.decoding import TRACE_KEY
 from wavewright.engine.messages.encoding import MessageAddress, encode
 from wavewright.engine.messages.models import JobRequest
 from wavewright.engine.operations.broker_definitions import daemon_user_of
@@ -205,6 +207,7 @@ def _job_message(document: Document, job: str, sender: str, settings: Settings) 
         exchange=section.exchange,
         routing_key=section.queues.intake,
         key=None if key is None else key.encode(),
+        trace=os.environ.get(TRACE_KEY.upper()),
     )
     return encode(
         JobRequest(job_id=job, job=value),
