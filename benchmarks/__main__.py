@@ -19,6 +19,7 @@ from benchmarks.overhead import measure_journaled, measure_memory
 from benchmarks.postgres import measure_postgres
 from benchmarks.size import measure_size
 from benchmarks.starting import measure_starting
+from benchmarks.tabletop import measure_tabletop
 
 
 def main() -> None:
@@ -36,6 +37,7 @@ def main() -> None:
         "start": measure_starting,
         "models": measure_models,
         "mcp": measure_mcp,
+        "tabletop": measure_tabletop,
         "graph": measure_graph,
         "daemon": lambda: measure_daemons(extent()),
         "steps": lambda: measure_steps(extent()),

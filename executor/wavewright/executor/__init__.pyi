@@ -63,3 +63,6 @@ from .store.journal import (
     StoredOutput as StoredOutput,
     new_run_id as new_run_id,
 )
+from .stores import (
+    budget_store_of as budget_store_of,
+)
