@@ -28,6 +28,7 @@ from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import asks_approval
 from wavewright.planner.types import JsonObject, StepId
+from wavewright.reviewer.recovery.recipes import is_feedback
 from wavewright.reviewer.review.by_code import run_instant
 
 
@@ -118,9 +119,9 @@ def _approval_reasons(
 
 
 def _is_repeated_read(step: Step, context: RunContext) -> bool:
-    """Whether a step repeats a read of the plan, as a recipe of the goal says.
+    """Whether a step repeats a read of the plan, as a recipe of the goal or a validator says.
 
-    It sends nothing that the approved plan did not send: each parameter is the old one or comes from the recipe.
+    Each parameter is the old one, comes from the recipe, or is the feedback on a package.
     """
     plan = context.plan
     if plan is None or step.supersedes is None or context.tools[step.tool].signature.writes:
@@ -128,7 +129,7 @@ def _is_repeated_read(step: Step, context: RunContext) -> bool:
     old = plan.step(step.supersedes)
     allowed = [old.params, *(recipe.set_params for recipe in context.goal.recipes)]
     return (step.tool, step.for_each) == (old.tool, old.for_each) and all(
-        any(name in given and given[name] == value for given in allowed)
+        any(name in given and given[name] == value for given in allowed) or is_feedback(name, value)
         for name, value in step.params.items()
     )
 

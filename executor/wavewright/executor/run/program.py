@@ -22,7 +22,7 @@ from wavewright.executor.events.state import RunState, written_data
 from wavewright.executor.events.types import PersonAsk
 from wavewright.planner.language.goals import AvailableTool, Limits
 from wavewright.planner.language.plan import Plan, Retry, Step
-from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature, asks_approval
+from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature, asks_approval, is_feedback_input
 from wavewright.planner.plans.expressions import (
     Evaluator,
     Renderer,
@@ -183,6 +183,8 @@ class CompiledPlan:
         asks_people: bool = False,
     ) -> None:
         self.plan = plan
+        # A tool is given feedback by its parameter, and other calls are not made again because of it.
+        self._data_inputs = {name: one for name, one in plan.inputs.items() if not is_feedback_input(name)}
         self.graph = graph or PlanGraph.of(plan)
         # In arrays by place, since dictionaries would need more memory than all outputs.
         self.place = {step_id: number for number, step_id in enumerate(self.graph.steps)}
@@ -245,7 +247,7 @@ class CompiledPlan:
         tool = self.tools.get(self.graph.steps[step_id].tool)
         if tool is None or not tool.signature.reads_data:
             return {}
-        found: dict[str, JsonObject] = {RUN_INPUTS: self.plan.inputs}
+        found: dict[str, JsonObject] = {RUN_INPUTS: self._data_inputs}
         before = [name for name in self.graph.ancestors(step_id) if self._writes_data(name)]
         for name in sorted(before, key=lambda name: (self.wave_of[self.place[name]], self.place[name])):
             for written in written_data(state, name):

@@ -12,6 +12,8 @@ from wavewright.planner.types import TOOL_NAME_PATTERN, Effect, JsonSchema
 
 RUN_INPUTS: Final = "inputs"
 """Among the names of run data: the plan's inputs, which no tool writes."""
+FEEDBACK_PARAM: Final = "feedback"
+"""Name of the parameter that takes the feedback on a rejected package, and prefix of the inputs that hold it."""
 AGENT: Final = "agent"
 """Name of the tool in which a model chooses its own calls."""
 ASK_PERSON: Final = "ask_person"
@@ -98,3 +100,9 @@ def is_open_to_agents(signature: ToolSignature) -> bool:
 
 Tools = dict[str, ToolSignature]
 """Signatures by tool name."""
+
+
+def is_feedback_input(name: str) -> bool:
+    """Whether an input holds the feedback on a package."""
+    head, _, number = name.rpartition("_")
+    return head == FEEDBACK_PARAM and number.isdecimal()

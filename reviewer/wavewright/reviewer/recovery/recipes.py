@@ -17,7 +17,7 @@ from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.planner.language.goals import Goal, Recipe
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import AddStep, Gate, Plan, PlanPatch, Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import FEEDBACK_PARAM, ToolSignature, is_feedback_input
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.patches import patch_fingerprint
 from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, JsonObject, StepId
@@ -166,8 +166,6 @@ def _has_gate(gates: tuple[Gate, ...], gate_id: GateId) -> bool:
     return any(gate.id == gate_id for gate in gates)
 
 
-FEEDBACK_PARAM: Final = "feedback"
-"""Name of the parameter that takes the texts, and prefix of the inputs that hold them."""
 _FEEDBACK_SCHEMA: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
 
 
@@ -179,10 +177,12 @@ def feedback_input(package: int) -> str:
     return f"{FEEDBACK_PARAM}_{package}"
 
 
-def is_feedback_input(name: str) -> bool:
-    """Whether an input holds feedback."""
-    head, _, number = name.rpartition("_")
-    return head == FEEDBACK_PARAM and number.isdecimal()
+def is_feedback(param: str, value: Json) -> bool:
+    """Whether a parameter is what `patch_from_feedback` gives a step."""
+    if param != FEEDBACK_PARAM or not isinstance(value, str):
+        return False
+    name = value.removeprefix("${inputs.").removesuffix("}")
+    return value == f"${{inputs.{name}}}" and is_feedback_input(name)
 
 
 def with_feedback_input(goal: Goal, package: int, texts: Sequence[str]) -> Goal:

@@ -22,7 +22,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, PlanPatch
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignature, is_feedback_input
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.plans.patches import PatchCheck, check_patch
 from wavewright.planner.ports.budgets import CallHistory
@@ -48,7 +48,6 @@ from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.recovery.emitted_patches import bind_patch, patch_schema
 from wavewright.reviewer.recovery.recipes import (
     feedback_input,
-    is_feedback_input,
     patch_from_feedback,
     propose_patch,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -141,6 +141,7 @@ class PageGathering:
         self,
         topic: str,
         extract: bool = False,  # noqa: FBT001, FBT002 - a parameter of plans
+        feedback: Sequence[str] = (),
         *,
         agents: Agents,
         emit: Emit,
@@ -151,6 +152,7 @@ class PageGathering:
         Args:
             topic: Name of the topic.
             extract: Whether its category is extracted at once.
+            feedback: Why the last package was rejected; a model looks for what it asks for.
         """
         if topic not in self.topics:
             raise ToolError(f"there is no topic {topic!r}", hint=f"topics: {', '.join(self.topics)}")
@@ -158,8 +160,9 @@ class PageGathering:
         note = ""
         if agents.is_available:
             told = self.topics[topic].instructions.format(zone=zone, game=game)
+            asked: JsonObject = {"zone": zone, "game": game, "instructions": told, "feedback": [*feedback]}
             try:
-                await agents.run("research", {"zone": zone, "game": game, "instructions": told}, scope=topic)
+                await agents.run("research", asked, scope=topic)
             except ToolError as error:
                 note = f" ({error})"
         if not data.read(content_name(topic)):

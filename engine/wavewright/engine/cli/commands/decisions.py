@@ -1,4 +1,4 @@
-"""Commands `decisions` and `answer`: questions and approvals that wait for a person."""
+"""Commands `decisions`, `answer` and `verdict`: questions, approvals and packages that wait for a person."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def decisions(
     ] = None,
     format: FormatOption = TextFormat.text,  # noqa: A002
 ) -> None:
-    """List the questions and approvals that wait for an answer, of the daemon's jobs and of runs."""
+    """List what waits for a person: questions and approvals, of the daemon's jobs and of runs, and packages."""
     from wavewright.engine.cli.runs import decisions_command
 
     raise typer.Exit(decisions_command.list_decisions(decision, output_format=format.value))
@@ -38,3 +38,23 @@ def answer(
     from wavewright.engine.cli.runs import decisions_command
 
     raise typer.Exit(decisions_command.give_answer(decision, choice))
+
+
+@group.command()
+def verdict(
+    package: Annotated[
+        str, typer.Argument(metavar="ID", help="A package, its job or its run, or the beginning of its id.")
+    ],
+    accept: Annotated[bool, typer.Option("--accept", help="Accept the package.")] = False,
+    reject: Annotated[
+        list[str] | None,
+        typer.Option("--reject", metavar="FIELD=REASON", help="Reject it with a remark; may be repeated."),
+    ] = None,
+) -> None:
+    """Accept or reject a package of the daemon that waits for its verdict, as a validator does.
+
+    The first verdict is final. A rejected package is made again with the remarks.
+    """
+    from wavewright.engine.cli.runs import verdict_command
+
+    raise typer.Exit(verdict_command.give_verdict(package, accept=accept, remarks=reject or []))

@@ -10,7 +10,9 @@ question is printed and stays open.
 from __future__ import annotations
 
 import asyncio
+import getpass
 import signal
+import socket
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -230,3 +232,8 @@ def _ask_approval(request: ApprovalRequest) -> bool:
     sys.stderr.write(f"\n{request.text}\nApprove this {request.subject}?\n{needs}[y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def local_user() -> str:
+    """Return who gives a command here: the user and the machine."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"

@@ -1,9 +1,7 @@
-"""`wavewright decisions` and `wavewright answer`: questions and approvals that wait, and their answers."""
+"""`wavewright decisions` and `wavewright answer`: what waits for a person, and answers."""
 
 from __future__ import annotations
 
-import getpass
-import socket
 import sys
 import time
 from dataclasses import asdict
@@ -15,13 +13,14 @@ from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import has_journal, no_journal, project_settings
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.output import instant_text, print_json
-from wavewright.engine.cli.common.terminal import chosen_option
+from wavewright.engine.cli.common.terminal import chosen_option, local_user
 from wavewright.engine.decisions.questions import (
     OpenQuestion,
     answer_question,
     find_question,
     list_questions,
 )
+from wavewright.engine.decisions.verdicts import UnjudgedPackage, list_unjudged
 from wavewright.executor.stores import open_stores
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.planning.planner import UserQuestion
@@ -43,15 +42,17 @@ def list_decisions(wanted: str | None, *, output_format: str) -> int:
     if not has_journal(settings):
         if wanted is not None:
             raise no_journal(settings)
-        found: list[OpenQuestion] = []
+        found, packages = list[OpenQuestion](), list[UnjudgedPackage]()
     else:
-        found = anyio.run(_find_questions, settings, wanted)
+        found, packages = anyio.run(_find_waiting, settings, wanted)
     if output_format == "json":
-        print_json([_as_json(question) for question in found])
-    elif not found:
+        unjudged = [{"subject": "package", **asdict(package)} for package in packages]
+        print_json([*map(_as_json, found), *unjudged])
+    elif not found and not packages:
         sys.stdout.write("nothing waits for an answer\n")
     else:
         texts = ["\n".join(_lines(question, is_whole=wanted is not None)) for question in found]
+        texts += ["\n".join(_package_lines(package)) for package in packages]
         sys.stdout.write("\n\n".join(texts) + "\n")
     return exit_codes.OK
 
@@ -75,13 +76,16 @@ def give_answer(wanted: str, choice: str) -> int:
     return exit_codes.OK
 
 
-async def _find_questions(settings: Settings, wanted: str | None) -> list[OpenQuestion]:
+async def _find_waiting(
+    settings: Settings, wanted: str | None
+) -> tuple[list[OpenQuestion], list[UnjudgedPackage]]:
     async with open_stores(settings) as stores:
         if wanted is None:
-            return await list_questions(stores.journal, stores.jobs, time.time())
+            questions = await list_questions(stores.journal, stores.jobs, time.time())
+            return questions, await list_unjudged(stores.journal, stores.jobs)
         found = await find_question(stores.journal, stores.jobs, wanted, time.time())
     if isinstance(found, OpenQuestion):
-        return [found]
+        return [found], []
     raise CommandError(f"decision {found.id} was answered by {found.by}: {found.choice}")
 
 
@@ -92,12 +96,8 @@ async def _answer(settings: Settings, wanted: str, choice: str) -> tuple[OpenQue
             msg = f"decision {found.id} was already answered by {found.by}: {found.choice}"
             raise CommandError(msg, hint="the first answer is final", exit_code=exit_codes.NEGATIVE)
         taken = chosen_option(UserQuestion(found.question, found.options), choice)
-        await answer_question(stores.journal, stores.jobs, found, taken, by=_local_user(), now=time.time())
+        await answer_question(stores.journal, stores.jobs, found, taken, by=local_user(), now=time.time())
     return found, taken
-
-
-def _local_user() -> str:
-    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def _lines(question: OpenQuestion, *, is_whole: bool) -> list[str]:
@@ -115,6 +115,15 @@ def _lines(question: OpenQuestion, *, is_whole: bool) -> list[str]:
         lines.append(f"  whole context: wavewright decisions {name}")
     option = question.options[0] if question.options else "TEXT"
     return [*lines, f"  answer with: wavewright answer {name} {printable(option)}"]
+
+
+def _package_lines(package: UnjudgedPackage) -> list[str]:
+    name = package.id[:_SHORT_ID]
+    return [
+        f"{name}  package {package.iteration} about {printable(package.about)}, job {package.job}",
+        f"  shown by: wavewright show {package.run}",
+        f"  judge with: wavewright verdict {name} --accept, or --reject FIELD=REASON",
+    ]
 
 
 def _as_json(question: OpenQuestion) -> dict[str, object]:
