@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wavewright.tools.extraction.structure import PageStructure, SourcePage, read_structure, split_sentences
+from wavewright.tools.extraction.blocks import PageStructure, split_sentences
+from wavewright.tools.extraction.structure import SourcePage, read_structure
 
 URL = "http://world.test/people/bok.html"
 

@@ -14,16 +14,18 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from wavewright.tools.extraction.blocks import Block, BlockLink, PageStructure
+from wavewright.tools.extraction.entries import entries_of, without_repeats
 from wavewright.tools.extraction.names import (
     SUFFIX,
     NameIndex,
     clean_title,
     common_words,
+    is_plural,
     listed_name,
     names_by_form,
     words_of,
 )
-from wavewright.tools.extraction.structure import Block, BlockLink, PageStructure
 from wavewright.tools.text.cross_reference import normal_name
 
 _CUT: Final = re.compile(
@@ -37,8 +39,10 @@ _COPULA: Final = re.compile(
 _FRAGMENT: Final = re.compile(r"(?:An?|The)\s+(?P<phrase>.+)")
 _PHRASE_END: Final = re.compile(
     r"[,.;:()—–]|\b(?:of|in|on|at|by|from|for|with|near|that|which|who|whose|where|when|and|but|to|"
-    r"lying|located|situated|rising|living|known|called|named|built|made|found)\b"
+    r"half|about|over|under|nearly|almost|\d\S*|lying|located|situated|rising|living|known|called|named|built|made|found)\b"
 )
+_OPENING: Final = 6
+"""Sentences of a page among which one that begins with its title is looked for."""
 _TYPE_LABELS: Final = frozenset({"type", "kind", "category", "class", "classification"})
 
 
@@ -53,6 +57,8 @@ class KindCues:
     """Of headings above lists of such things, and of labels of rows that name them; words, or whole phrases."""
     nouns: frozenset[str] = frozenset()
     """Of first sentences: what X is a NOUN says."""
+    endings: tuple[str, ...] = ()
+    """Of such nouns."""
     labels: frozenset[str] = frozenset()
     """Of rows that only pages about such things have; two of them tell the kind."""
 
@@ -109,19 +115,29 @@ class Gazetteer:
                 Where it is empty, these are left out.
             known: Things that are known beforehand, such as those of other pages.
         """
-        self.pages = tuple(pages)
-        self.entities: list[NamedEntity] = []
         self._cues = tuple(cues)
+        self._labels = frozenset(label for cue in cues for label in cue.labels | cue.lists) | _TYPE_LABELS
+        pages = without_repeats(pages)
+        entries = {id(page): entries_of(page, self.listing_kind, self._is_label) for page in pages}
+        self.pages = (*pages, *(entry.page for told in entries.values() for entry in told))
+        self.entities: list[NamedEntity] = []
         self._by_url: dict[str, NamedEntity] = {}
+        self._by_page: dict[int, NamedEntity] = {}
         self._by_name: dict[str, list[NamedEntity]] = {}
         self._hosts = {urlsplit(page.url).netloc for page in pages}
         for entity in known:
             self._add(entity)
         listed = self._listed_kinds()
         for page in pages:
-            kind = self._kind_of_page(page, listed) or other_kind
+            told = [] if self.kind_of_address(page.url) else entries[id(page)]
+            is_list = len(told) > 1 and is_plural(page.title) and self.listing_kind(page.title) is not None
+            kind = "" if is_list else self._kind_of_page(page, listed) or other_kind
             if kind and page.title and page.url not in self._by_url:
                 self._add(NamedEntity(clean_title(page.title), kind, page.url, page))
+        for entry in (one for told in entries.values() for one in told):
+            known_kind = self._by_url[entry.url].kind if entry.url in self._by_url else entry.kind
+            if known_kind == entry.kind:
+                self._add(NamedEntity(clean_title(entry.page.title), entry.kind, page=entry.page))
         self._add_linked(listed)
         self._add_listed()
         for name in names_by_form(pages) if other_kind else ():
@@ -133,7 +149,7 @@ class Gazetteer:
             common_words(pages),
         )
         self._mentions: dict[NamedEntity, list[EntityMention]] = {}
-        for page in pages:
+        for page in self.pages:
             for block in page.blocks:
                 for mention in self.mentions(page, block):
                     self._mentions.setdefault(mention.entity, []).append(mention)
@@ -141,6 +157,10 @@ class Gazetteer:
     def at(self, url: str) -> NamedEntity | None:
         """Return the thing that the page at an address is about."""
         return self._by_url.get(url)
+
+    def about(self, page: PageStructure) -> NamedEntity | None:
+        """Return the thing that a page, or a piece of it, is about."""
+        return self._by_page.get(id(page)) or self._by_url.get(page.url)
 
     def named(self, name: str) -> list[NamedEntity]:
         """Return the things of a name."""
@@ -174,6 +194,10 @@ class Gazetteer:
     def listing_kind(self, text: str) -> str | None:
         """Return the kind of what a list under a heading, or a row with a label, names."""
         return kind_of_list(text, self._cues)
+
+    def _is_label(self, text: str) -> bool:
+        is_one_word = " " not in text.strip()
+        return text.casefold() in self._labels or (is_one_word and self.listing_kind(text) is not None)
 
     def kind_of_address(self, url: str) -> str | None:
         """Return the kind that the folders of an address tell."""
@@ -222,15 +246,23 @@ class Gazetteer:
         return kind if is_clear else None
 
     def _kind_of_first_sentence(self, page: PageStructure) -> str | None:
-        first = next((block.sentences()[0] for block in page.prose() if block.sentences()), "")
-        name = clean_title(page.title)
-        begins = normal_name(first).startswith(normal_name(name)) or first.startswith(("It ", "He ", "She "))
+        name = normal_name(clean_title(page.title))
+        sentences = [sentence for block in page.prose() for sentence in block.sentences()]
+        named = (one for one in sentences[:_OPENING] if normal_name(one).startswith(name))
+        first = next(named, sentences[0] if sentences else "")
+        begins = normal_name(first).startswith(name) or first.startswith(("It ", "He ", "She "))
         match = (_COPULA.search(first) if begins else None) or (None if begins else _FRAGMENT.match(first))
         if match is None:
             return None
         phrase = _PHRASE_END.split(match["phrase"], maxsplit=1)[0]
-        head = words_of(phrase)[-1:]
-        return next((cue.kind for cue in self._cues if head and head[0] in cue.nouns), None)
+        return self._kind_of_noun(phrase)
+
+    def _kind_of_noun(self, phrase: str) -> str | None:
+        """Return the kind that the last word of a phrase tells."""
+        head = "".join(words_of(phrase)[-1:])
+        return next((cue.kind for cue in self._cues if head in cue.nouns), None) or next(
+            (cue.kind for cue in self._cues if cue.endings and head.endswith(cue.endings)), None
+        )
 
     def _listed_kinds(self) -> dict[str, str]:
         """Return, by address, the kind that lists and rows give to the pages that they link."""
@@ -269,6 +301,8 @@ class Gazetteer:
     def _add(self, entity: NamedEntity) -> None:
         self.entities.append(entity)
         self._by_name.setdefault(normal_name(entity.name), []).append(entity)
+        if entity.page is not None:
+            self._by_page[id(entity.page)] = entity
         if entity.url:
             self._by_url[entity.url] = entity
 
@@ -281,9 +315,11 @@ def kind_of_list(text: str, cues: Sequence[KindCues]) -> str | None:
             return cue.kind
     for part in _CUT.split(phrase):
         words = words_of(part)[-1:]
-        kind = next((cue.kind for cue in cues if words and words[0] in cue.lists), None)
         if words:
-            return kind
+            listed = (cue.kind for cue in cues if words[0] in cue.lists)
+            # Several things by their noun, as "Forests" or "The Knights".
+            nouns = (cue.kind for cue in cues if is_plural(part) and words[0] in cue.nouns)
+            return next(listed, None) or next(nouns, None)
     return None
 
 

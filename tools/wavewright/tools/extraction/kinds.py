@@ -32,28 +32,30 @@ WAYS_OUT: Final = phrases(
     "leads to, lead to, exits, exit, exits to, ways out, way out, next, next zone, next area, north, south, east, "
     "west, north-east, north-west, south-east, south-west, northeast, northwest, southeast, southwest, up, down, "
     "paths, paths to, roads, roads to, routes, travel, travel to, travel routes, portals, portals to, gates to, "
-    "passages, ways on, where to go next, where next, onward, links to, linked to, linked maps, "
-    "map links, teleports to, stairs, doors"
+    "passages, ways on, where to go next, where next, onward, links to, linked to, linked maps, map links, teleports "
+    "to, stairs, doors"
 )
 """Of rows and headings that say where one can go from a place."""
 WAYS_IN: Final = phrases(
-    "reached from, reached by, previous, previous zone, previous area, access from, entrance from, entered from, "
-    "ways in, way in, arrivals from, comes from, accessible from"
+    "reached from, reached by, previous, previous zone, previous area, access from, entrance from, entered from, ways "
+    "in, way in, arrivals from, comes from, accessible from"
 )
 """Of rows and headings that say from where one comes to a place."""
 NEIGHBOURS: Final = phrases(
-    "connects to, connected to, connections, connected zones, connected areas, connected locations, adjacent, "
-    "adjacent to, adjacent zones, adjacent areas, adjacent regions, adjacent locations, neighbours, neighbors, "
-    "neighbouring zones, neighboring zones, neighbouring regions, neighboring regions, neighbouring lands, borders, "
-    "bordering, bordering zones, entrances"
+    "connects to, connected to, connections, connected zones, connected areas, connected locations, adjacent, adjacent "
+    "to, adjacent zones, adjacent areas, adjacent regions, adjacent locations, neighbours, neighbors, neighbouring "
+    "zones, neighboring zones, neighbouring regions, neighboring regions, neighbouring lands, borders, bordering, "
+    "bordering zones, entrances"
 )
 """Of rows and headings that say what a place lies beside."""
 CONNECTION_LABELS: Final = WAYS_OUT | WAYS_IN | NEIGHBOURS
 PRESENCES: Final = phrases(
     "found in, appears in, active in, seen in, met in, encountered in, located in, location, locations, home, region, "
     "zone, zones, area, areas, place, places, where, where found, whereabouts, lives in, haunts, hometown, residence, "
-    "based in, headquarters, seat, stronghold, origin, setting, dwells in, drops in, obtained in, found at, "
-    "hiding place"
+    "based in, headquarters, seat, stronghold, origin, setting, dwells in, drops in, obtained in, found at, hiding "
+    "place, stationed in, stationed at, posted in, posted to, last seen, last known location, current location, "
+    "habitat, habitats, found on, found near, works in, works at, lives at, lives on, base, base of operations, home "
+    "town, address, dropped in, sold in, spawns in, workplace"
 )
 """Of rows and headings that say where a thing is."""
 
@@ -81,7 +83,8 @@ KINDS: Final = (
         | phrases("member of, members of, belongs to, sworn to, serves"),
         nouns=words(
             "faction guild order clan brotherhood sisterhood cult alliance league company syndicate organisation "
-            "organization legion sect coven cabal covenant fellowship militia"
+            "organization legion sect coven cabal covenant fellowship militia union corporation consortium federation "
+            "cartel gang conglomerate tribe corps"
         ),
         labels=words(
             "leader leaders members ideology founded founder headquarters goals motto enemies allies rivals"
@@ -91,10 +94,11 @@ KINDS: Final = (
         ZONE,
         groups=words(
             "zone place location map area region land territory dungeon raid city town village geography realm "
-            "province scenario level settlement site"
+            "province scenario level settlement site world geography deck sector district planet room"
         ),
         lists=words(
-            "zone place location map area region land territory dungeon city town village landmark settlement exit site"
+            "zone place location map area region land territory dungeon city town village landmark settlement exit "
+            "site deck sector district planet room building"
         )
         | CONNECTION_LABELS
         | PRESENCES,
@@ -103,7 +107,15 @@ KINDS: Final = (
             "mountain range valley vale island isle lake river sea ocean coast cave cavern dungeon ruin fortress fort "
             "castle keep temple tower mine tunnel crypt catacomb tomb province continent plain steppe pass harbour "
             "harbor port outpost camp district quarter realm moor heath glen crater archipelago bay monastery abbey "
-            "labyrinth vault farmland highland lowland hill meadow delta wilderness sewer prison citadel kingdom"
+            "labyrinth vault farmland highland lowland hill meadow delta wilderness sewer prison citadel kingdom "
+            "street square lane alley plaza market bazaar quay pier wharf dock jetty canal bridge gate garden park "
+            "cemetery graveyard inn tavern lighthouse mill farm factory warehouse hall chamber room library academy "
+            "school hospital arena theatre theater palace manor mansion estate house shipyard station deck ring hangar "
+            "bay corridor shaft laboratory colony base sector planet moon asteroid world cliff beach cape headland "
+            "peninsula canyon gorge ravine chasm plateau peak summit waterfall spring oasis dune jungle rainforest "
+            "thicket grove orchard savanna tundra glacier volcano reef lagoon strait fjord marshland wasteland badland "
+            "crossroad trail road pit quarry den lair nest necropolis mausoleum chapel cathedral church shrine "
+            "sanctuary ward slum suburb borough hub bunker wreck shipwreck area place location underworld"
         ),
         labels=phrases(
             "level range, levels, recommended level, leads to, reached from, exits, connected zones, connects to, "
@@ -116,15 +128,18 @@ KINDS: Final = (
         lists=words(
             "foe enemy monster creature beast boss bestiary mob fiend opponent danger threat hostile"
         ),
-        nouns=words("monster creature beast demon skeleton zombie golem wraith fiend"),
+        nouns=words(
+            "monster creature beast demon skeleton zombie golem wraith fiend drone leech slime vermin parasite"
+        ),
     ),
     KindCues(
         NPC,
         groups=words("npc character person people cast hero figure villager inhabitant biography vendor"),
         lists=words(
             "npc character person people cast hero figure villager inhabitant resident merchant vendor trader folk "
-            "leader founder ruler owner wielder bearer mentor apprentice who parent father mother brother sister "
-            "husband wife spouse son daughter"
+            "crew staff personnel passenger citizen denizen local villain companion protagonist antagonist leader "
+            "founder ruler owner wielder bearer mentor apprentice who parent father mother brother sister husband wife "
+            "spouse son daughter"
         )
         | phrases("who is here, who lives here, who you meet, who to meet, quest givers, quest giver"),
         nouns=words(
@@ -133,7 +148,23 @@ KINDS: Final = (
             "rogue warrior soldier farmer innkeeper healer sage scholar monk nun druid elder chief chieftain mayor "
             "baron baroness duke duchess count countess hermit apprentice miller bard alchemist herbalist guide "
             "warlord champion assassin spy warden keeper abbot abbess widow shepherd fisher fisherman sailor pirate "
-            "smuggler miner carpenter weaver ferryman lich necromancer general marshal steward archivist cartographer"
+            "smuggler miner carpenter weaver ferryman lich necromancer general marshal steward archivist cartographer "
+            "cook baker butcher tailor constable officer engineer mechanic pilot doctor surgeon nurse teacher clerk "
+            "trooper loader docker porter gardener caretaker detective inspector journalist lawyer judge governor "
+            "ambassador senator emperor empress sultan regent heir mercenary gladiator monarch orphan twin bishop"
+        ),
+        endings=(
+            "ist",
+            "man",
+            "woman",
+            "keeper",
+            "smith",
+            "maker",
+            "monger",
+            "wright",
+            "seller",
+            "mender",
+            "master",
         ),
         labels=words(
             "rank occupation profession race gender sex age allegiance affiliation species personality role father "
@@ -146,12 +177,15 @@ KINDS: Final = (
             "item artifact artefact relic object equipment weapon armor armour treasure loot gear consumable"
         ),
         lists=words(
-            "item artifact artefact relic object equipment weapon armor armour treasure loot reward drop"
+            "item artifact artefact relic object equipment weapon armor armour treasure loot reward drop thing "
+            "curiosity possession valuable keepsake belonging tool"
         ),
         nouns=words(
             "sword blade axe bow staff wand ring amulet crown sceptre scepter orb gem gemstone jewel shield armor "
             "armour helm helmet cloak book tome scroll artifact artefact relic weapon item potion key hammer spear "
-            "dagger knife horn lantern chalice talisman medallion necklace bell lamp mask compass"
+            "dagger knife horn lantern chalice talisman medallion necklace bell lamp mask compass badge whistle ledger "
+            "coin statue idol instrument flute drum harp pistol rifle device machine map letter diary vial flask sabre "
+            "spyglass pendant charm"
         ),
         labels=words(
             "wielder wielders owner owners bearer bearers rarity quality effect power damage weight material"
@@ -177,6 +211,7 @@ KINDS: Final = (
             "race species class skill spell ability recipe user talk help special template file unit"
         ),
         lists=words("race species class skill spell ability recipe troop unit reference link source note"),
+        nouns=words("game series wiki website expansion"),
     ),
 )
 """What pages are about, in the order in which they are tried."""

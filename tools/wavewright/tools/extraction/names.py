@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
-from wavewright.tools.extraction.structure import Block, PageStructure, begins_sentence
+from wavewright.tools.extraction.blocks import Block, PageStructure, begins_sentence
 
 WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 SUFFIX: Final = re.compile(r"\s*\((?P<word>[^()]{2,30})\)\s*$")
@@ -26,6 +26,10 @@ _CALENDAR_WORDS: Final = (
     "september october november december"
 )
 _CALENDAR: Final = frozenset(_CALENDAR_WORDS.split())
+
+_PLURALS: Final = frozenset(
+    {"people", "folk", "cast", "crew", "bestiary", "equipment", "lore", "staff", "geography"}
+)
 
 _T = TypeVar("_T")
 
@@ -50,12 +54,25 @@ def clean_title(title: str) -> str:
     return SUFFIX.sub("", title).strip() or title
 
 
+def is_plural(phrase: str) -> bool:
+    """Whether a title is of several things by the form of its head noun, as `The People` or `Places of Ash`."""
+    head = WORD.findall(
+        re.split(r"\b(?:of|in|at|on|from|by|to|and|for|with)\b|[:—–(,/&]", phrase)[0].casefold()
+    )[-1:]
+    return bool(head) and (singular(head[0]) != head[0] or head[0] in _PLURALS)
+
+
+def is_name(text: str) -> bool:
+    """Whether a text is a name from its first word to its last."""
+    return bool(text) and listed_name(text) == text.strip()
+
+
 def listed_name(text: str) -> str:
     """Return the name at the beginning of a list item; empty where there is none."""
     name = _NAME_END.split(text, maxsplit=1)[0].strip()
     words = name.split()
-    is_name = 0 < len(words) <= _MAX_NAME_WORDS and name[:1].isupper() and words[-1][:1].isupper()
-    return name if is_name else ""
+    is_one = 0 < len(words) <= _MAX_NAME_WORDS and name[:1].isupper() and words[-1][:1].isupper()
+    return name if is_one else ""
 
 
 def common_words(pages: Sequence[PageStructure]) -> frozenset[str]:
@@ -117,8 +134,14 @@ class NameIndex(Generic[_T]):
         self._by_first: dict[str, list[tuple[tuple[str, ...], _T]]] = {}
         for name, thing in named:
             words = tuple(_plain(word) for word in WORD.findall(name))
-            if words and len(name) > 2:
-                self._by_first.setdefault(words[0], []).append((words, thing))
+            if not words or len(name) <= 2:
+                continue
+            forms = [words]
+            if words[0] == "The" and len(words) > 1:
+                # Within a sentence, the article of a name is small; a name of one word is none without it.
+                forms += [words[1:]] if len(words) > 2 else [("the", words[1])]
+            for form in forms:
+                self._by_first.setdefault(form[0], []).append((form, thing))
         for names in self._by_first.values():
             names.sort(key=lambda one: -len(one[0]))
 

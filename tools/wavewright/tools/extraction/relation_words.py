@@ -46,7 +46,8 @@ KIN_LABELS: Final[Mapping[str, str]] = {
 """Label of a row to what the person that it names is to the subject."""
 MEMBERSHIPS: Final = phrases(
     "allegiance, allegiances, affiliation, affiliations, faction, factions, guild, order, member of, serves, "
-    "organisation, organization, clan, sworn to, side, team"
+    "organisation, organization, clan, sworn to, side, team, works for, employer, employed by, company, crew, union, "
+    "corporation, memberships, group, groups, loyalty, loyal to"
 )
 PARENTS: Final = phrases(
     "part of, parent, parent faction, belongs to, subgroup of, branch of, under, answers to"

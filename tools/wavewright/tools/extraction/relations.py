@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from wavewright.tools.extraction.blocks import Block, PageStructure
 from wavewright.tools.extraction.entities import EntityMention, Gazetteer, NamedEntity
 from wavewright.tools.extraction.facts import subject_end
 from wavewright.tools.extraction.kinds import FACTION, ITEM, LORE, ZONE
@@ -24,7 +25,6 @@ from wavewright.tools.extraction.relation_words import (
     points_elsewhere,
     verb_relation,
 )
-from wavewright.tools.extraction.structure import Block, PageStructure
 
 _AND: Final = re.compile(r"\s*(?:,\s*(?:and|or)?|and|or|&)\s+(?:(?:the|an?)\s+)?$")
 
@@ -69,7 +69,7 @@ def relations(gazetteer: Gazetteer, pages: Sequence[PageStructure]) -> list[Foun
 def _of_block(gazetteer: Gazetteer, page: PageStructure, block: Block) -> Iterator[FoundRelation]:
     if block.kind in {"quote", "heading"}:
         return
-    subject = gazetteer.at(page.url)
+    subject = gazetteer.about(page)
     mentions = gazetteer.mentions(page, block, with_own=True)
     if block.kind == "row" and subject is not None:
         yield from _of_row(subject, page, block, mentions)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urldefrag, urljoin
 
 from pydantic import BaseModel, ConfigDict
 
+from wavewright.tools.extraction.blocks import Block, BlockKind, BlockLink, PageStructure
+
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
-
-BlockKind: TypeAlias = Literal["heading", "paragraph", "item", "quote", "row"]
 
 MAX_DEPTH: Final = 200
 """Of nested elements; what lies deeper is left out."""
@@ -27,7 +27,9 @@ _DROPPED: Final = (
     "script, style, noscript, template, head > *:not(title), nav, footer, button, input, select, textarea, iframe, "
     "object, svg, math, sup.reference, .mw-editsection, .toc, #toc, .navbox, [hidden], "
     "[aria-hidden=true], [class*=breadcrumb], [class*=catlinks], [class*=categories], "
-    "[role=navigation], aside:not(:has(dl, table, [class*=infobox], [class*=pi-]))"
+    "[role=navigation], aside:not(:has(dl, table, [class*=infobox], [class*=pi-])), "
+    ":is([class*=sidebar], [id*=sidebar], [class*=pagination], [class*=navigation], [class*=footer], [id*=footer], "
+    "[class*=menu], [class*=toctree]):not(body):not(:has(h1, main, article, [class*=infobox]))"
 )
 _HIDING_STYLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _TRAIL: Final = (
@@ -41,12 +43,11 @@ _CONTAINER_TAGS: Final = (
     "pre section summary table tbody td tfoot th thead tr ul blockquote caption"
 )
 _CONTAINERS: Final = frozenset(_CONTAINER_TAGS.split())
+_FIELD_COLUMNS: Final = frozenset({"property", "field", "attribute", "detail", "stat", "key", "info", ""})
+"""Headings of the first column of a table of two that is an info box."""
 _MARKING: Final = frozenset({"b", "strong", "code", "dfn"})
 MAX_LABEL: Final = 40
 """Characters of a row's label."""
-_BULLET: Final = re.compile(r"(?:^|\s)[•·▪‣]\s+")
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?…])[”\"’')\]]*\s+(?=[\"“\u2018'(\[]?[A-Z0-9])")
-_ABBREVIATION: Final = re.compile(r"\b(?:St|Mr|Mrs|Ms|Dr|vs|c|ca|No|approx)\.$")
 
 
 class SourcePage(BaseModel):
@@ -59,91 +60,6 @@ class SourcePage(BaseModel):
     text: str = ""
     """Markdown; read where there is no `html`."""
     html: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class BlockLink:
-    """A link in a block; `start` and `end` are the place of its words in the block's text."""
-
-    url: str
-    text: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A piece of a page."""
-
-    kind: BlockKind
-    text: str
-    """Of a row, its label and value, as `Label: value`."""
-    heading: str = ""
-    """The nearest heading above, without the page's own title; empty where there is none."""
-    label: str = ""
-    """Of a row, its label; of a quote, its speaker."""
-    links: tuple[BlockLink, ...] = ()
-    marked: tuple[str, ...] = ()
-    """Its words in bold or set as code."""
-    level: int = 0
-    """Of a heading, from 1."""
-
-    @property
-    def value(self) -> str:
-        """The text without the label."""
-        return self.text[len(self.label) + 2 :] if self.label else self.text
-
-    def sentences(self) -> list[str]:
-        """Return the sentences of the text; those of a quote or a row without its label."""
-        return split_sentences(self.value)
-
-    def sentence_places(self) -> Iterator[tuple[str, int]]:
-        """Yield each sentence with its place in the text."""
-        end = len(self.text) - len(self.value)
-        for sentence in self.sentences():
-            start = self.text.index(sentence, end)
-            end = start + len(sentence)
-            yield sentence, start
-
-
-@dataclass(frozen=True, slots=True)
-class PageStructure:
-    """A page as its parts."""
-
-    url: str
-    title: str
-    """Its first heading, else its `title`."""
-    trail: tuple[str, ...]
-    """Names of what it belongs to: breadcrumbs, categories and tags."""
-    blocks: tuple[Block, ...]
-
-    def rows(self) -> Iterator[Block]:
-        """Yield the rows of info boxes and tables."""
-        return (block for block in self.blocks if block.kind == "row")
-
-    def prose(self) -> Iterator[Block]:
-        """Yield paragraphs: what the page says in its own voice."""
-        return (block for block in self.blocks if block.kind == "paragraph")
-
-
-def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a text; an abbreviation, a bullet and a line break are known."""
-    found: list[str] = []
-    for line in _BULLET.split(text.replace("\n", " • ")):
-        begun = ""
-        for part in _SENTENCE_END.split(line):
-            begun = f"{begun} {part}" if begun else part
-            if not _ABBREVIATION.search(begun):
-                found.append(begun.strip())
-                begun = ""
-        found.append(begun.strip())
-    return [sentence for sentence in found if sentence]
-
-
-def begins_sentence(text: str, start: int) -> bool:
-    """Whether a sentence of a text begins at a place."""
-    before = text[:start].rstrip(" \"“\u2018'(")
-    return not before or before[-1] in ".!?…:•\n"
 
 
 def read_structure(page: SourcePage) -> PageStructure:
@@ -197,8 +113,8 @@ class _Line:
 
     text: str = ""
     links: list[BlockLink] = field(default_factory=list[BlockLink])
-    strong: str = ""
-    """The text in bold at the beginning."""
+    strong: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    """Texts in bold, with their places."""
     marked: list[str] = field(default_factory=list[str])
 
     def add(self, text: str) -> None:
@@ -211,6 +127,28 @@ class _Line:
     def end_line(self) -> None:
         self.text = self.text.rstrip() + "\n"
 
+    @property
+    def bold_beginning(self) -> str:
+        """The text in bold that it begins with."""
+        start, words = self.strong[0] if self.strong else (0, "")
+        return "" if self.text[:start].strip() else words
+
+    def lines(self) -> Iterator[_Line]:
+        """Yield its lines, each as one of its own."""
+        place = 0
+        for text in self.text.split("\n"):
+            end = place + len(text)
+            yield _Line(
+                text,
+                [
+                    BlockLink(link.url, link.text, link.start - place, link.end - place)
+                    for link in self.links
+                    if place <= link.start and link.end <= end
+                ],
+                [(start - place, words) for start, words in self.strong if place <= start <= end],
+            )
+            place = end + 1
+
 
 class _BlockReader:
     """Reads the blocks of an element."""
@@ -220,6 +158,8 @@ class _BlockReader:
         self._base = base
         self._title = title
         self._heading = ""
+        self._label_url = ""
+        self._columns: list[str] = []
 
     def read(self, node: LexborNode, depth: int = 0) -> None:
         """Read what lies in an element, block by block."""
@@ -232,7 +172,9 @@ class _BlockReader:
             tag = child.tag or ""
             if tag == "dt" or _is_label(child):
                 line = self._end(line, _kind_within(node))
-                label = self._line_of(child).text.strip().rstrip(":")
+                labelled = self._line_of(child)
+                label = labelled.text.strip().rstrip(":")
+                self._label_url = labelled.links[0].url if labelled.links else ""
             elif tag in _HEADINGS:
                 line = self._end(line, _kind_within(node))
                 self._read_heading(child)
@@ -242,6 +184,11 @@ class _BlockReader:
                 label = label if tag == "dd" else ""
             elif tag == "tr":
                 self._read_table_row(child)
+            elif tag == "table":
+                line = self._end(line, _kind_within(node))
+                columns, self._columns = self._columns, []
+                self.read(child, depth + 1)
+                self._columns = columns
             elif tag in _CONTAINERS:
                 line = self._end(line, _kind_within(node))
                 if _has_blocks(child) and tag != "blockquote":
@@ -263,20 +210,33 @@ class _BlockReader:
 
     def _read_table_row(self, node: LexborNode) -> None:
         cells = [cell for cell in _children(node) if cell.tag in {"th", "td"}]
-        if len(cells) == 2 and (cells[0].tag == "th" or cells[1].tag == "td"):
+        if len(cells) > 1 and all(cell.tag == "th" for cell in cells):
+            columns = [self._line_of(cell).text.strip() for cell in cells]
+            is_fields = len(columns) == 2 and columns[0].casefold() in _FIELD_COLUMNS
+            self._columns = [] if is_fields else columns
+            return
+        if len(cells) == 2 and not self._columns:
             label = self._line_of(cells[0])
             if len(label.text) <= MAX_LABEL:
+                self._label_url = label.links[0].url if label.links else ""
                 self._add("row", self._line_of(cells[1]), label.text.strip().rstrip(":"))
                 return
+        if len(cells) == 1 and _has_blocks(cells[0]):
+            self.read(cells[0])
+            return
         line = _Line()
         for cell in cells:
-            if _has_blocks(cell) and len(cells) == 1:
-                self.read(cell)
-            else:
-                if line.text.strip():
-                    line.text = line.text.rstrip() + " — "
-                self._inline(cell, line, 0)
-        self._end(line, "item")
+            if line.text.strip():
+                line.text = line.text.rstrip() + " — "
+            self._inline(cell, line, 0)
+        count = len(self.blocks)
+        self._add("item", line)
+        if len(self.blocks) > count and len(cells) == len(self._columns):
+            whole = self.blocks.pop()
+            for column, cell in zip(self._columns, cells, strict=True):
+                self._add("row", self._line_of(cell), column)
+            rows = tuple(self.blocks[count:])
+            self.blocks[count:] = [replace(whole, cells=rows)]
 
     def _line_of(self, node: LexborNode) -> _Line:
         line = _Line()
@@ -293,7 +253,6 @@ class _BlockReader:
             return
         if depth > MAX_DEPTH:
             return
-        at_start = not line.text.strip()
         is_apart = tag in _CONTAINERS and bool(line.text) and line.text[-1] != "\n"
         if is_apart:
             line.end_line()
@@ -306,8 +265,8 @@ class _BlockReader:
         if tag == "a" and words:
             url = urldefrag(urljoin(self._base, node.attributes.get("href") or "")).url
             line.links.append(BlockLink(url, words, start, start + len(words)))
-        if tag in {"b", "strong"} and at_start:
-            line.strong = words
+        if tag in {"b", "strong"}:
+            line.strong.append((start, words))
         if tag in _MARKING and words:
             line.marked.append(words)
 
@@ -316,12 +275,15 @@ class _BlockReader:
         text = line.text.strip()
         if text:
             label, _, value = text.partition(":")
-            is_labelled = line.strong and label.strip() == line.strong.rstrip(":").strip() and value.strip()
+            is_labelled = label.strip() == line.bold_beginning.rstrip(":").strip() and value.strip()
             if kind == "quote":
                 self._add(kind, line, label.strip() if is_labelled else "")
             elif is_labelled and len(label) <= MAX_LABEL and "\n" not in text:
                 self._add("row", line, label.strip())
-            else:
+            elif "\n" in text and _is_bold_list(line):
+                for part in line.lines():
+                    self._end(part, kind)
+            elif not _is_link_bar(line):
                 self._add(kind, line)
         return _Line()
 
@@ -343,7 +305,25 @@ class _BlockReader:
             for link in line.links
             if link.start >= shift
         )
-        self.blocks.append(Block(kind, text, self._heading, label, links, tuple(line.marked)))
+        label_url, self._label_url = self._label_url if kind == "row" else "", ""
+        self.blocks.append(
+            Block(kind, text, self._heading, label, links, tuple(line.marked), label_url=label_url)
+        )
+
+
+def _is_bold_list(line: _Line) -> bool:
+    """Whether most lines begin with a label in bold: an info box that is written as lines of text."""
+    labelled = [one for one in line.lines() if one.bold_beginning and ":" in one.text]
+    return 2 * len(labelled) > line.text.strip().count("\n")
+
+
+def _is_link_bar(line: _Line) -> bool:
+    """Whether a line is a bar of links to parts of the site: links with nothing but marks between them."""
+    rest = line.text
+    for link in line.links:
+        rest = rest.replace(link.text, "", 1)
+    marks = "".join(rest.split())
+    return len(line.links) > 1 and "|" in marks and not marks.strip("|[]·•/-–—«»<>:")
 
 
 def _children(node: LexborNode) -> Iterator[LexborNode]:

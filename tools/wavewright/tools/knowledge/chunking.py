@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
-from wavewright.tools.extraction.structure import split_sentences
+from wavewright.tools.extraction.blocks import split_sentences
 from wavewright.tools.knowledge.models import Chunk
 
 _HEADING: Final = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<text>.+?)[ \t]*#*[ \t]*")

@@ -80,11 +80,22 @@ _TRAITS: Final = (
     "restless|ruthless|sarcastic|secretive|selfish|shrewd|shy|sly|soft-spoken|stern|stubborn|superstitious|"
     "suspicious|taciturn|talkative|timid|vain|vengeful|wary|wise|wry"
 )
+MEMBERSHIP: Final = FactCues(
+    "faction_ids",
+    "target",
+    labels=MEMBERSHIPS,
+    pattern=_said(
+        "serves?|belongs? to|leads?|commands?|is a member of|is sworn to|fights? for|is the leader of"
+    ),
+    kinds=frozenset({FACTION}),
+)
+"""Of the factions that a character belongs to."""
 NPC_FACTS: Final = (
     FactCues(
         "role",
         labels=phrases(
-            "role, rank, occupation, profession, position, job, title, office, trade, function, duty"
+            "role, rank, occupation, occupations, profession, position, job, title, office, trade, function, duty, "
+            "post, vocation, employment"
         ),
         pattern=re.compile(
             r"^(?:,\s+(?:an?|the)\s+|\s+(?:is|was)\s+(?:the|an?)\s+|,\s+(?=[^,.;()]*(?:\s[—–]|$)))"
@@ -121,15 +132,7 @@ NPC_FACTS: Final = (
         headings=phrases("quests, tasks, missions, quest threads, errands"),
     ),
     FactCues("phased_state", labels=phrases("status, state, fate, condition, phase")),
-    FactCues(
-        "faction_ids",
-        "target",
-        labels=MEMBERSHIPS,
-        pattern=_said(
-            "serves?|belongs? to|leads?|commands?|is a member of|is sworn to|fights? for|is the leader of"
-        ),
-        kinds=frozenset({FACTION}),
-    ),
+    MEMBERSHIP,
 )
 RELATION_SENTENCE: Final = re.compile(
     rf"^[^.;]*?\b(?:is|was|and|,)\s+(?:the\s+|an?\s+)?(?:\w+\s+)?(?P<type>{'|'.join(KINSHIP)})\s+of\s+(?P<value>[^.;,]+)",

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from wavewright.tools.extraction import kinds
+from wavewright.tools.extraction.blocks import PageStructure
 from wavewright.tools.extraction.entities import EntityMention, Gazetteer, NamedEntity
-from wavewright.tools.extraction.facts import FactReader
+from wavewright.tools.extraction.facts import Fact, FactReader
 from wavewright.tools.extraction.names import clean_title
-from wavewright.tools.extraction.structure import PageStructure
 from wavewright.tools.lore.extraction import cues
 from wavewright.tools.lore.models import Evidence, slug
 
@@ -26,10 +26,31 @@ _NO_CONNECTION: Final = re.compile(
     r"within|inside|sub\w*|places?|landmarks?|locations?|chapters?|story|lore|notes?)\b"
 )
 """Headings of lists of zones that need not lead there."""
+_WAY_IN: Final = re.compile(r"\b(?:from|reached|entered|ways? in)\b")
+_BESIDE: Final = re.compile(
+    r"(?:all |known )?(?:connect\w*|neighbou?r\w*|adjacent|border\w*|next to|nearby|beside|entrances?)\b"
+)
+_ENTERED: Final = re.compile(
+    r"\b(?:reached|entered|accessed|approached) (?:\w+ )?(?:from|at|by|through|via|over|across|only)\b|"
+    r"\b(?:reaches|enters) (?:it|here)\b"
+)
+"""Of sentences that say how one comes to the zone that they are about."""
+_FROM: Final = re.compile(r"\bfrom\s+(?:the\s+)?$")
+_TO: Final = re.compile(r"\b(?:to|into|onto|towards?)\s+(?:the\s+)?$")
+_ROAD: Final = re.compile(r"\b(?:road|path|pass|bridge|trail|track|street|tunnel|causeway|river|canal)\b")
+"""What can be gone both ways."""
+_PRESENT_SUBJECT: Final = re.compile(r"(?:^|[.!?;]\s+|,?\s+(?:and|while)\s+)(?:[Tt]he\s+)?$")
+_PRESENT_VERB: Final = re.compile(
+    r"(?:,[^,.;]{3,50},)?\s+(?:(?:now|still|always|often|usually)\s+)?"
+    r"(?!(?:is|was|has|needs|wants|knows|hates|fears|says|asks|tells|becomes|leaves|dies|returns|comes|goes|arrives|"
+    r"belongs|hopes|seeks|plans|hails|used)\b)[a-z]+s\b"
+)
+"""Of what stands after somebody who does something in a zone, on its page."""
 _BEFORE: Final = 300
 """Characters before a zone's name that are looked at."""
 _IN_ZONE: Final = re.compile(
-    r"(?:\b(?:in|at|near|within|beneath|below|above|outside|inside)|"
+    r"(?:\b(?:in|at|on|near|within|beneath|below|above|outside|inside|aboard|beside|under)|"
+    r"^[A-Z][a-z]+(?:\s[a-z]+){0,3}\s(?:of|from)|"
     r"(?:^|[.!?]\s)[^.!?]*\b(?:is|was|are|were)\s+(?:the|an?)\s[^.!?]*\b(?:of|from))\s+(?:the\s+)?$"
 )
 """Of what stands before a zone's name in a sentence about something that is there."""
@@ -115,7 +136,17 @@ class ZoneView:
                         )
         for subject in by_name.values():
             self._read_pages_of(subject)
+        present = [one for one in by_name.values() if one.kind == kinds.NPC and one.located]
+        for fact in (fact for one in present for fact in self._memberships(one)):
+            subject_of[fact.target or self.entity].mentioned.append(Evidence(quote=fact.quote, url=fact.url))
         return list(by_name.values())
+
+    def _memberships(self, subject: Subject) -> Iterator[Fact]:
+        """Yield what a character's own pages say of the factions that it belongs to."""
+        for entity in subject.entities:
+            for fact in FactReader(self.gazetteer, entity).facts([cues.MEMBERSHIP]):
+                if any(fact.url == page.url for page in subject.pages):
+                    yield fact
 
     def _read_pages_of(self, subject: Subject) -> None:
         """Add what a thing's own pages say of the zone."""
@@ -142,19 +173,14 @@ class ZoneView:
             for mention in self.gazetteer.mentions(page, block)
             if mention.entity.kind == kinds.ZONE
         ]
-        for mention in mentions:
-            if _tells_connection(mention):
-                yield mention.entity.name, evidence_of(mention)
-        for mention in self._zone_mentions:
-            other = self.gazetteer.at(mention.page.url)
-            if other is not None and other.kind == kinds.ZONE and _tells_connection(mention):
-                yield other.name, evidence_of(mention)
-        for mention in (*mentions, *self._zone_mentions):
-            if mention.block.kind in {"paragraph", "item"} and kinds.SPATIAL.search(mention.sentence):
-                other = (
-                    self.gazetteer.at(mention.page.url) if mention.entity in self._zones else mention.entity
-                )
-                if other is not None and other.kind == kinds.ZONE:
+        # What this zone's pages say of ways out of it, then what other zones' pages say of ways into them from here.
+        for tells in (_listed_way, _told_way):
+            for mention in mentions:
+                if tells(mention) in {"out", "both"}:
+                    yield mention.entity.name, evidence_of(mention)
+            for mention in self._zone_mentions:
+                other = self.gazetteer.about(mention.page)
+                if other is not None and other.kind == kinds.ZONE and tells(mention) in {"in", "both"}:
                     yield other.name, evidence_of(mention)
 
 
@@ -170,16 +196,42 @@ def _is_present(mention: EntityMention) -> bool:
         return mention.start < len(block.label)
     if block.kind == "row":
         return block.label.casefold() not in cues.ACCESS_LABELS
-    return block.kind == "item" and (mention.start == 0 or any(link.start == 0 for link in block.links))
+    if block.kind == "paragraph":
+        is_doing = _PRESENT_VERB.match(block.text[mention.end :]) and mention.entity.kind == kinds.NPC
+        return bool(is_doing) and _PRESENT_SUBJECT.search(block.text[: mention.start]) is not None
+    before = block.text[: mention.start].casefold().strip()
+    return block.kind == "item" and (
+        before in {"", "a", "an", "the"} or any(link.start == 0 for link in block.links)
+    )
 
 
-def _tells_connection(mention: EntityMention) -> bool:
-    """Whether a row or a list of a zone's page says that a zone can be reached from it."""
+_Way: TypeAlias = Literal["out", "in", "both", ""]
+
+
+def _listed_way(mention: EntityMention) -> _Way:
+    """Return which way between a zone and the one that it names a row or a list of the zone's page tells."""
     block = mention.block
+    if block.kind == "row" and mention.start < len(block.label):
+        return ""
     text = (block.label if block.kind == "row" else block.heading if block.kind == "item" else "").casefold()
     is_told = text in kinds.CONNECTION_LABELS or _CONNECTION.match(text) is not None
     # A list of linked zones under any other heading of a zone's page is where one can go from it.
-    return bool(text) and (is_told or (_is_linked_item(mention) and _NO_CONNECTION.search(text) is None))
+    if not text or not (is_told or (_is_linked_item(mention) and _NO_CONNECTION.search(text) is None)):
+        return ""
+    if text in kinds.WAYS_IN or _WAY_IN.search(text):
+        return "in"
+    return "both" if text in kinds.NEIGHBOURS or _BESIDE.match(text) else "out"
+
+
+def _told_way(mention: EntityMention) -> _Way:
+    """Return which way a sentence of a zone's page tells."""
+    sentence = mention.sentence
+    before = mention.block.text[: mention.start]
+    if mention.block.kind not in {"paragraph", "item"} or not kinds.SPATIAL.search(sentence):
+        return ""
+    if _ENTERED.search(sentence) or _FROM.search(before):
+        return "in"
+    return "out" if _TO.search(before) and not _ROAD.search(sentence) else "both"
 
 
 def _is_linked_item(mention: EntityMention) -> bool:
