@@ -109,6 +109,15 @@ def test_a_deadline_grows_with_the_question_and_with_the_past(
     assert rung_timeout(CLOCK, chars, past) == seconds
 
 
+@pytest.mark.parametrize(
+    ("past", "seconds"), [([2.0] * 19, 20), ([2.0] * 20, 6), ([1.0] * 20, 5), ([9.0] * 20, 20)]
+)
+def test_past_calls_may_cut_a_deadline_once_there_are_enough(past: list[float], seconds: float) -> None:
+    clock = CLOCK.model_copy(update={"past": "at_most"})
+
+    assert rung_timeout(clock, 5000, past) == seconds
+
+
 seconds = st.floats(0.1, 1000)
 
 

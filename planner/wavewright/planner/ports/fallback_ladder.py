@@ -30,6 +30,10 @@ from wavewright.planner.types import Json
 T = TypeVar("T")
 
 
+MIN_PAST_CALLS: Final = 20
+"""Past calls from which a 95th percentile leaves one call above it."""
+
+
 class RungTimeout(DocumentModel):
     """How long a rung may take: it grows with the size of what is asked and with how long such calls took before."""
 
@@ -38,7 +42,9 @@ class RungTimeout(DocumentModel):
     per_1000_chars: Annotated[float, Field(ge=0)] = 0.0
     """Seconds more for each 1,000 characters asked."""
     of_past: Annotated[float, Field(ge=1)] = 3.0
-    """The clock is at least this many times the 95th percentile of past calls of the same model and role."""
+    """Times the 95th percentile of past calls of the same model and role: what `past` bounds the clock by."""
+    past: Literal["at_least", "at_most"] = "at_least"
+    """Whether past calls make the clock longer, or cut it; cut only once there were `MIN_PAST_CALLS`."""
     least: Seconds = 5.0
     most: Seconds = 600.0
 
@@ -112,12 +118,16 @@ FallbackStrategy: TypeAlias = Callable[[Rung], Awaitable[T | FallbackFailure]]
 def rung_timeout(clock: RungTimeout, chars: int, past: Sequence[float]) -> float:
     """Return the seconds that a rung may take for a question of so many characters.
 
-    `past` are the seconds of earlier calls of the same model and role; the answer grows with their 95th percentile.
+    `past` are the seconds of earlier calls of the same model and role.
     """
     seconds = clock.base + clock.per_1000_chars * chars / 1000
     if past:
         ordered = sorted(past)
-        seconds = max(seconds, clock.of_past * ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))])
+        of_past = clock.of_past * ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
+        if clock.past == "at_least":
+            seconds = max(seconds, of_past)
+        elif len(past) >= MIN_PAST_CALLS:
+            seconds = min(seconds, of_past)
     return min(max(seconds, clock.least), clock.most)
 
 
