@@ -41,7 +41,7 @@ EXTRAS: Mapping[str, Extra] = {
         ("hypothesis", "pytest", "starlette", "syrupy", "uvicorn"),
         "tests and snapshots of plans, outputs for --simulate, the fake model",
     ),
-    "view": Extra(("sse_starlette", "starlette", "uvicorn"), "the live page, `wavewright view`"),
+    "view": Extra(("sse_starlette", "starlette", "uvicorn"), "the pages of `wavewright view` and `play`"),
     "web": Extra(
         ("lxml_html_clean", "markdownify", "protego", "selectolax", "trafilatura"), "pages of the web as text"
     ),

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import expect
 
-from tests.engine.view.served_page import ServedPage, command, served_page, write_project
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+from tests.engine.view.served_page import command, served_page, write_project
+from tests.support.browser import CHROMIUM, visit
 
 pytestmark = [
     pytest.mark.once,
@@ -23,33 +17,6 @@ pytestmark = [
     pytest.mark.timeout(120),
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; `make test` installs one where it can"),
 ]
-
-
-@dataclass(frozen=True)
-class Visit:
-    """A page that somebody looks at, and what the browser said and asked meanwhile."""
-
-    page: Page
-    console: list[str] = field(default_factory=list[str])
-    requests: list[str] = field(default_factory=list[str])
-
-    def serious_faults(self) -> list[str]:
-        """Return what axe-core finds that keeps people from using the page, by rule."""
-        self.page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
-        found = self.page.evaluate("async () => (await axe.run()).violations")
-        return [one["id"] for one in found if one["impact"] in {"serious", "critical"}]
-
-
-@contextmanager
-def visit(served: ServedPage) -> Generator[Visit]:
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        seen = Visit(browser.new_page())
-        seen.page.on("console", lambda message: seen.console.append(message.text))
-        seen.page.on("request", lambda request: seen.requests.append(request.url))
-        seen.page.goto(served.url)
-        yield seen
-        browser.close()
 
 
 @pytest.fixture
@@ -61,7 +28,7 @@ def test_a_run_is_followed_from_its_first_step_to_its_verdict(project: Path) -> 
     with (
         served_page(project) as served,
         command(project, "run", "waiting.plan.yaml") as run,
-        visit(served) as seen,
+        visit(served.url) as seen,
     ):
         page = seen.page
         row = page.locator("tbody a").first
@@ -97,7 +64,7 @@ def test_a_run_is_followed_from_its_first_step_to_its_verdict(project: Path) -> 
 def test_an_approval_is_given_in_the_page_and_the_run_resumed(project: Path) -> None:
     with command(project, "run", "posting.plan.yaml", "--approve", "wait") as run:
         run.wait(timeout=30)
-    with served_page(project) as served, visit(served) as seen:
+    with served_page(project) as served, visit(served.url) as seen:
         page = seen.page
         page.get_by_role("link", name="Decisions").click()
         expect(page.locator(".decision pre")).to_contain_text("hello")

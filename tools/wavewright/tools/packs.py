@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from pydantic import BaseModel
+    from starlette.types import ASGIApp
 
     from wavewright.tools.message_contract import MessageContract
     from wavewright.tools.workers.agent_specs import AgentSpec
@@ -59,6 +60,19 @@ class PackServer:
 
 
 @dataclass(frozen=True, slots=True)
+class PackPage:
+    """A page that a pack brings: `wavewright play` serves it."""
+
+    about: str
+    """What it shows, as a noun phrase."""
+    open: Callable[[Path, str], AbstractAsyncContextManager[ASGIApp]]
+    """Open what the page works on, by the project's folder and a name, and yield its application.
+
+    `/style.css` and `/favicon.svg` are served beside it: the style of all pages.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Pack:
     """What one pack brings."""
 
@@ -73,6 +87,7 @@ class Pack:
     """Messages of a daemon whose setting `daemon.pack` names this pack; the neutral ones where absent."""
     mcp_servers: Mapping[str, PackServer] = field(default_factory=dict[str, "PackServer"])
     """Its MCP servers by name."""
+    page: PackPage | None = None
 
     @property
     def tool_names(self) -> frozenset[str]:

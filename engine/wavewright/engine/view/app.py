@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -31,7 +31,6 @@ from wavewright.engine.decisions.questions import (
     find_question,
     list_questions,
 )
-from wavewright.engine.view.access import TokenAccess
 from wavewright.engine.view.stored_runs import RunSnapshot, page_of_runs, read_run
 from wavewright.engine.view.watching import RunWatches
 from wavewright.executor.events.codec import encode
@@ -61,16 +60,17 @@ _MAX_BODY: Final = 600
 _JOB_STATES_FIRST: Final = ("running", "queued")
 
 
-def view_app(settings: Settings, token: str, hosts: Iterable[str]) -> TokenAccess:
-    """Return the application for whoever has the token.
-
-    Args:
-        settings: Of the project, whose journal is shown.
-        token: What a request must bring.
-        hosts: The addresses that are served, as browsers name them.
-    """
+@asynccontextmanager
+async def open_view(settings: Settings) -> AsyncGenerator[Starlette]:
+    """Open the journal of a project and yield the application, for a guard such as `TokenAccess`."""
     view = View(settings)
-    return TokenAccess(Starlette(routes=view.routes(), lifespan=view.opened), token, hosts)
+    async with view.opened():
+        yield Starlette(routes=view.routes())
+
+
+def style_routes() -> list[Route]:
+    """Return where the style of all pages is served."""
+    return [Route("/style.css", _style), Route("/favicon.svg", _icon)]
 
 
 @dataclass
@@ -80,9 +80,8 @@ class View:
     settings: Settings
 
     @asynccontextmanager
-    async def opened(self, app: Starlette) -> AsyncGenerator[None]:
+    async def opened(self) -> AsyncGenerator[None]:
         """Open the journal for as long as requests are answered."""
-        del app
         async with journal_of(self.settings) as journal, anyio.create_task_group() as group:
             self.journal: StoredJournal = journal
             self.jobs = JobStore(journal)
@@ -101,9 +100,8 @@ class View:
             Route("/jobs", self.job_list),
             Route("/decisions", self.decisions),
             Route("/decisions/{decision}", self.decide, methods=["POST"]),
-            Route("/style.css", _style),
+            *style_routes(),
             Route("/view.js", _script),
-            Route("/favicon.svg", _icon),
             Route("/api/v1/runs", self.api_runs),
             Route("/api/v1/runs/{run}", self.api_run),
             Route("/api/v1/decisions", self.api_decisions),

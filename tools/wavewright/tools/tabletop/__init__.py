@@ -6,6 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from starlette.types import ASGIApp
+
     from wavewright.planner.types import JsonObject
     from wavewright.tools.packs import Pack
 
@@ -31,7 +35,7 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     Raises:
         PackError: a setting is unknown or has a wrong value.
     """
-    from wavewright.tools.packs import Pack
+    from wavewright.tools.packs import Pack, PackPage
     from wavewright.tools.tabletop.plan_tools import plan_tools
     from wavewright.tools.tabletop.settings import read_settings
 
@@ -39,4 +43,11 @@ def pack(settings: JsonObject, root: Path) -> Pack:
         name="tabletop",
         tools=plan_tools(read_settings(settings), root),
         description="A small game whose turn is a pipeline of typed phases.",
+        page=PackPage("a game", _open_page),
     )
+
+
+def _open_page(root: Path, name: str) -> AbstractAsyncContextManager[ASGIApp]:
+    from wavewright.tools.tabletop.page.app import open_game_page
+
+    return open_game_page(root, name)

@@ -1,4 +1,4 @@
-"""Commands `daemon`, `submit`, `tail`, `topology`: jobs sent through a broker; `mcp` and `view`: what is served."""
+"""Commands `daemon`, `submit`, `tail`, `topology` for jobs sent through a broker; `mcp`, `view`, `play` serve."""
 
 from __future__ import annotations
 
@@ -156,3 +156,25 @@ def view(
     from wavewright.engine.cli.service import view_command
 
     raise typer.Exit(view_command.serve(listen, opens=open_))
+
+
+@group.command()
+def play(
+    name: Annotated[
+        str, typer.Argument(metavar="GAME", help="Name of the game; a new one is begun.")
+    ] = "game",
+    pack: Annotated[
+        str | None, typer.Option("--pack", help="Pack whose page is served, where several have one.")
+    ] = None,
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Address to serve; port 0 takes a free one.")
+    ] = "127.0.0.1:0",
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Serve the page that a pack brings, such as a game.
+
+    The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Whoever has it plays.
+    """
+    from wavewright.engine.cli.service import play_command
+
+    raise typer.Exit(play_command.serve(name, pack, listen, opens=open_))
