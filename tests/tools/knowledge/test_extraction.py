@@ -151,7 +151,7 @@ def test_code_reads_the_chunk_where_the_model_gives_nothing(tmp_path: Path, said
     assert found.origin == "generated"
     assert {one.name: one.type for one in found.entities} == {"Captain Merrin": "person", "Petrel": "boat"}
     assert [(one.source, one.relation, one.target) for one in found.relations] == [
-        ("Captain Merrin", "commands", "Petrel")
+        ("Captain Merrin", "leads", "Petrel")
     ]
     assert [one.rung for one in rungs] == ["agent", "suggested", "generated"]
     check_evidence(found)

@@ -215,3 +215,8 @@ KINDS: Final = (
     ),
 )
 """What pages are about, in the order in which they are tried."""
+
+
+def kind_of_word(word: str) -> str | None:
+    """Return the kind that a word for a kind of thing names, such as `town`."""
+    return next((cue.kind for cue in KINDS if word in cue.groups or word in cue.nouns), None)

@@ -108,7 +108,9 @@ def _of_item(
             else None
         )
         if known is not None or pair is not None:
-            relation, is_inverse = known or pair or ("", False)
+            # "Crew" on the page of a ship lists its members; on the page of a sailor it names the ship's.
+            is_told_by_kinds = known is None or (pair is not None and pair[0] == known[0])
+            relation, is_inverse = (pair if is_told_by_kinds else known) or ("", False)
             yield _found(subject, relation, first, block.text, page.url, is_inverse=is_inverse)
     for mention in mentions[1:]:
         if KIND_PAIRS.get((mention.entity.kind, first.kind)) == ("member_of", True):

@@ -48,6 +48,10 @@ _FIELD_COLUMNS: Final = frozenset({"property", "field", "attribute", "detail", "
 _MARKING: Final = frozenset({"b", "strong", "code", "dfn"})
 MAX_LABEL: Final = 40
 """Characters of a row's label."""
+_DEFINITION: Final = re.compile(
+    rf"^(?P<term>[^\W_][^\n]{{0,{MAX_LABEL}}}?):?\n(?:[ \t]*\n)?: +(?P<value>\S[^\n]*)$", re.MULTILINE
+)
+"""An entry of a list of definitions, which Markdown itself does not know."""
 
 
 class SourcePage(BaseModel):
@@ -91,7 +95,11 @@ def read_structure(page: SourcePage) -> PageStructure:
 def _html_of_markdown(text: str) -> str:
     from markdown_it import MarkdownIt
 
-    return str(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))
+    return str(
+        MarkdownIt("commonmark", {"html": False})
+        .enable("table")
+        .render(_DEFINITION.sub(r"**\g<term>:** \g<value>\n", text))
+    )
 
 
 def _drop_hidden(tree: LexborHTMLParser) -> None:

@@ -1,17 +1,19 @@
 """Records of a chunk that code reads without a model, and the least that a chunk has.
 
-An entity is a known name that stands in the chunk; an observation is a sentence or a row about one. A relation is a
-verb between two names of a sentence, a row whose value is a name, or an item of a list under a heading: in the last two
-the document's own subject is its source.
+An entity is a known name that stands in the chunk; an observation is a sentence or a row about one. Relations are read
+by `tools.extraction.relations`, with the chunk as a piece of the document that is about its title.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
+from wavewright.tools.extraction.entities import Gazetteer, NamedEntity
+from wavewright.tools.extraction.kinds import KINDS, kind_of_word
+from wavewright.tools.extraction.relations import FoundRelation, relations
+from wavewright.tools.extraction.structure import SourcePage, read_structure
 from wavewright.tools.knowledge.chunking import TextSpan, sentence_spans
 from wavewright.tools.knowledge.models import (
     Chunk,
@@ -22,7 +24,7 @@ from wavewright.tools.knowledge.models import (
     QuotedEvidence,
     RelationRecord,
 )
-from wavewright.tools.knowledge.names import DOCUMENT, FoundName, NameFinder, plain_text, title_name
+from wavewright.tools.knowledge.names import DOCUMENT, THING, FoundName, NameFinder, plain_text, title_name
 
 MAX_OBSERVATIONS: Final = 5
 """About one entity in one chunk."""
@@ -38,28 +40,7 @@ _IS_BARE: Final = re.compile(r"\s*(?:#|```|~~~|[\W_]*$)")
 _RULE: Final = re.compile(r"[\s|:-]+")
 _HEADING: Final = re.compile(r"\s*#{1,6}\s+(?P<text>.+)")
 _ITEM: Final = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+[\[*_`\"“]*")
-_VERB: Final = re.compile(
-    r"(?:,? ?(?:who|which|that) )?(?:(?:now|still|also|once|often|always|never|secretly|openly) )?"
-    r"(?P<phrase>(?P<verb>is|are|was|were|has|had|lies|[a-z]{2,}(?:s|ed))(?: [a-z]+){0,3}?)"
-    r"(?: (?:the|an?|its|his|her|their))?"
-)
-_NO_VERBS: Final = frozenset(
-    {
-        "its",
-        "his",
-        "this",
-        "plus",
-        "as",
-        "versus",
-        "besides",
-        "towards",
-        "across",
-        "perhaps",
-        "less",
-        "unless",
-    }
-)
-_BREAK: Final = re.compile(r"\b(?:and|or|but|not|if|when|while|because|than)\b")
+_NO_WORD: Final = re.compile(r"[\W_]+")
 _PRONOUN: Final = re.compile(r"(?:It|He|She|They)\b")
 _LEAD: Final = re.compile(r"[\W_]*(?:The |the |An? )?[\W_]*")
 
@@ -134,27 +115,23 @@ class _ChunkReader:
         self.relations: dict[tuple[str, str, str], RelationRecord] = {}
         self._chunk = chunk
         self._subject = _subject(chunk)
-        self._heading = chunk.headings[-1] if len(chunk.headings) > 1 else ""
 
     def read(self) -> None:
-        """Read the sentences, rows and items in their order."""
+        """Read the sentences, rows and items in their order, and then what relates the names."""
         text = self._chunk.text
         names = NameFinder(self._chunk.names).find(text)
+        spans = [*sentence_spans(text)]
         place = 0
-        for span in sentence_spans(text):
+        for span in spans:
             content = text[span.start : span.end]
             begun = place
             while place < len(names) and names[place].start < span.end:
                 place += 1
             found = [one for one in names[begun:place] if one.start >= span.start]
-            heading = _HEADING.fullmatch(content)
-            if heading is not None:
-                self._heading = "" if self._is_title(heading["text"]) else heading["text"]
-            elif not content.lstrip().startswith(("```", "~~~")) and not _RULE.fullmatch(content):
+            is_content = not content.lstrip().startswith(("```", "~~~")) and not _RULE.fullmatch(content)
+            if is_content and not _HEADING.fullmatch(content):
                 self._read_sentence(TextSpan(span.start, min(span.end, span.start + MAX_QUOTE)), found)
-
-    def _is_title(self, heading: str) -> bool:
-        return title_name(heading) == self._subject.name
+        self._relate(spans)
 
     def _read_sentence(self, span: TextSpan, found: Sequence[FoundName]) -> None:
         content = self._chunk.text[span.start : span.end]
@@ -165,58 +142,39 @@ class _ChunkReader:
         row, item = _ROW.fullmatch(content), _ITEM.match(content)
         leading = next((one for one in found if one.start == span.start + _lead(content, item)), None)
         if row is not None:
-            self._read_row(row, span, found, evidence)
+            label = plain_text(row["bold"] or row["cell"])
+            named = next((one.name for one in found if one.name.name == label), None)
+            self._observe(named or self._subject, content, evidence)
         elif leading is not None:
             self._observe(leading.name, content, evidence)
-            if item is not None and self._heading:
-                self._relate_all(plain_text(self._heading), [leading], evidence)
         elif _PRONOUN.match(content):
             self._observe(self._subject, content, evidence)
-        for first, second in pairwise(found):
-            between = plain_text(self._chunk.text[first.end : second.start])
-            verb = _VERB.fullmatch(between)
-            if verb is not None and verb["verb"] not in _NO_VERBS and not _BREAK.search(between):
-                self._relate(first.name, verb["phrase"], second.name, evidence)
 
-    def _read_row(
-        self,
-        row: re.Match[str],
-        span: TextSpan,
-        found: Sequence[FoundName],
-        evidence: tuple[QuotedEvidence, ...],
-    ) -> None:
-        """Read a row about the document's subject, or about what its label names."""
-        label = plain_text(row["bold"] or row["cell"])
-        named = next((one.name for one in found if one.name.name == label), None)
-        self._observe(named or self._subject, row[0], evidence)
-        values = [one for one in found if one.start >= span.start + row.start("value")]
-        rest = plain_text(row["value"])
-        for one in values:
-            rest = rest.replace(one.name.name, "")
-        if named is None and len(rest.split()) <= 2 * len(values):
-            self._relate_all(label, values, evidence)
-
-    def _relate_all(
-        self, label: str, found: Sequence[FoundName], evidence: tuple[QuotedEvidence, ...]
-    ) -> None:
-        """Relate the document's subject to what a row or an item of a list under a heading names."""
-        if 0 < len(label.split()) <= 4:
-            for one in found:
-                self._relate(self._subject, label.casefold(), one.name, evidence)
-
-    def _relate(
-        self, source: KnownName, relation: str, target: KnownName, evidence: tuple[QuotedEvidence, ...]
-    ) -> None:
-        if source.name != target.name:
-            self._add_entity(source, evidence)
+    def _relate(self, spans: Sequence[TextSpan]) -> None:
+        """Add what the chunk says of how the names that it and the other documents know are related."""
+        chunk = self._chunk
+        page = read_structure(SourcePage(url=chunk.document, text=_with_heading(chunk)))
+        known = [
+            NamedEntity(
+                one.name, kind_of_word(one.type) or THING, chunk.document if one is self._subject else ""
+            )
+            for one in dict.fromkeys((self._subject, *chunk.names))
+        ]
+        types = {one.name: one for one in (*chunk.names, self._subject)}
+        plain = [(span, plain_text(chunk.text[span.start : span.end])) for span in spans]
+        for found in relations(Gazetteer([page], KINDS, known=known), [page]):
+            span = next((span for span, text in plain if _says(text, found, self._subject.name)), None)
+            if span is None:
+                continue
+            evidence = (evidence_of(chunk, TextSpan(span.start, min(span.end, span.start + MAX_QUOTE))),)
+            for one in (found.source, found.target):
+                self._add_entity(types.get(one.name) or KnownName(name=one.name, type=one.kind), evidence)
+            key = (found.source.name, found.relation.replace("_", " "), found.target.name)
+            source, relation, target = key
             self.relations.setdefault(
-                (source.name, relation, target.name),
+                key,
                 RelationRecord(
-                    source=source.name,
-                    relation=relation,
-                    target=target.name,
-                    evidence=evidence,
-                    origin="generated",
+                    source=source, relation=relation, target=target, evidence=evidence, origin="generated"
                 ),
             )
 
@@ -241,3 +199,16 @@ def _lead(content: str, item: re.Match[str] | None) -> int:
     """Return where the first word of a sentence or an item stands, behind marks and an article."""
     lead = _LEAD.match(content, item.end() if item else 0)
     return lead.end() if lead else 0
+
+
+def _with_heading(chunk: Chunk) -> str:
+    """Return the text under the heading that it stands under in the document, where it does not begin with it."""
+    heading = chunk.headings[-1] if len(chunk.headings) > 1 else ""
+    return f"## {heading}\n\n{chunk.text}" if heading and not _HEADING.match(chunk.text) else chunk.text
+
+
+def _says(text: str, found: FoundRelation, subject: str) -> bool:
+    """Whether a stretch of text is what a relation was read from: it has its words, and each name but the subject's."""
+    names = {found.source.name, found.target.name} - {subject}
+    said, quote = (_NO_WORD.sub(" ", one).strip() for one in (text, found.quote))
+    return (quote in said or said in quote) and all(name in text for name in names)
