@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.engine.conftest import CommandLine
+from tests.engine.model_runs.knowledge_project import READING, REVIEW, Notes
 from tests.tools.mcp.installed_servers import PROGRAMS, require_installed_servers
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import Json, JsonObject
@@ -17,13 +17,6 @@ pytest.importorskip("selectolax")
 
 NOTE = "# Petrel\n\nPetrel is a boat of the Skerry Line. Mira Fenn mends the nets of Petrel every winter.\n"
 QUOTE = "Mira Fenn mends the nets of Petrel every winter."
-REVIEW: JsonObject = {
-    "goal_achieved": True,
-    "confidence": 0.9,
-    "summary": "It was read.",
-    "missing_data": [],
-    "recovery_actions": [],
-}
 ANSWER: JsonObject = {
     "observations": [{"entity": "Mira Fenn", "text": "Mira Fenn mends nets in winter.", "quotes": [QUOTE]}],
     "entities": [
@@ -34,7 +27,6 @@ ANSWER: JsonObject = {
         {"source": "Mira Fenn", "relation": "mends the nets of", "target": "Petrel", "quotes": [QUOTE]}
     ],
 }
-READING = "Read the text in the block"
 ASKING: JsonObject = {
     "steps": [
         {"id": "found", "tool": "knowledge.search_graph", "params": {"query": "nets in winter"}},
@@ -48,42 +40,10 @@ ASKING: JsonObject = {
 }
 
 
-class Notes:
-    """A project with a folder of notes and their graph."""
-
-    def __init__(self, folder: Path, wavewright: CommandLine) -> None:
-        self.folder = folder
-        self.wavewright = wavewright
-        (folder / "notes").mkdir()
-        (folder / "notes" / "petrel.md").write_text(NOTE)
-        (folder / "wavewright.yaml").write_text(
-            json.dumps(
-                {
-                    "packs": {"knowledge": {"documents": "notes", "graph": {"path": "graph.db"}}},
-                    # The templates' own plans, whatever a model would order.
-                    "ladders": {"planner": [{"name": "template"}]},
-                }
-            )
-        )
-
-    def run(self, template: str, **job: Json) -> dict[str, Any]:
-        """Run a job of a goal template over all notes; return its package."""
-        given = {"name": "notes", "goal_template": template, "inputs": {"folder": "."}, **job}
-        (self.folder / "notes.job.yaml").write_text(json.dumps(given))
-        ran = self.wavewright("run", "notes.job.yaml", "--output", "out")
-        assert ran.code == 0, ran.out + ran.err
-        [package] = (self.folder / "out").glob("*/package.json")
-        made: dict[str, Any] = json.loads(package.read_text())
-        for file in package.parent.iterdir():
-            file.unlink()
-        package.parent.rmdir()
-        return made
-
-
 @pytest.mark.once
 def test_a_job_sends_the_graph_to_the_memory_server(tmp_path: Path, wavewright: CommandLine) -> None:
     require_installed_servers()
-    notes, memory = Notes(tmp_path, wavewright), tmp_path / "memory.jsonl"
+    notes, memory = Notes(tmp_path, wavewright, {"petrel.md": NOTE}), tmp_path / "memory.jsonl"
     server = {"command": str(PROGRAMS / "mcp-server-memory"), "env": {"MEMORY_FILE_PATH": str(memory)}}
     settings = json.loads((tmp_path / "wavewright.yaml").read_text())
     settings["packs"]["knowledge"]["graph"]["mcp"] = server
@@ -103,7 +63,7 @@ def questions(model_server: FakeModelServer) -> int:
 def test_a_model_reads_again_what_code_has_read_and_a_plan_asks_the_graph(
     tmp_path: Path, wavewright: CommandLine, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notes = Notes(tmp_path, wavewright)
+    notes = Notes(tmp_path, wavewright, {"petrel.md": NOTE})
     notes.run("knowledge_graph")
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)

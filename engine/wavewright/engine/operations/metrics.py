@@ -70,6 +70,9 @@ class Metrics:
         self._step_seconds = self._histogram("step_seconds", "Duration of a step in seconds", "tool")
         self._gates = self._counter("gates_asked", "Gates that were evaluated", "verdict", "severity")
         self._calls = self._counter("model_calls", "Calls of models", "role", "model", "outcome")
+        self._requests = self._counter(
+            "model_requests", "Requests to models, repeated ones included", "role", "name", "rung"
+        )
         self._tokens = self._counter("model_tokens", "Tokens of model calls", "role", "model", "direction")
         self._usd = self._counter("model_usd", "Cost of model calls in US dollars", "role", "model")
         self._model_seconds = self._histogram(
@@ -77,6 +80,9 @@ class Metrics:
         )
         self._phases = PhaseMetrics(self.registry)
         self._rungs = self._counter("rungs_taken", "Rungs of ladders", "ladder", "rung", "outcome")
+        self._rung_seconds = self._histogram(
+            "rung_seconds", "Duration of a rung in seconds", "ladder", "rung"
+        )
         self._tool_events = self._counter("tool_events", "Log events that tools define", "event", "tool")
         self._tool_event_sums = self._counter(
             "tool_event_values", "Sums of the numbers in log events that tools define", "event", "field"
@@ -159,12 +165,14 @@ class Metrics:
                     self._gate(gate)
             case ModelCalled(use=use):
                 self._calls.labels(use.role, use.model, use.outcome).inc()
+                self._requests.labels(use.role, use.name, use.rung).inc(use.attempts)
                 self._tokens.labels(use.role, use.model, "input").inc(use.input_tokens)
                 self._tokens.labels(use.role, use.model, "output").inc(use.output_tokens)
                 self._usd.labels(use.role, use.model).inc(use.usd or 0.0)
                 self._model_seconds.labels(use.role, use.model).observe(use.seconds)
             case RungTaken(rung=rung):
                 self._rungs.labels(rung.ladder, rung.rung, rung.outcome).inc()
+                self._rung_seconds.labels(rung.ladder, rung.rung).observe(rung.seconds)
             case PlanAccepted():
                 self._plans.labels(event.rung).inc()
             case Noted(topic=topic, body=body) if topic == TOOL_EVENT:
