@@ -16,6 +16,8 @@ from .operations.phase_listeners import (
     PhaseLog as PhaseLog,
     PhaseMetrics as PhaseMetrics,
     PhaseTrace as PhaseTrace,
+    TwinLog as TwinLog,
+    TwinMetrics as TwinMetrics,
 )
 from .pipeline.declaration import (
     GuardedPhases as GuardedPhases,
@@ -40,4 +42,12 @@ from .pipeline.pipeline import (
     PipelineBuilder as PipelineBuilder,
     PipelineError as PipelineError,
     PipelineRun as PipelineRun,
+)
+from .pipeline.twin import (
+    EffectNotAnswered as EffectNotAnswered,
+    Effects as Effects,
+    PhaseDifference as PhaseDifference,
+    TwinReport as TwinReport,
+    TwinRuns as TwinRuns,
+    open_twin as open_twin,
 )

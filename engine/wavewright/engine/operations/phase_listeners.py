@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
     from wavewright.engine.operations.logs import StructuredLog
+    from wavewright.engine.pipeline.twin import TwinReport
     from wavewright.planner.types import JsonObject
 
 BUCKETS: Final = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600)
 """Upper bounds in seconds of the buckets of every histogram."""
+MAX_PLACES: Final = 50
+"""Places of differences on a line of the log."""
 _REASON_CODE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 
 
@@ -50,6 +53,48 @@ class PhaseLog:
         if event.target is not None:
             fields["branch"] = event.target
         self.log.write("phase_finished", "warning" if event.outcome is Outcome.FAILED else "debug", **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class TwinLog:
+    """Writes `twin_compared` for each report of a twin run; values of contexts are not written."""
+
+    log: StructuredLog
+
+    def __call__(self, report: TwinReport) -> None:
+        """Write the line of a report."""
+        places = [f"{one.phase}.{change.dotted_path}" for one in report.differences for change in one.changes]
+        fields: JsonObject = {
+            "first": report.first,
+            "second": report.second,
+            "places": [*places[:MAX_PLACES]],
+            "phases_only_first": [one.phase for one in report.differences if one.kind == "only_first"],
+            "phases_only_second": [one.phase for one in report.differences if one.kind == "only_second"],
+            "effects_only_first": len(report.effects_only_first),
+            "effects_only_second": len(report.effects_only_second),
+            "first_seconds": round(report.first_seconds, 6),
+            "second_seconds": round(report.second_seconds, 6),
+        }
+        if report.failure:
+            fields["reason"] = report.failure
+        self.log.write("twin_compared", "info" if report.agrees else "warning", **fields)
+
+
+class TwinMetrics:
+    """Counts reports of twin runs by outcome, in a registry of Prometheus."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._reports = Counter(
+            "wavewright_twin_runs",
+            "Runs of a second pipeline beside a first",
+            ("first", "second", "outcome"),
+            registry=registry,
+        )
+
+    def __call__(self, report: TwinReport) -> None:
+        """Count a report as `equal`, `differs` or `failed`."""
+        outcome = "failed" if report.failure else "equal" if report.agrees else "differs"
+        self._reports.labels(report.first, report.second, outcome).inc()
 
 
 class PhaseMetrics:
