@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.crash.run_size import IS_WHOLE
+from tests.engine.conftest import wavewright
 
 if TYPE_CHECKING:
     from tests.support.rabbitmq import Broker
+
+__all__ = ["wavewright"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

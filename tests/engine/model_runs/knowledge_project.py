@@ -75,6 +75,7 @@ class Notes:
             json.dumps(
                 {
                     "concurrency": 1,
+                    "models": {"attempts": 2},
                     "packs": {"knowledge": {"documents": "notes", "graph": {"path": "graph.db"}}},
                     # The templates' own plans, whatever a model would order.
                     "ladders": {"planner": [{"name": "template"}]},
