@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import anyio
 import pytest
 
 from tests.engine.daemon.conftest import StartDaemon
-from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
+from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonProcess, DaemonSite
 from tests.repository.tree import ROOT
 
 pytestmark = pytest.mark.anyio
@@ -28,10 +29,10 @@ async def test_it_goes_from_zone_to_zone_and_a_killed_one_is_followed(
         daemon="pack: lore\n  standing: {start: Harrow Fen, inputs: {game: Lanternmere},"
         " forks: all, depth: 1, pause: 0}",
     )
-    first = start()
-    await first.started("package_sent")
-    first.signal(signal.SIGKILL)
-    await first.ended()
+    site.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    first = DaemonProcess(site, program=("tests.crash.dying_daemon", "document"))
+    first_exit = await first.ended()
+    first.close()
     second = start()
     with anyio.fail_after(PATIENCE):
         while not any(one["status"] == "JOB_COMPLETED" for one in client.seen):
@@ -40,6 +41,7 @@ async def test_it_goes_from_zone_to_zone_and_a_killed_one_is_followed(
     await client.read()
     second.signal(signal.SIGTERM)
 
+    assert first_exit == -signal.SIGKILL, first.text
     assert await second.ended() == 0
     packages = [json.loads(message.body) for message in client.packages]
     zones = [package["payload"]["zone_name"] for package in packages]
