@@ -206,16 +206,20 @@ async def test_a_package_that_cannot_be_stored_is_rejected_with_the_reason(
     assert failed["message"] == "3 of 3 packages were rejected"
 
 
-async def checkpoint_of(store: ServedStore) -> dict[str, Any]:
-    """Return what the store has of the researcher; empty where it has nothing."""
+async def checkpoints_of(store: ServedStore) -> dict[str, Any]:
+    """Return the checkpoints that the store has, by name."""
     headers = {"Authorization": f"Bearer {RESEARCHER_TOKEN}"}
     async with (
         httpx2.AsyncClient(headers=headers, trust_env=False) as http,
         Client(streamable_http_client(store.url, http_client=http)) as reader,
     ):
-        answer = (await reader.call_tool("checkpoint_load", {})).structured_content
-    assert answer is not None
-    return answer["checkpoint"] or {}
+        listed = (await reader.call_tool("checkpoint_list", {})).structured_content
+        assert listed is not None
+        names = [one["name"] for one in listed["checkpoints"]]
+        answers = [await reader.call_tool("checkpoint_load", {"name": name}) for name in names]
+    return {
+        name: (one.structured_content or {})["checkpoint"] for name, one in zip(names, answers, strict=True)
+    }
 
 
 async def test_progress_is_copied_into_the_store_after_each_step_and_a_lost_store_stops_nothing(
@@ -233,8 +237,10 @@ async def test_progress_is_copied_into_the_store_after_each_step_and_a_lost_stor
     with anyio.fail_after(PATIENCE):
         while not any(one["status"] == "JOB_PARTIALLY_COMPLETED" for one in client.seen):
             await client.read()
-        while len((found := await checkpoint_of(store)).get("completed_zones", [])) < 2:
+        kept = await checkpoints_of(store)
+        while not any(one["failed_zones"] for one in kept.values()):
             await client.read()
+            kept = await checkpoints_of(store)
         store.process.terminate()
         store.process.wait()
         await client.send_raw(request("Ash Vale"))
@@ -243,6 +249,9 @@ async def test_progress_is_copied_into_the_store_after_each_step_and_a_lost_stor
         while len(client.packages) == done:
             await client.read()
 
+    assert kept.keys() == {"zone.ash_vale", "zone.gull_isle", "zone.burnt_hollow"}
+    assert {name: one["current_step"] for name, one in kept.items()} == dict.fromkeys(kept, 10)
+    found = kept["zone.burnt_hollow"]
     assert (found["zone_name"], found["current_step"]) == ("Burnt Hollow", 10)
     assert found["completed_zones"] == ["Ash Vale", "Gull Isle"]
     assert [one["zone_name"] for one in found["failed_zones"]] == ["Burnt Hollow"]

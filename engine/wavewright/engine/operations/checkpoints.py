@@ -1,7 +1,7 @@
 """Copies of where jobs stand, written behind their runs to an MCP server of the project.
 
 The journal stays authoritative: nothing waits for a copy, nothing is read from one, and what cannot be written is
-logged and left out. Of copies that wait only the newest is written.
+logged and left out. Of copies of one target that wait only the newest is written.
 """
 
 from __future__ import annotations
@@ -54,12 +54,13 @@ class CheckpointWriter:
         self._log = log
         self._clock = clock
         self._tokens_today = tokens_today
-        self._newest: JobProgress | None = None
+        self._newest = dict[str, JobProgress]()
+        """What waits, by target."""
         self._is_wanted = anyio.Event()
 
     def note(self, progress: JobProgress) -> None:
         """Take over where a job stands; it is written soon."""
-        self._newest = progress
+        self._newest[progress.target] = progress
         self._is_wanted.set()
 
     async def run(self) -> None:
@@ -67,8 +68,8 @@ class CheckpointWriter:
         while True:
             await self._is_wanted.wait()
             self._is_wanted = anyio.Event()
-            progress, self._newest = self._newest, None
-            if progress is not None:
+            waiting, self._newest = self._newest, {}
+            for progress in waiting.values():
                 await self._write(progress)
 
     async def _write(self, progress: JobProgress) -> None:

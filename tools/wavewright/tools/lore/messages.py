@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
+import re
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Final, get_args
 from urllib.parse import urlsplit
@@ -24,6 +26,7 @@ from wavewright.tools.lore.models import (
     Tier,
     ValidationFeedback,
     ZoneData,
+    slug,
 )
 from wavewright.tools.message_contract import (
     CheckpointForm,
@@ -242,6 +245,13 @@ _STEPS: Final = 10
 """Steps of the research of a zone."""
 
 
+def _checkpoint_name(zone: str) -> str:
+    """Return the name of a zone's checkpoint; of a name that the store does not take, a digest of it."""
+    identity = slug(zone)
+    is_plain = re.fullmatch(r"[a-z0-9_]{1,100}", identity) is not None
+    return "zone." + (identity if is_plain else hashlib.sha256(identity.encode()).hexdigest())
+
+
 def _checkpoint(progress: JobProgress, day: dt.date) -> JsonObject:
     """Return the parameters of `checkpoint_save`."""
     is_over = progress.target in {*progress.completed, *progress.failed}
@@ -261,7 +271,7 @@ def _checkpoint(progress: JobProgress, day: dt.date) -> JsonObject:
         daily_tokens_used=progress.tokens_today,
         last_reset_date=day,
     )
-    return {"checkpoint": checkpoint.model_dump(mode="json")}
+    return {"name": _checkpoint_name(progress.target), "checkpoint": checkpoint.model_dump(mode="json")}
 
 
 CONTRACT: Final = MessageContract(
