@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings, strategies as st
 
-from wavewright.tools.knowledge.chunking import Document, chunks_of
+from wavewright.tools.knowledge.chunking import TextDocument, chunks_of
 
 GUIDE = """\
 # Harbour guide
@@ -35,7 +35,7 @@ LINES = st.lists(
 
 
 def test_chunks_are_cut_at_headings_and_know_those_above() -> None:
-    chunks = chunks_of(Document("guide.md", "Harbour guide", GUIDE), chars=200, overlap=1)
+    chunks = chunks_of(TextDocument("guide.md", "Harbour guide", GUIDE), chars=200, overlap=1)
 
     assert [chunk.headings for chunk in chunks] == [
         ("Harbour guide",),
@@ -49,7 +49,7 @@ def test_chunks_are_cut_at_headings_and_know_those_above() -> None:
 def test_a_long_section_is_cut_between_sentences_and_the_parts_overlap_by_whole_ones() -> None:
     text = " ".join(f"Sentence number {number} is here." for number in range(60))
 
-    first, second, *_ = chunks_of(Document("long.md", "Long", text), chars=500, overlap=2)
+    first, second, *_ = chunks_of(TextDocument("long.md", "Long", text), chars=500, overlap=2)
 
     shared = text[second.start : first.end]
     assert len(first.text) <= 500
@@ -58,8 +58,8 @@ def test_a_long_section_is_cut_between_sentences_and_the_parts_overlap_by_whole_
 
 
 def test_an_unchanged_chunk_keeps_its_id_when_others_change() -> None:
-    before = chunks_of(Document("guide.md", "Harbour guide", GUIDE), chars=200, overlap=1)
-    after = chunks_of(Document("guide.md", "Harbour guide", GUIDE.replace("dawn", "noon")), 200, 1)
+    before = chunks_of(TextDocument("guide.md", "Harbour guide", GUIDE), chars=200, overlap=1)
+    after = chunks_of(TextDocument("guide.md", "Harbour guide", GUIDE.replace("dawn", "noon")), 200, 1)
 
     assert [one.id for one in before][1:] == [one.id for one in after][1:]
     assert before[0].id != after[0].id
@@ -73,7 +73,7 @@ def test_every_word_is_in_a_chunk_no_chunk_is_too_long_and_ids_are_unique(
 ) -> None:
     text = "\n".join(lines)
 
-    chunks = chunks_of(Document("any.md", "Any", text), chars, overlap)
+    chunks = chunks_of(TextDocument("any.md", "Any", text), chars, overlap)
 
     covered = {place for chunk in chunks for place in range(chunk.start, chunk.end)}
     assert all(place in covered or character.isspace() for place, character in enumerate(text))

@@ -21,7 +21,7 @@ from wavewright.tools.tabletop.turn.context import (
 )
 from wavewright.tools.tabletop.turn.dialogue import addressed_people
 from wavewright.tools.tabletop.turn.machine import TRANSITIONS, TurnEvent, TurnMachine
-from wavewright.tools.tabletop.turn.table import Table
+from wavewright.tools.tabletop.turn.table import GameTable
 
 EVENTS = st.lists(
     st.sampled_from(
@@ -50,7 +50,7 @@ def test_a_message_that_is_wrapped_already_stays_as_it_is() -> None:
 
 @given(groups=EVENTS)
 def test_reloading_twice_is_reloading_once(groups: list[tuple[Rolled, ...]]) -> None:
-    table = Table(GameLog(MemoryJournal(), RunId("game")), "game", Timeline(new_state()))
+    table = GameTable(GameLog(MemoryJournal(), RunId("game")), "game", Timeline(new_state()))
     table.turn_events = [event for group in groups for event in group]
     context = TurnContext("hello", "game", new_state())
     once = reload_context(context, table)

@@ -24,7 +24,7 @@ _NO_SLUG: Final = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class TextDocument:
     """A document as text."""
 
     name: str
@@ -51,7 +51,7 @@ class _Section:
     headings: tuple[str, ...]
 
 
-def chunks_of(document: Document, chars: int, overlap: int) -> list[Chunk]:
+def chunks_of(document: TextDocument, chars: int, overlap: int) -> list[Chunk]:
     """Return the chunks of a document, in order; none where it is blank.
 
     Args:

@@ -21,7 +21,7 @@ from wavewright.config.installation import install_hint, is_installed
 from wavewright.tools.folder import Folder, PathRefused
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool, ToolError
-from wavewright.tools.knowledge.chunking import Document, chunks_of
+from wavewright.tools.knowledge.chunking import TextDocument, chunks_of
 from wavewright.tools.knowledge.models import Chunk
 from wavewright.tools.knowledge.names import NameFinder, known_names
 from wavewright.tools.knowledge.settings import KnowledgeSettings
@@ -97,7 +97,7 @@ class DocumentReader:
             urls: Addresses of pages, with http:// or https://.
         """
         left_out: list[LeftOutDocument] = []
-        documents: list[Document] = []
+        documents: list[TextDocument] = []
         async for answer in self._answers(folder, files or [], urls or [], left_out):
             try:
                 documents.append(await _read(answer))
@@ -167,7 +167,7 @@ class DocumentReader:
                 hint="set 'documents' of the pack 'knowledge' to the folder of the documents",
             ) from error
 
-    def _chunks(self, documents: Sequence[Document]) -> list[Chunk]:
+    def _chunks(self, documents: Sequence[TextDocument]) -> list[Chunk]:
         finder = NameFinder(known_names(documents))
         found: list[Chunk] = []
         for document in documents:
@@ -191,7 +191,7 @@ def read_documents_tool(settings: KnowledgeSettings, root: Path) -> Tool:
     )
 
 
-async def _read(answer: WebAnswer) -> Document:
+async def _read(answer: WebAnswer) -> TextDocument:
     name, title = answer.url, ""
     if answer.content_type == "application/pdf":
         text = await parsed(read_pdf, answer.content, what=name, seconds=PDF_SECONDS)
@@ -203,7 +203,9 @@ async def _read(answer: WebAnswer) -> Document:
             raise ToolError("the extra 'web' is not installed, which reads HTML", hint=install_hint("web"))
         page = await read_answer(answer)
         text, title = page.text, markdown_title(page.text) or page.title
-    return Document(name, title.strip() or PurePosixPath(name).stem.replace("-", " ").replace("_", " "), text)
+    return TextDocument(
+        name, title.strip() or PurePosixPath(name).stem.replace("-", " ").replace("_", " "), text
+    )
 
 
 def read_pdf(content: bytes) -> str:

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from wavewright.tools.extraction.names import clean_title, singular
-from wavewright.tools.knowledge.chunking import Document
+from wavewright.tools.knowledge.chunking import TextDocument
 from wavewright.tools.knowledge.models import KnownName
 
 DOCUMENT: Final = "document"
@@ -97,7 +97,7 @@ def title_name(title: str) -> str:
     return clean_title(plain_text(title))[:200] or title[:200]
 
 
-def known_names(documents: Sequence[Document]) -> list[KnownName]:
+def known_names(documents: Sequence[TextDocument]) -> list[KnownName]:
     """Return the names of all documents, each once."""
     texts = [plain_text(_BREAK.sub(" . ", _CODE_BLOCK.sub(" ", document.text))) for document in documents]
     types = _types_said(texts)

@@ -30,12 +30,12 @@ from wavewright.tools.tabletop.game.state import GameState
 from wavewright.tools.tabletop.game.world import World, read_world
 from wavewright.tools.tabletop.log import GameLog
 from wavewright.tools.tabletop.settings import AUTO_RUN_CAP
-from wavewright.tools.tabletop.turn.agents import GAME_MASTER, NARRATIVE, AgentRegistry, Agents
+from wavewright.tools.tabletop.turn.agents import GAME_MASTER, NARRATIVE, AgentRegistry, TurnAgents
 from wavewright.tools.tabletop.turn.context import TurnContext, TurnFlags
 from wavewright.tools.tabletop.turn.game_master import INTRODUCTION
 from wavewright.tools.tabletop.turn.header import standard_registry, turn_pipeline
 from wavewright.tools.tabletop.turn.machine import TurnMachine
-from wavewright.tools.tabletop.turn.table import TURN_KEY, Table
+from wavewright.tools.tabletop.turn.table import TURN_KEY, GameTable
 from wavewright.tools.workers import Services
 
 
@@ -51,8 +51,8 @@ class Game:
 
     def __init__(
         self,
-        table: Table,
-        agents: Agents,
+        table: GameTable,
+        agents: TurnAgents,
         group: TaskGroup,
         *,
         cap: int = AUTO_RUN_CAP,
@@ -104,9 +104,9 @@ class Game:
             )
             await journal.open_run(run)
             stack.push_async_callback(journal.close_run, run)
-            table = Table(GameLog(journal, run), name)
+            table = GameTable(GameLog(journal, run), name)
             interrupted = await table.load()
-            agents = Agents(registry or standard_registry(), table, services)
+            agents = TurnAgents(registry or standard_registry(), table, services)
             if not table.events:
                 began = GameBegan(seed or secrets.token_hex(8), world or read_world())
                 await _begin(table, began, is_ruled=agents.are_ruled)
@@ -261,7 +261,7 @@ def _suggestions(state: GameState) -> list[GameEvent]:
     return [] if state.is_ally_turn else [Suggested(options_of(state))]
 
 
-async def _begin(table: Table, began: GameBegan, *, is_ruled: bool) -> None:
+async def _begin(table: GameTable, began: GameBegan, *, is_ruled: bool) -> None:
     """Begin a new game: with its world, and words for the player."""
     introduction = [Said(GAME_MASTER, INTRODUCTION, "system")] if is_ruled else []
     opening = Said(GAME_MASTER if is_ruled else NARRATIVE, began.world.opening)

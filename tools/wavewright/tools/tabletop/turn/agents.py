@@ -20,7 +20,7 @@ from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
 from wavewright.tools.tabletop.game.events import Option, Said, Speech
 from wavewright.tools.tabletop.game.tools import GAME_DATA, tool_signatures
 from wavewright.tools.tabletop.turn.context import Guard, TurnContext, reload_context
-from wavewright.tools.tabletop.turn.table import Table
+from wavewright.tools.tabletop.turn.table import GameTable
 from wavewright.tools.workers import AgentSpec, Services
 from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.named_agents import NamedAgent
@@ -57,7 +57,7 @@ class AgentRequest:
 class ToolUser:
     """The tools of one agent for one request."""
 
-    def __init__(self, table: Table, tools: Sequence[str], scope: str) -> None:
+    def __init__(self, table: GameTable, tools: Sequence[str], scope: str) -> None:
         self.table = table
         self.names = tuple(tools)
         self._scope = scope
@@ -122,10 +122,10 @@ class AgentRegistry:
         return next(agent for agent in reversed([*self.agents.values()]) if agent.selects(context))
 
 
-class Agents:
+class TurnAgents:
     """Asks agents: models where there are services with one, and the rule-based game master where not."""
 
-    def __init__(self, registry: AgentRegistry, table: Table, services: Services | None = None) -> None:
+    def __init__(self, registry: AgentRegistry, table: GameTable, services: Services | None = None) -> None:
         self.registry = registry
         self._table = table
         self._services = services if services is not None and services.models is not None else None
@@ -217,7 +217,7 @@ def _bound_tool(name: str, tools: ToolUser) -> Tool:
     return Tool(signature, call)
 
 
-def _npc_values(npc: str | None, table: Table) -> Json:
+def _npc_values(npc: str | None, table: GameTable) -> Json:
     if npc is None:
         return None
     creature = table.state.creatures[npc]

@@ -10,13 +10,13 @@ from wavewright.tools.tabletop.game.options import options_of
 from wavewright.tools.tabletop.game.state import Combat
 from wavewright.tools.tabletop.game.wording import describe_event
 from wavewright.tools.tabletop.game.world import PLAYER
-from wavewright.tools.tabletop.turn.agents import COMBAT, ENGINE, NARRATIVE, NPC, AgentRequest, Agents
+from wavewright.tools.tabletop.turn.agents import COMBAT, ENGINE, NARRATIVE, NPC, AgentRequest, TurnAgents
 from wavewright.tools.tabletop.turn.context import TurnContext, reload_context
 from wavewright.tools.tabletop.turn.preparation import context_text
-from wavewright.tools.tabletop.turn.table import Table
+from wavewright.tools.tabletop.turn.table import GameTable
 
 
-async def _say_last(table: Table, kind: type[GameEvent]) -> None:
+async def _say_last(table: GameTable, kind: type[GameEvent]) -> None:
     """Say the last event of a kind in this turn."""
     event = next((event for event in reversed(table.turn_events) if isinstance(event, kind)), None)
     if event is not None:
@@ -27,7 +27,7 @@ async def _say_last(table: Table, kind: type[GameEvent]) -> None:
 class TransitionNarrativeToCombat:
     """Say that a fight has begun, and in which order."""
 
-    table: Table
+    table: GameTable
     name: str = "TransitionNarrativeToCombat"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
@@ -40,8 +40,8 @@ class TransitionNarrativeToCombat:
 class InitialCombatPrompt:
     """Let the combat agent open the fight."""
 
-    table: Table
-    agents: Agents
+    table: GameTable
+    agents: TurnAgents
     name: str = "InitialCombatPrompt"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
@@ -67,8 +67,8 @@ class InitialCombatPrompt:
 class CombatAutoRun:
     """Play the turns of enemies until the player or an ally acts, or the fight is over."""
 
-    table: Table
-    agents: Agents
+    table: GameTable
+    agents: TurnAgents
     cap: int
     """Most turns of enemies in one turn of the player."""
     name: str = "CombatAutoRun"
@@ -134,8 +134,8 @@ class CombatAutoRun:
 class TransitionCombatToNarrative:
     """Say how the fight ended, and let the narrative agent tell what comes of it."""
 
-    table: Table
-    agents: Agents
+    table: GameTable
+    agents: TurnAgents
     name: str = "TransitionCombatToNarrative"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:

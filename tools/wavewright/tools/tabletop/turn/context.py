@@ -11,7 +11,7 @@ from typing_extensions import TypedDict, Unpack
 from wavewright.tools.tabletop.game.events import CombatBegan, CombatEnded, GameEvent, Option
 from wavewright.tools.tabletop.game.state import GameState
 from wavewright.tools.tabletop.turn.machine import TurnEvent, TurnMachine
-from wavewright.tools.tabletop.turn.table import Table
+from wavewright.tools.tabletop.turn.table import GameTable
 
 ALLY_ACTION: Final = "[ALLY_ACTION]"
 """What a message begins with that says what an ally does."""
@@ -112,7 +112,7 @@ def is_selected(agent: str) -> Guard:
     return guard
 
 
-def reload_context(context: TurnContext, table: Table) -> TurnContext:
+def reload_context(context: TurnContext, table: GameTable) -> TurnContext:
     """Return the context with the state of now, and the transitions of the events since the last reload."""
     machine = context.machine
     for event in table.turn_events[len(context.events) :]:

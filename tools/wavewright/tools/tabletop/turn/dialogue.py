@@ -12,10 +12,10 @@ from wavewright.tools.tabletop.game.events import DialogueBegan, DialogueEnded
 from wavewright.tools.tabletop.game.options import options_of
 from wavewright.tools.tabletop.game.state import GameState
 from wavewright.tools.tabletop.game.wording import describe_scene
-from wavewright.tools.tabletop.turn.agents import NPC, AgentRequest, Agents
+from wavewright.tools.tabletop.turn.agents import NPC, AgentRequest, TurnAgents
 from wavewright.tools.tabletop.turn.context import TurnContext, reload_context
 from wavewright.tools.tabletop.turn.machine import TurnEvent
-from wavewright.tools.tabletop.turn.table import Table
+from wavewright.tools.tabletop.turn.table import GameTable
 
 HALT_AFTER_NPC_DIALOGUE: Final = "HALT_AFTER_NPC_DIALOGUE"
 _ADDRESS: Final = r"@{0}\b|^{0}\s*[,:]|^(?:talk|speak|say)\s+(?:to|with)\s+{0}\b|^(?:ask|tell)\s+{0}\b"
@@ -40,7 +40,7 @@ def addressed_people(message: str, state: GameState) -> tuple[str, ...]:
 class DetectNpcDialogueTargets:
     """Find out whether the message is said to somebody, outside a fight."""
 
-    table: Table
+    table: GameTable
     name: str = "DetectNpcDialogueTargets"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
@@ -59,7 +59,7 @@ class DetectNpcDialogueTargets:
 class BeginDialogueSession:
     """Turn the player to the people that it speaks to."""
 
-    table: Table
+    table: GameTable
     name: str = "BeginDialogueSession"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
@@ -75,8 +75,8 @@ class BeginDialogueSession:
 class ExecuteNpcDialogue:
     """Let each of them answer; the turn ends here."""
 
-    table: Table
-    agents: Agents
+    table: GameTable
+    agents: TurnAgents
     name: str = "ExecuteNpcDialogue"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:

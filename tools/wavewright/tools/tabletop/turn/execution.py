@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wavewright.engine import PhaseResult, proceed
-from wavewright.tools.tabletop.turn.agents import NARRATIVE, AgentRequest, Agents
+from wavewright.tools.tabletop.turn.agents import NARRATIVE, AgentRequest, TurnAgents
 from wavewright.tools.tabletop.turn.context import TurnContext, reload_context
-from wavewright.tools.tabletop.turn.table import Table
+from wavewright.tools.tabletop.turn.table import GameTable
 
 
 @dataclass(frozen=True, slots=True)
 class ExecuteAgent:
     """Let the agent act and answer."""
 
-    agents: Agents
+    agents: TurnAgents
     name: str = "ExecuteAgent"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
@@ -34,7 +34,7 @@ class ExecuteAgent:
 class ReloadState:
     """Read the state again, and take the transitions of what has happened."""
 
-    table: Table
+    table: GameTable
     name: str = "ReloadState"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from wavewright.engine import Pipeline, maybe
 from wavewright.tools.tabletop.game.tools import GAME_TOOLS
-from wavewright.tools.tabletop.turn.agents import COMBAT, NARRATIVE, NPC, AgentRegistry, Agents, TurnAgent
+from wavewright.tools.tabletop.turn.agents import COMBAT, NARRATIVE, NPC, AgentRegistry, TurnAgent, TurnAgents
 from wavewright.tools.tabletop.turn.combat import (
     CombatAutoRun,
     InitialCombatPrompt,
@@ -35,7 +35,7 @@ from wavewright.tools.tabletop.turn.preparation import (
     SelectAgent,
     WrapAllyActionIfNeeded,
 )
-from wavewright.tools.tabletop.turn.table import Table
+from wavewright.tools.tabletop.turn.table import GameTable
 
 STANDARD_AGENTS: Final = (
     TurnAgent(
@@ -73,7 +73,7 @@ def standard_registry() -> AgentRegistry:
     return registry
 
 
-def turn_pipeline(table: Table, agents: Agents, cap: int) -> Pipeline[TurnContext, TurnContext]:
+def turn_pipeline(table: GameTable, agents: TurnAgents, cap: int) -> Pipeline[TurnContext, TurnContext]:
     """Return the pipeline of a turn; the registered agents' own phases stand around `ExecuteAgent`."""
     registered = agents.registry.agents.values()
     preparation = (

@@ -12,7 +12,7 @@ from wavewright.tools.tabletop.game.wording import describe_party, describe_scen
 from wavewright.tools.tabletop.game.world import PLAYER
 from wavewright.tools.tabletop.turn.agents import AgentRegistry
 from wavewright.tools.tabletop.turn.context import TurnContext, reload_context, wrap_ally_action
-from wavewright.tools.tabletop.turn.table import Table
+from wavewright.tools.tabletop.turn.table import GameTable
 
 _REMEMBERED: Final = 12
 """Texts of the game so far that an agent is told."""
@@ -40,7 +40,7 @@ class WrapAllyActionIfNeeded:
 class SelectAgent:
     """Choose the agent that answers."""
 
-    table: Table
+    table: GameTable
     registry: AgentRegistry
     name: str = "SelectAgent"
 
@@ -55,7 +55,7 @@ class SelectAgent:
 class BuildAgentContext:
     """Write down what the agent is told of the game."""
 
-    table: Table
+    table: GameTable
     name: str = "BuildAgentContext"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
@@ -63,7 +63,7 @@ class BuildAgentContext:
         return proceed(context.with_updates(context_text=context_text(self.table)))
 
 
-def context_text(table: Table) -> str:
+def context_text(table: GameTable) -> str:
     """Return what an agent is told of the game: the scene, the party, and what was said lately."""
     said = [
         f"Player: {event.message}" if isinstance(event, TurnBegan) else f"{event.speaker}: {event.text}"

@@ -39,7 +39,7 @@ EventsOf: TypeAlias = Callable[[GameState], Sequence[GameEvent]]
 
 
 @dataclass(slots=True)
-class Table:
+class GameTable:
     """One game while it is played: its log, its state, and the events of the turn under way."""
 
     log: GameLog
