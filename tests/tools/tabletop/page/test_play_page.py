@@ -58,7 +58,8 @@ def free_port() -> int:
 
 
 def say(page: Page, message: str) -> None:
-    """Say something and wait until the turn is over."""
+    """Say something when no turn is played, and wait until the turn is over."""
+    expect(page.get_by_role("heading", name="What you can do")).to_be_visible()
     lines = page.locator("#log .player").count()
     page.get_by_label("What do you do?").fill(message)
     page.keyboard.press("Enter")
