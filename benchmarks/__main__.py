@@ -12,6 +12,7 @@ from benchmarks.daemon import WHOLE, Extent, measure_daemons, measure_drain, mea
 from benchmarks.dry_run import measure_dry_run
 from benchmarks.graph import measure_graph
 from benchmarks.huge import measure_huge
+from benchmarks.knowledge import measure_knowledge
 from benchmarks.makespan import measure_makespan
 from benchmarks.mcp import measure_mcp
 from benchmarks.models import measure_models
@@ -39,6 +40,7 @@ def main() -> None:
         "mcp": measure_mcp,
         "tabletop": measure_tabletop,
         "graph": measure_graph,
+        "knowledge": measure_knowledge,
         "daemon": lambda: measure_daemons(extent()),
         "steps": lambda: measure_steps(extent()),
         "drain": lambda: measure_drain(extent()),
