@@ -17,6 +17,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import CHROMIUM, visit
+from tests.support.trace_collector import TraceCollector
 
 pytestmark = [
     pytest.mark.once,
@@ -152,3 +153,21 @@ def test_who_has_no_token_plays_not_and_a_message_without_words_is_refused(tmp_p
         assert (refused.status_code, refused.json()) == (409, {"error": "a message has 1 to 2000 characters"})
         undone = http.post(f"{root}undo", headers={"Accept": "application/json"})
         assert (undone.status_code, undone.json()) == (409, {"error": "no turn is left to be undone"})
+
+
+def test_phases_are_traced_with_the_game_and_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TraceCollector() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        with served_game(tmp_path) as url, httpx.Client() as http:
+            http.headers["Authorization"] = f"Bearer {TOKEN}"
+            root = url.partition("?")[0]
+            assert http.post(f"{root}turn", data={"message": "go to Smithy"}).status_code == 303
+            for _ in range(200):
+                if "can do" in http.get(root).text:
+                    break
+
+    [span] = [span for span in collector.spans if span.name == "phase ExecuteAgent"]
+    attributes = {one.key: one.value.string_value for one in span.attributes}
+    assert (attributes["wavewright.game_id"], attributes["wavewright.agent_type"]) == ("cellar", "narrative")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import signal
 import webbrowser
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -17,6 +18,7 @@ from starlette.types import ASGIApp
 from wavewright.config import exit_codes
 from wavewright.engine.cli.common.listening import listener_address, listener_at
 from wavewright.engine.cli.common.output import print_line
+from wavewright.engine.operations.trace_export import export_traces
 from wavewright.engine.view.access import LOOPBACK, TokenAccess
 
 TOKEN_VARIABLE = "WAVEWRIGHT_VIEW_TOKEN"  # noqa: S105 - the name of the variable
@@ -50,9 +52,12 @@ def serve_page(open_page: OpenPage, what: str, place: str, *, opens: bool) -> in
             print_line(f"{what}: http://{address}/?token={token}")
             if opens:
                 webbrowser.open(f"http://{address}/?token={token}")
+            # The server repeats the signal that ended it; then what is open here could not be closed.
+            signal.signal(signal.SIGTERM, lambda *_: None)
             await uvicorn.Server(config).serve(sockets=[listener])
 
     with contextlib.closing(listener_at(place, "--listen")) as listener:
         address = listener_address(listener)
-        anyio.run(serve)
+        with export_traces():
+            anyio.run(serve)
     return exit_codes.OK

@@ -20,6 +20,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from wavewright.config.errors import WavewrightError
+from wavewright.engine import PhaseTrace
 from wavewright.prompts.environments import page_environment
 from wavewright.tools.tabletop.page.board import Line, Transcript, board_of
 from wavewright.tools.tabletop.project import open_project_game
@@ -37,7 +38,8 @@ async def open_game_page(root: Path, name: str) -> AsyncGenerator[ASGIApp]:
     Raises:
         WavewrightError: the settings, the world, the model or the journal cannot be used.
     """
-    async with open_project_game(root, name) as game, anyio.create_task_group() as group:
+    game_opened = open_project_game(root, name, listeners=[PhaseTrace()])
+    async with game_opened as game, anyio.create_task_group() as group:
         page = GamePage(game, name)
         group.start_soon(page.follow)
         yield Starlette(routes=page.routes())
