@@ -184,16 +184,19 @@ class GraphStore:
                 )
         return found
 
-    def link_evidence(self, chunks: Iterable[Chunk]) -> tuple[list[RefusedRecord], int]:
+    def link_evidence(
+        self, chunks: Iterable[Chunk], is_read: Callable[[str], bool] = lambda _: False
+    ) -> tuple[list[RefusedRecord], int]:
         """Look up every quote in its chunk, and delete records without one that is there.
 
-        Chunks that their documents no longer have are deleted with their records. Returns the refused records, and
-        how many chunks were deleted.
+        Chunks that their documents no longer have are deleted with their records, and so are those of a document that
+        `is_read` holds for and that has no chunk. Returns the refused records, and how many chunks were deleted.
         """
         given = {chunk.id: chunk for chunk in chunks}
         with self._transaction():
-            documents = {chunk.document for chunk in given.values()}
             stored = self._database.execute("SELECT id, document FROM chunk").fetchall()
+            documents = {chunk.document for chunk in given.values()}
+            documents |= {document for _, document in stored if is_read(document)}
             gone = [name for name, document in stored if document in documents and name not in given]
             self._delete_chunks(gone)
             known = [name for name, _ in stored if name in given]

@@ -176,16 +176,26 @@ class GraphTools:
             emit(RelationsRetried(names, found))
             return RetriedRelations(names=names, found=found, failed=store.unlinked())
 
-    def link_evidence(self, chunks: list[Chunk]) -> LinkedEvidence:
+    def link_evidence(
+        self, chunks: list[Chunk], folder: str | None = None, left_out: list[str] | None = None
+    ) -> LinkedEvidence:
         """Look up every quote in its document, and delete the records that have none there.
 
-        Records of chunks that a document no longer has are deleted, too.
+        Records of chunks that a document no longer has are deleted, too, and those of files that are gone.
 
         Args:
             chunks: All chunks of the documents, from `knowledge.read_documents`.
+            folder: Folder that was read whole: a file below it without a chunk is gone.
+            left_out: Documents that could not be read this time; their records stay.
         """
+        kept, below = {*(left_out or ())}, "" if folder == "." else f"{(folder or '').strip('/')}/"
+
+        def is_read(document: str) -> bool:
+            is_below = "://" not in document and document.startswith(below)
+            return folder is not None and is_below and document not in kept
+
         with open_store(self._path) as store:
-            refused, gone = store.link_evidence(chunks)
+            refused, gone = store.link_evidence(chunks, is_read)
             return LinkedEvidence(counts=store.read.counts(), refused=refused, deleted_chunks=gone)
 
     def merge_entities(self) -> MergedEntities:
@@ -333,7 +343,7 @@ def graph_tools(settings: GraphSettings, root: Path) -> tuple[Tool, ...]:
     return (
         writing(tools.write_graph, {"records"}),
         writing(tools.retry_relations),
-        writing(tools.link_evidence, {"chunks"}),
+        writing(tools.link_evidence, {"chunks", "left_out"}),
         writing(tools.merge_entities),
         writing(tools.undo_merge),
         writing(tools.export_graph),
