@@ -54,6 +54,11 @@ _IN_ZONE: Final = re.compile(
     r"(?:^|[.!?]\s)[^.!?]*\b(?:is|was|are|were)\s+(?:the|an?)\s[^.!?]*\b(?:of|from))\s+(?:the\s+)?$"
 )
 """Of what stands before a zone's name in a sentence about something that is there."""
+_OF_KIN: Final = re.compile(
+    r"(?:^|[.!?]\s+)(?:His|Her|Their)\s(?:[a-z]+\s){0,2}(?:(?:grand)?(?:father|mother|son|daughter|parents?)|brothers?|"
+    r"sisters?|husband|wife|spouse|uncle|aunt|cousins?|nephew|niece|children|family|ancestors?|twin)\b[^.!?]*$"
+)
+"""Of what stands before a zone's name in a sentence about somebody else than its page is about."""
 
 
 @dataclass(eq=False, slots=True)
@@ -246,4 +251,5 @@ def _is_linked_item(mention: EntityMention) -> bool:
 def _stands_in(mention: EntityMention) -> bool:
     """Whether a sentence says that what it is about is in the zone that it names."""
     before = mention.block.text[max(0, mention.start - _BEFORE) : mention.start]
-    return mention.block.kind == "paragraph" and _IN_ZONE.search(before) is not None
+    is_told = mention.block.kind == "paragraph" and _IN_ZONE.search(before) is not None
+    return is_told and _OF_KIN.search(before) is None
