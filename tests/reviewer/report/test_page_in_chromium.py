@@ -123,12 +123,16 @@ def first_pixel(png: bytes) -> tuple[int, int, int]:
     return red, green, blue
 
 
-def test_a_thing_in_the_picture_of_a_graph_leads_to_its_quotes(tmp_path: Path) -> None:
+def test_a_thing_in_the_picture_of_a_large_graph_leads_to_its_quotes(tmp_path: Path) -> None:
     evidence: list[Json] = [{"quote": "Aldo <b>rules</b> Fenmoor.", "source": "keep.md"}]
     nodes: list[Json] = [
         {"id": "aldo", "label": "Aldo", "origin": "agent", "evidence": evidence},
         {"id": "fenmoor", "label": "Fenmoor", "origin": "forced"},
     ]
+    others: list[Json] = [
+        {"id": f"keeper {one}", "label": f"Keeper {one}", "origin": "generated"} for one in range(198)
+    ]
+    nodes.extend(others)
     edges: list[Json] = [{"from": "aldo", "to": "fenmoor", "label": "rules"}]
     drawn = OutputDocument(
         step=StepId("graph"),
@@ -143,7 +147,8 @@ def test_a_thing_in_the_picture_of_a_graph_leads_to_its_quotes(tmp_path: Path) -
 
     closed = visit(path, tmp_path)
     [link] = [one for one in closed.page.links if one.startswith("#quotes-")]
-    shown = visit(path, tmp_path, fragment=link)
+    dark_phone = ("--window-size=400,800", "--blink-settings=preferredColorScheme=0")
+    shown = visit(path, tmp_path, *dark_phone, fragment=link)
 
     assert closed.console == shown.console == ""
     assert "<details><summary>Evidence of what is drawn" in closed.html
