@@ -113,3 +113,15 @@ def test_relations_of_a_real_wiki_are_those_of_its_data_files() -> None:
 
         assert right / len(pairs) >= 0.8
         assert right / len(gold_pairs) >= 0.6
+
+
+def test_names_of_a_row_of_several_are_known_and_whoever_a_sentence_calls_somebody_is_a_person() -> None:
+    marsh = "# Marsh\n\nMarsh is a swamp.\n\n**Inhabitants:** Ann Quill, Bram Tolley and none\n\n**Allies:** Neutral\n"
+    pages = [
+        read_structure(SourcePage(url=f"http://a.test/{name}", text=text))
+        for name, text in (("marsh", marsh), ("hester", "# Hester\n\nHester is a recluse who lives alone.\n"))
+    ]
+
+    found = {(one.name, one.kind) for one in Gazetteer(pages, KINDS).entities}
+
+    assert found == {("Marsh", ZONE), ("Hester", NPC), ("Ann Quill", NPC), ("Bram Tolley", NPC)}

@@ -21,6 +21,7 @@ from wavewright.tools.extraction.names import (
     NameIndex,
     clean_title,
     common_words,
+    is_name,
     is_plural,
     listed_name,
     names_by_form,
@@ -43,6 +44,26 @@ _PHRASE_END: Final = re.compile(
 )
 _OPENING: Final = 6
 """Sentences of a page among which one that begins with its title is looked for."""
+_ENUMERATION: Final = re.compile(r"\s*(?:[,;•]|\band\b)\s*")
+_NOBODY: Final = frozenset(
+    [
+        "none",
+        "nobody",
+        "nothing",
+        "unknown",
+        "various",
+        "varies",
+        "several",
+        "many",
+        "few",
+        "all",
+        "any",
+        "neutral",
+        "yes",
+        "no",
+    ]
+)
+"""Of rows and lists: what stands where there is no name."""
 _TYPE_LABELS: Final = frozenset({"type", "kind", "category", "class", "classification"})
 
 
@@ -61,6 +82,8 @@ class KindCues:
     """Of such nouns."""
     labels: frozenset[str] = frozenset()
     """Of rows that only pages about such things have; two of them tell the kind."""
+    are_people: bool = False
+    """Whether such a thing is somebody: "X is a NOUN who …" says so, whatever the noun."""
 
 
 @dataclass(eq=False, slots=True)
@@ -255,7 +278,10 @@ class Gazetteer:
         if match is None:
             return None
         phrase = _PHRASE_END.split(match["phrase"], maxsplit=1)[0]
-        return self._kind_of_noun(phrase)
+        is_somebody = match["phrase"][len(phrase) :].lstrip(", ").startswith("who ")
+        return self._kind_of_noun(phrase) or next(
+            (cue.kind for cue in self._cues if cue.are_people and is_somebody), None
+        )
 
     def _kind_of_noun(self, phrase: str) -> str | None:
         """Return the kind that the last word of a phrase tells."""
@@ -292,11 +318,19 @@ class Gazetteer:
     def _add_listed(self) -> None:
         for page in self.pages:
             for block in page.blocks:
-                if block.kind == "item" and not block.links and block.heading:
-                    kind = kind_of_list(block.heading, self._cues)
-                    name = listed_name(block.text)
-                    if kind is not None and name and not self.named(name):
-                        self._add(NamedEntity(name, kind))
+                if block.links:
+                    continue
+                if block.kind == "item" and block.heading:
+                    self._add_names(block.heading, [listed_name(block.text)])
+                elif block.kind == "row" and is_plural(block.label):
+                    parts = [part.strip() for part in _ENUMERATION.split(block.value)]
+                    self._add_names(block.label, [part for part in parts if is_name(part)])
+
+    def _add_names(self, heading: str, names: Iterable[str]) -> None:
+        kind = kind_of_list(heading, self._cues)
+        for name in names if kind is not None else ():
+            if name and name.casefold() not in _NOBODY and not self.named(name):
+                self._add(NamedEntity(name, kind or ""))
 
     def _add(self, entity: NamedEntity) -> None:
         self.entities.append(entity)

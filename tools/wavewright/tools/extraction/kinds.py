@@ -115,7 +115,8 @@ KINDS: Final = (
             "peninsula canyon gorge ravine chasm plateau peak summit waterfall spring oasis dune jungle rainforest "
             "thicket grove orchard savanna tundra glacier volcano reef lagoon strait fjord marshland wasteland badland "
             "crossroad trail road pit quarry den lair nest necropolis mausoleum chapel cathedral church shrine "
-            "sanctuary ward slum suburb borough hub bunker wreck shipwreck area place location underworld"
+            "sanctuary ward slum suburb borough hub bunker wreck shipwreck area place location underworld cellar lock "
+            "attic basement bathhouse granary stable barn kitchen pond brook creek ford well"
         ),
         labels=phrases(
             "level range, levels, recommended level, leads to, reached from, exits, connected zones, connects to, "
@@ -134,6 +135,7 @@ KINDS: Final = (
     ),
     KindCues(
         NPC,
+        are_people=True,
         groups=words("npc character person people cast hero figure villager inhabitant biography vendor"),
         lists=words(
             "npc character person people cast hero figure villager inhabitant resident merchant vendor trader folk "
