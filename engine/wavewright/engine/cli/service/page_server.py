@@ -9,6 +9,7 @@ import signal
 import webbrowser
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from types import FrameType
 from typing import TypeAlias
 
 import anyio
@@ -53,7 +54,7 @@ def serve_page(open_page: OpenPage, what: str, place: str, *, opens: bool) -> in
             if opens:
                 webbrowser.open(f"http://{address}/?token={token}")
             # The server repeats the signal that ended it; then what is open here could not be closed.
-            signal.signal(signal.SIGTERM, lambda *_: None)
+            signal.signal(signal.SIGTERM, _ignore_signal)
             await uvicorn.Server(config).serve(sockets=[listener])
 
     with contextlib.closing(listener_at(place, "--listen")) as listener:
@@ -61,3 +62,7 @@ def serve_page(open_page: OpenPage, what: str, place: str, *, opens: bool) -> in
         with export_traces():
             anyio.run(serve)
     return exit_codes.OK
+
+
+def _ignore_signal(number: int, frame: FrameType | None) -> None:
+    del number, frame

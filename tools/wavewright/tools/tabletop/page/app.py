@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 from wavewright.config.errors import WavewrightError
 from wavewright.engine import PhaseTrace
 from wavewright.prompts.environments import page_environment
-from wavewright.tools.tabletop.page.board import Line, Transcript, board_of
+from wavewright.tools.tabletop.page.board import TalkLine, Transcript, board_of
 from wavewright.tools.tabletop.project import open_project_game
 from wavewright.tools.tabletop.session import Game
 
@@ -141,7 +141,7 @@ class GamePage:
             board=Markup(self._board()),  # noqa: S704 - as above
         )
 
-    def _lines(self, lines: list[Line]) -> str:
+    def _lines(self, lines: list[TalkLine]) -> str:
         return self._templates.get_template("lines.html.j2").render(lines=lines)
 
     def _board(self) -> str:

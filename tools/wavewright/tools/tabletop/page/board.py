@@ -19,7 +19,7 @@ _PHASE: Final = re.compile(r"(?P<indent> *)(?P<name>[\w ]+?)(?::|  +(?P<about>.*
 _NO_FACES: Final[tuple[int, ...]] = ()
 
 
-class Line(NamedTuple):
+class TalkLine(NamedTuple):
     """One line of the talk."""
 
     id: int
@@ -35,7 +35,7 @@ class Line(NamedTuple):
 class Transcript:
     """The lines of a game, and what is known of its last turn, from its events one by one."""
 
-    lines: list[Line] = field(default_factory=list[Line])
+    lines: list[TalkLine] = field(default_factory=list[TalkLine])
     options: tuple[str, ...] = ()
     phases: list[str] = field(default_factory=list[str])
     """Phases of the last turn that have begun, in their order."""
@@ -59,7 +59,7 @@ class Transcript:
             case happened.TurnBegan(message=message):
                 self._turns.append((len(self.lines), self.options))
                 self.phases, self.options, self.is_busy = [], (), True
-                self.lines.append(Line(id_, "player", "You", message))
+                self.lines.append(TalkLine(id_, "player", "You", message))
             case happened.TurnUndone() if self._turns:
                 kept, self.options = self._turns.pop()
                 del self.lines[kept:]
@@ -67,21 +67,21 @@ class Transcript:
             case happened.PhaseBegan(phase=phase):
                 self.phases.append(phase)
             case happened.Said(speaker=speaker, text=text, speech=speech):
-                self.lines.append(Line(id_, speech, _speaker(speaker, state), text))
+                self.lines.append(TalkLine(id_, speech, _speaker(speaker, state), text))
             case happened.Rolled(who=who, reason=reason, faces=faces, sides=sides, modifier=modifier):
                 shown = f"{len(faces)}d{sides}" + (f"{modifier:+}" if modifier else "")
                 text = f"rolls {shown} for {reason}: {event.total}"
-                self.lines.append(Line(id_, "roll", _speaker(who, state), text, faces))
+                self.lines.append(TalkLine(id_, "roll", _speaker(who, state), text, faces))
             case happened.Suggested(options=options):
                 self.options = tuple(option.label for option in options)
             case happened.TurnEnded(halted=halted):
                 self.is_busy = False
                 if halted is not None and halted.startswith("FAILED"):
-                    self.lines.append(Line(id_, "failed", "Error", f"The turn {halted.lower()}"))
+                    self.lines.append(TalkLine(id_, "failed", "Error", f"The turn {halted.lower()}"))
             case _:
                 pass
 
-    def lines_since(self, id_: int) -> list[Line]:
+    def lines_since(self, id_: int) -> list[TalkLine]:
         """Return the lines of later events."""
         return [line for line in self.lines if line.id > id_]
 
