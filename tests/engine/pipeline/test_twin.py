@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
+from wavewright.config.errors import WavewrightError
 from wavewright.engine import (
     Effects,
     PhaseDifference,
@@ -213,6 +214,27 @@ async def test_the_caller_has_the_answer_before_the_second_has_begun_and_a_repor
 
     assert len(reports) == 1
     assert "could not be compared" in caplog.text
+
+
+@pytest.mark.parametrize("sample", [0.0, 1.0])
+async def test_what_the_first_raises_leaves_the_block_as_it_is(sample: float) -> None:
+    first = Pipeline.builder("old").phase(Fail()).build()
+    second = Pipeline.builder("new").phase(Add("a", 1)).build()
+    reports: list[TwinReport] = []
+
+    with pytest.raises(ValueError, match=r"^no$"):
+        async with open_twin(first, second, reports.append, sample=sample) as twin:
+            await twin.run(lambda effects: Order(effects, 1))
+
+    assert reports == []
+
+
+async def test_a_sample_that_is_no_share_is_refused() -> None:
+    pipeline = Pipeline.builder("old").phase(Add("a", 1)).build()
+
+    with pytest.raises(WavewrightError, match="sample is 5"):
+        async with open_twin(pipeline, pipeline, lambda _: None, sample=5):
+            pass
 
 
 async def test_a_share_of_the_inputs_is_compared() -> None:

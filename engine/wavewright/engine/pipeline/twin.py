@@ -225,9 +225,19 @@ async def open_twin(
         sample: Share of the inputs on which the second one is run, from 0 to 1.
         seconds: How long the second one may take.
         draw: Returns a number from 0 up to 1 for each input.
+
+    Raises:
+        WavewrightError: `sample` is no share.
     """
-    async with anyio.create_task_group() as group:
-        yield TwinRuns(first, second, report, view or context_as_json, sample, seconds, group, draw)
+    if not 0 <= sample <= 1:
+        raise WavewrightError(f"sample is {sample:g}", hint="give a share from 0 to 1, such as 0.05")
+    try:
+        async with anyio.create_task_group() as group:
+            yield TwinRuns(first, second, report, view or context_as_json, sample, seconds, group, draw)
+    except BaseExceptionGroup as failures:
+        # Of the group, only the block of the caller fails: what it raises leaves it as without a second pipeline.
+        failure = failures.exceptions[0]
+        raise failure from failure.__cause__
 
 
 def context_as_json(context: object) -> Json:
