@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import posixpath
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,7 +189,8 @@ class GraphTools:
             folder: Folder that was read whole: a file below it without a chunk is gone.
             left_out: Documents that could not be read this time; their records stay.
         """
-        kept, below = {*(left_out or ())}, "" if folder == "." else f"{(folder or '').strip('/')}/"
+        place = posixpath.normpath(folder or ".")
+        kept, below = {*(left_out or ())}, "" if place == "." else f"{place}/"
 
         def is_read(document: str) -> bool:
             is_below = "://" not in document and document.startswith(below)
