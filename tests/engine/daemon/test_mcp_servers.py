@@ -14,6 +14,7 @@ import pytest
 
 from tests.engine.daemon.conftest import StartDaemon
 from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite
+from tests.support.child_processes import child_processes
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling_tool
 from wavewright.engine.messages.models import JobRequest
 from wavewright.planner.types import Json, JsonObject
@@ -72,19 +73,12 @@ def job(*zones: str) -> JsonObject:
     return {"name": "times", "plan": {"steps": [step], "result": "${steps.times}"}}
 
 
-def servers(daemon: int) -> list[int]:
-    """Return the processes of the time server that a daemon has started."""
-    lists = Path(f"/proc/{daemon}/task").glob("*/children")
-    children = [int(child) for each in lists for child in each.read_text().split()]
-    return [child for child in children if b"mcp_server_time" in Path(f"/proc/{child}/cmdline").read_bytes()]
-
-
 async def test_jobs_share_one_server_that_is_started_again_after_a_crash_and_ends_with_the_daemon(
     time_site: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
     daemon = start()
     await daemon.started()
-    assert servers(daemon.process.pid) == []
+    assert child_processes(daemon.process.pid, "mcp_server_time") == []
 
     zones = ["Europe/Berlin", "Asia/Tokyo", "UTC", "America/Lima"]
     wanted = [str(uuid4()) for _ in range(3)]
@@ -92,13 +86,13 @@ async def test_jobs_share_one_server_that_is_started_again_after_a_crash_and_end
         await client.send(JobRequest(job_id=one, job=job(*zones)))
     for one in wanted:
         await client.until_told(one, "JOB_COMPLETED")
-    [first] = servers(daemon.process.pid)
+    [first] = child_processes(daemon.process.pid, "mcp_server_time")
 
     os.kill(first, signal.SIGKILL)
     again = str(uuid4())
     await client.send(JobRequest(job_id=again, job=job(*zones)))
     await client.until_told(again, "JOB_COMPLETED")
-    [second] = servers(daemon.process.pid)
+    [second] = child_processes(daemon.process.pid, "mcp_server_time")
     assert second != first
 
     daemon.signal(signal.SIGTERM)
@@ -155,7 +149,7 @@ async def test_an_agent_of_a_job_calls_the_server_that_the_steps_of_another_job_
     await client.until_told(by_agent, "JOB_COMPLETED")
     await client.until_told(by_step, "JOB_COMPLETED")
 
-    assert len(servers(daemon.process.pid)) == 1
+    assert len(child_processes(daemon.process.pid, "mcp_server_time")) == 1
     packages = [json.loads(message.body)["payload"]["package"] for message in client.packages]
     found: list[Json] = [package["result"] for package in packages]
     [output] = [result for result in found if isinstance(result, dict)]

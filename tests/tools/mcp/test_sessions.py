@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.support.child_processes import child_processes
 from tests.tools.calling import request
 from tests.tools.mcp import stub_server
 from wavewright.config.mcp_servers import McpServerSection
@@ -173,19 +174,12 @@ def test_ms11_the_settings_say_before_the_server_whether_a_call_is_made_again(
 def test_ms11_a_call_that_writes_is_not_made_again_and_no_child_is_left(
     stub: Callable[..., McpServerSettings], record: Path, tool: str, calls: int
 ) -> None:
-    before = children()
     error = failure(stub("crash always"), tool)
 
     assert "it exited with status 3" in str(error)
     assert error.transient
     assert len(record.read_text().splitlines()) == calls
-    assert children() <= before
-
-
-def children() -> set[str]:
-    """Return the processes that this one has started and not waited for; other tests may have left some at work."""
-    threads = Path("/proc/self/task").iterdir()
-    return {child for thread in threads for child in (thread / "children").read_text().split()}
+    assert child_processes("self", str(record)) == []
 
 
 def test_ms12_what_a_server_asks_for_is_refused(stub: Callable[..., McpServerSettings], record: Path) -> None:
