@@ -93,3 +93,30 @@ def test_of_two_answers_one_counts_and_the_other_is_told(project: Path) -> None:
         assert second.status_code == 409
         assert "waits for no answer" in second.json()["error"]
         assert client.get("/api/v1/decisions").json() == []
+
+
+def test_what_cannot_be_done_is_answered_with_its_reason(project: Path) -> None:
+    with command(project, "run", "posting.plan.yaml", "--approve", "wait") as run:
+        run.wait(timeout=30)
+    with served_page(project) as served, served.client() as client:
+        [question] = client.get("/api/v1/decisions").json()
+        address = f"/api/v1/decisions/{question['id']}"
+        run_page = f"/runs/{question['run']}"
+
+        assert client.post(address, json={}).json() == {
+            "error": "`choice`: Field required; `by`: Field required"
+        }
+        assert client.post(address, content=b"approve").status_code == 422
+        assert "`by`" in client.post(address, json={"choice": "refuse", "by": "a\nb"}).json()["error"]
+        assert "not 'abc'" in client.get(f"{run_page}/events?from=abc").text
+        assert client.get(f"{run_page}/events?from=-1").status_code == 400
+
+        answered = client.post(f"/decisions/{question['id']}", data={"choice": "refuse", "by": "ada"})
+        assert answered.status_code == 303
+        assert "ada" in client.get(f"{run_page}/events").text
+        client.post(f"{run_page}/resume")
+        with client.stream("GET", f"{run_page}/stream") as stream:
+            assert any(line == "event: ended" for line in stream.iter_lines())
+        again = client.post(f"{run_page}/resume")
+        assert again.status_code == 409
+        assert "resume" in again.text.partition('role="alert">')[2].partition("</pre>")[0]

@@ -61,9 +61,11 @@ async def test_runs_are_found_by_status_and_by_a_text_in_which_signs_stand_for_t
     await add_runs(journal, 6)
 
     interrupted = await page_of_runs(journal, status="interrupted")
+    ended = await page_of_runs(journal, status="achieved")
     named = await page_of_runs(journal, text="000004-3F")
 
     assert [row.run for row in interrupted.rows] == [run_id(4), run_id(2), run_id(0)]
+    assert [row.run for row in ended.rows] == [run_id(5), run_id(3), run_id(1)]
     assert [row.run for row in named.rows] == [run_id(4)]
     assert not (await page_of_runs(journal, text="20261121_000004")).rows
     assert not (await page_of_runs(journal, text="%")).rows

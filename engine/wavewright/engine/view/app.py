@@ -11,14 +11,17 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Final, cast
+from tempfile import TemporaryFile
+from typing import IO, Annotated, Final, cast
 
 import anyio
 from jinja2 import Environment
 from markupsafe import Markup
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sse_starlette.event import ServerSentEvent
 from sse_starlette.sse import EventSourceResponse
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -57,7 +60,18 @@ _MAX_EVENTS: Final = 500
 """On one page of the events of a run."""
 _MAX_BODY: Final = 600
 """Characters of an event that are shown."""
+_SECONDS_TO_BEGIN: Final = 10.0
+"""Within which a run that is resumed begins, or says why it does not."""
 _JOB_STATES_FIRST: Final = ("running", "queued")
+
+
+class DecisionAnswer(BaseModel):
+    """An answer to a decision, and who gives it; the name is journaled with the answer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    choice: Annotated[str, Field(min_length=1)]
+    by: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 @asynccontextmanager
@@ -131,8 +145,12 @@ class View:
         snapshot = await self._snapshot(request)
         if snapshot is None:
             return self._missing(request)
-        fragment = await anyio.to_thread.run_sync(self._fragment, snapshot)
-        return self._page("run.html.j2", title=snapshot.row.job, snapshot=snapshot, fragment=Markup(fragment))  # noqa: S704 - rendered from escaping templates
+        return await self._run_page(snapshot)
+
+    async def _run_page(self, snapshot: RunSnapshot, error: str = "", code: int = 200) -> Response:
+        fragment = Markup(await anyio.to_thread.run_sync(self._fragment, snapshot))  # noqa: S704 - rendered from escaping templates
+        values = {"title": snapshot.row.job, "snapshot": snapshot, "fragment": fragment, "error": error}
+        return self._page("run.html.j2", code, **values)
 
     async def stream(self, request: Request) -> Response:
         """Answer with the run as events, each the whole of it; `Last-Event-ID` is what the viewer has."""
@@ -149,7 +167,10 @@ class View:
     async def events(self, request: Request) -> Response:
         """Answer with a page of a run's events."""
         run = RunId(request.path_params["run"])
-        first = max(0, int(request.query_params.get("from", "0") or 0))
+        asked = request.query_params.get("from") or "0"
+        if not asked.isdecimal():
+            raise HTTPException(400, f"`from` is the number of an event, such as 500, not {asked!r}")
+        first = int(asked)
         loaded = await self.journal.load(run)
         shown = [encode(event) for event in redacted_events(loaded[first : first + _MAX_EVENTS])]
         rows = [
@@ -160,12 +181,26 @@ class View:
         return self._page("events.html.j2", title=f"Events of {run}", run=run, rows=rows, following=following)
 
     async def resume(self, request: Request) -> Response:
-        """Continue a run in a process of its own, as `wavewright resume` does."""
+        """Continue a run in a process of its own, as `wavewright resume` does; a refusal is shown."""
         snapshot = await self._snapshot(request)
-        if snapshot is None or snapshot.row.status == "running":
+        if snapshot is None:
             return self._missing(request)
-        await anyio.to_thread.run_sync(_resume, snapshot.row.run, self.settings.root)
+        with TemporaryFile() as output:
+            process = _resume(snapshot.row.run, self.settings.root, output)
+            now = await self._changed(snapshot, lambda: process.poll() is not None)
+            if now is None and process.poll():
+                output.seek(0)
+                return await self._run_page(snapshot, output.read().decode(errors="replace"), 409)
         return RedirectResponse(f"/runs/{snapshot.row.run}", 303)
+
+    async def _changed(self, snapshot: RunSnapshot, is_over: Callable[[], bool]) -> RunSnapshot | None:
+        """Wait until a run is no longer as it was, or something is over, and return the run where it has changed."""
+        now = None
+        with anyio.move_on_after(_SECONDS_TO_BEGIN):
+            while now is None and not is_over():
+                await anyio.sleep(0.05)
+                now = await read_run(self.journal, snapshot.row.run, unless=snapshot.version)
+        return now or await read_run(self.journal, snapshot.row.run, unless=snapshot.version)
 
     async def job_list(self, request: Request) -> Response:
         """Answer with the jobs of daemons: how many are in which state, and those that have not ended."""
@@ -188,11 +223,13 @@ class View:
         """Take an answer of a form, and lead back to the decisions."""
         form = await request.form()
         try:
-            await self._answer(request.path_params["decision"], str(form.get("choice", "")), "view")
-        except WavewrightError as error:
+            given = DecisionAnswer(choice=str(form.get("choice", "")), by=str(form.get("by") or "view"))
+            await self._answer(request.path_params["decision"], given)
+        except (WavewrightError, ValidationError) as error:
+            code = 409 if isinstance(error, WavewrightError) else 422
             questions = await self._questions()
             return self._page(
-                "decisions.html.j2", 409, title="Decisions", questions=questions, error=str(error)
+                "decisions.html.j2", code, title="Decisions", questions=questions, error=_reason(error)
             )
         return RedirectResponse("/decisions", 303)
 
@@ -222,11 +259,11 @@ class View:
 
     async def api_decide(self, request: Request) -> Response:
         """Take an answer as JSON, `{"choice": …, "by": …}`."""
-        given = await request.json()
         try:
-            await self._answer(
-                request.path_params["decision"], str(given["choice"]), str(given.get("by", "api"))
-            )
+            given = DecisionAnswer.model_validate_json(await request.body())
+            await self._answer(request.path_params["decision"], given)
+        except ValidationError as error:
+            return JSONResponse({"error": _reason(error)}, 422)
         except WavewrightError as error:
             return JSONResponse({"error": str(error), "hint": error.hint}, 409)
         return JSONResponse({"answered": True})
@@ -237,12 +274,12 @@ class View:
     async def _questions(self) -> list[OpenQuestion]:
         return await list_questions(self.journal, self.jobs, time.time())
 
-    async def _answer(self, decision: str, choice: str, by: str) -> None:
+    async def _answer(self, decision: str, given: DecisionAnswer) -> None:
         now = time.time()
         question = await find_question(self.journal, self.jobs, decision, now)
         if not isinstance(question, OpenQuestion):
             raise WavewrightError(f"it was answered already, with {question.choice!r}")
-        await answer_question(self.journal, self.jobs, question, choice, by=by, now=now)
+        await answer_question(self.journal, self.jobs, question, given.choice, by=given.by, now=now)
 
     def _fragment(self, snapshot: RunSnapshot) -> str:
         """Return a run as HTML; where it has no plan yet or has several targets, what there is."""
@@ -280,15 +317,24 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _resume(run: RunId, root: Path) -> None:
-    """Continue a run in a process that outlives this one."""
+def _reason(error: WavewrightError | ValidationError) -> str:
+    """Return what is wrong, each field of an answer with its fault."""
+    if isinstance(error, WavewrightError):
+        return str(error)
+    return "; ".join(
+        f"`{fault['loc'][0]}`: {fault['msg']}" if fault["loc"] else fault["msg"] for fault in error.errors()
+    )
+
+
+def _resume(run: RunId, root: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Continue a run in a process that outlives this one and writes what it says to a file."""
     program = "from wavewright.engine.main import run_process; run_process()"
-    subprocess.Popen(  # noqa: S603 - this program, with the id of a run of the journal
+    return subprocess.Popen(  # noqa: S603 - this program, with the id of a run of the journal
         [sys.executable, "-c", program, "resume", run],
         cwd=root,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
         start_new_session=True,
     )
 

@@ -21,7 +21,8 @@ from wavewright.reviewer.report.page import LiveRun, render_run
 
 PAGE_SIZE: Final = 50
 _MAX_PAGES_SEARCHED: Final = 40
-"""Of one page of a list with a status, which the store does not know by itself."""
+"""Of runs that have not ended, for a page of those in one of their states, which the store does not know by itself."""
+_ENDED: Final = ("achieved", "not_achieved", "failed")
 
 _VERDICTS: Final = {
     "running": ("Running", "Steps at work are marked; this page follows the run."),
@@ -51,9 +52,10 @@ async def page_of_runs(
 ) -> RunPage:
     """Return the newest runs before one, of jobs whose name contains a text, with one status where it is given."""
     found: list[RunRow] = []
+    stored = status if status in {"", *_ENDED} else "interrupted"
     for _ in range(_MAX_PAGES_SEARCHED):
         rows = await journal.read(
-            partial(run_queries.list_newest_runs, text=text, before=before, limit=PAGE_SIZE)
+            partial(run_queries.list_newest_runs, text=text, status=stored, before=before, limit=PAGE_SIZE)
         )
         marked = await mark_waiting_runs(journal, rows, time.time())
         found += [row for row in marked if status in {"", row.status}]
@@ -79,7 +81,7 @@ class RunSnapshot:
     @property
     def has_ended(self) -> bool:
         """Whether nothing can follow."""
-        return self.row.finished is not None and self.row.status in {"achieved", "not_achieved", "failed"}
+        return self.row.finished is not None and self.row.status in _ENDED
 
     @property
     def targets(self) -> TargetWaves | None:

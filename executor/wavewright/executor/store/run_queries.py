@@ -67,13 +67,20 @@ async def list_runs(transaction: StoreTransaction) -> list[RunRow]:
 
 
 async def list_newest_runs(
-    transaction: StoreTransaction, *, text: str = "", before: RunId | None = None, limit: int
+    transaction: StoreTransaction,
+    *,
+    text: str = "",
+    status: str = "",
+    before: RunId | None = None,
+    limit: int,
 ) -> list[RunRow]:
     """Return the runs begun last, of jobs whose name contains a text in any case.
 
     Args:
         transaction: The reading transaction.
         text: Part of the job's name, or of the run's id.
+        status: Only runs that ended so; `interrupted` means all that have not ended, since the others of their states
+            depend on leases and open questions.
         before: Only runs that were begun before this one.
         limit: Maximum number of runs.
     """
@@ -82,9 +89,11 @@ async def list_newest_runs(
         transaction,
         """WHERE (lower(run.job) LIKE $1 ESCAPE '!' OR run.run LIKE $1 ESCAPE '!')
              AND ($2 = '' OR run.no < (SELECT no FROM run WHERE run = $2))
-           ORDER BY run.no DESC LIMIT $3""",
+             AND ($3 = '' OR coalesce(run.status, 'interrupted') = $3)
+           ORDER BY run.no DESC LIMIT $4""",
         f"%{pattern}%",
         before or "",
+        status,
         limit,
     )
 
