@@ -14,7 +14,7 @@ from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.service.page_server import serve_page
 from wavewright.engine.project.tool_sources import as_object
-from wavewright.engine.view.app import style_routes
+from wavewright.engine.view.page_templates import style_routes
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.tools.packs import PackPage, load_pack, pack_names
 

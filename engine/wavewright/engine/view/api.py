@@ -1,0 +1,89 @@
+"""The JSON API of the live page, below `/api/v1`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
+from starlette.routing import Route
+
+from wavewright.config.errors import WavewrightError
+from wavewright.engine.decisions.questions import OpenQuestion
+from wavewright.engine.view.api_operations import Operation
+from wavewright.engine.view.stored_runs import page_of_runs
+from wavewright.engine.view.viewed_project import DecisionAnswer, ViewedProject
+from wavewright.executor.store.journal import RunRow
+from wavewright.planner.types import RunId
+from wavewright.reviewer.package.builder import stored_package
+from wavewright.reviewer.records import Package
+
+PREFIX = "/api/v1"
+
+
+class RunQuery(BaseModel):
+    """Which runs are listed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str = ""
+    """A part of the job's name or of the run's id."""
+    status: str = ""
+    before: RunId | None = None
+    """The run at which the page before ended."""
+
+
+class RunList(BaseModel):
+    """A page of the list of runs, the newest first."""
+
+    runs: list[RunRow]
+    next: RunId | None
+    """The value of `before` for the runs that follow; null after the last one."""
+
+
+class DecisionTaken(BaseModel):
+    """An answer counts."""
+
+    answered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The operations of the API."""
+
+    project: ViewedProject
+
+    def operations(self) -> list[Operation]:
+        """Return what can be asked."""
+        return [
+            Operation("GET", f"{PREFIX}/runs", self.list_runs),
+            Operation("GET", f"{PREFIX}/runs/{{run}}", self.get_run),
+            Operation("GET", f"{PREFIX}/decisions", self.list_decisions),
+            Operation("POST", f"{PREFIX}/decisions/{{decision}}", self.answer_decision),
+        ]
+
+    def routes(self) -> list[Route]:
+        """Return what is served where."""
+        return [operation.route() for operation in self.operations()]
+
+    async def list_runs(self, asked: RunQuery) -> RunList:
+        """List the newest runs, fifty at a time."""
+        page = await page_of_runs(
+            self.project.journal, text=asked.text, status=asked.status, before=asked.before
+        )
+        return RunList(runs=[*page.rows], next=page.following)
+
+    async def get_run(self, run: RunId) -> Package:
+        """Return the package of a run as far as it has come."""
+        package = stored_package((await self.project.find_run(run)).state)
+        if package is None:
+            raise WavewrightError("the run has no plan yet", hint="ask again once it has planned")
+        return package
+
+    async def list_decisions(self) -> list[OpenQuestion]:
+        """List what waits for a person."""
+        return await self.project.list_questions()
+
+    async def answer_decision(self, decision: str, given: DecisionAnswer) -> DecisionTaken:
+        """Answer a decision; the first answer counts."""
+        await self.project.answer(decision, given)
+        return DecisionTaken()

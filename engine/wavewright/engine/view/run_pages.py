@@ -1,0 +1,146 @@
+"""Pages of runs: the list, one run that is followed, and its events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+from markupsafe import Markup
+from sse_starlette.event import ServerSentEvent
+from sse_starlette.sse import EventSourceResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from wavewright.engine.view.page_templates import page, render
+from wavewright.engine.view.stored_runs import RunSnapshot, page_of_runs
+from wavewright.engine.view.viewed_project import CommandRefused, ViewedProject
+from wavewright.engine.view.watching import RunWatches
+from wavewright.executor.events.codec import encode
+from wavewright.executor.run.recording import redacted_events
+from wavewright.executor.store.errors import RunNotFound
+from wavewright.planner.types import RunId
+from wavewright.reviewer.values import iso_of_epoch
+
+STATUSES: Final = (
+    "running",
+    "waiting_for_answer",
+    "waiting_for_approval",
+    "interrupted",
+    "achieved",
+    "not_achieved",
+    "failed",
+)
+_MAX_EVENTS: Final = 500
+"""On one page of the events of a run."""
+_MAX_BODY: Final = 600
+"""Characters of an event that are shown."""
+
+
+def render_fragment(snapshot: RunSnapshot) -> str:
+    """Return a run as HTML; where it has no plan yet or has several targets, what there is."""
+    html = snapshot.html()
+    run = None if html is None else Markup(html)  # noqa: S704 - rendered from escaping templates
+    return render("fragment.html.j2", snapshot=snapshot, targets=snapshot.targets, run=run)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPages:
+    """The answers about runs as pages."""
+
+    project: ViewedProject
+    watches: RunWatches
+
+    def routes(self) -> list[Route]:
+        """Return what is served where."""
+        return [
+            Route("/", self._runs),
+            Route("/runs/{run}", self._run),
+            Route("/runs/{run}/stream", self._stream),
+            Route("/runs/{run}/events", self._events),
+            Route("/runs/{run}/resume", self._resume, methods=["POST"]),
+        ]
+
+    async def _runs(self, request: Request) -> Response:
+        """Answer with a page of the list of runs."""
+        asked = request.query_params
+        found = await page_of_runs(
+            self.project.journal,
+            text=asked.get("text", ""),
+            status=asked.get("status", ""),
+            before=RunId(asked["before"]) if "before" in asked else None,
+        )
+        return page(
+            "runs.html.j2",
+            title="Runs",
+            page=found,
+            text=asked.get("text", ""),
+            status=asked.get("status", ""),
+            statuses=STATUSES,
+        )
+
+    async def _run(self, request: Request) -> Response:
+        """Answer with the page of a run."""
+        return await self._run_page(_run_of(request))
+
+    async def _run_page(self, run: RunId, error: str = "", code: int = 200) -> Response:
+        try:
+            snapshot = await self.project.find_run(run)
+        except RunNotFound:
+            return _missing(run)
+        fragment = Markup(await anyio.to_thread.run_sync(render_fragment, snapshot))  # noqa: S704 - rendered from escaping templates
+        values = {"title": snapshot.row.job, "snapshot": snapshot, "fragment": fragment, "error": error}
+        return page("run.html.j2", code, **values)
+
+    async def _stream(self, request: Request) -> Response:
+        """Answer with the run as events, each the whole of it; `Last-Event-ID` is what the viewer has."""
+        seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
+
+        async def events() -> AsyncGenerator[ServerSentEvent]:
+            async for fragment in self.watches.fragments(_run_of(request), seen):
+                kind = "ended" if fragment.is_last else "changed"
+                yield ServerSentEvent(fragment.html, event=kind, id=fragment.version)
+
+        return EventSourceResponse(events(), ping=15)
+
+    async def _events(self, request: Request) -> Response:
+        """Answer with a page of a run's events."""
+        run = _run_of(request)
+        asked = request.query_params.get("from") or "0"
+        if not asked.isdecimal():
+            raise HTTPException(400, f"`from` is the number of an event, such as 500, not {asked!r}")
+        first = int(asked)
+        loaded = await self.project.journal.load(run)
+        shown = [encode(event) for event in redacted_events(loaded[first : first + _MAX_EVENTS])]
+        rows = [
+            (first + place, iso_of_epoch(event.at), kind, _cut(body))
+            for place, ((kind, body), event) in enumerate(zip(shown, loaded[first:], strict=False))
+        ]
+        following = first + len(rows) if first + len(rows) < len(loaded) else None
+        return page("events.html.j2", title=f"Events of {run}", run=run, rows=rows, following=following)
+
+    async def _resume(self, request: Request) -> Response:
+        """Continue a run; a refusal is shown on its page."""
+        run = _run_of(request)
+        try:
+            await self.project.resume(run)
+        except RunNotFound:
+            return _missing(run)
+        except CommandRefused as error:
+            return await self._run_page(run, str(error), 409)
+        return RedirectResponse(f"/runs/{run}", 303)
+
+
+def _run_of(request: Request) -> RunId:
+    return RunId(request.path_params["run"])
+
+
+def _missing(run: RunId) -> Response:
+    return page("missing.html.j2", 404, title="No such run", run=run)
+
+
+def _cut(body: str) -> str:
+    return body if len(body) <= _MAX_BODY else f"{body[:_MAX_BODY]}…"
