@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.decisions.questions import OpenQuestion
 from wavewright.engine.view.api_operations import Operation
+from wavewright.engine.view.openapi import openapi_document
 from wavewright.engine.view.stored_runs import page_of_runs
 from wavewright.engine.view.viewed_project import DecisionAnswer, ViewedProject
 from wavewright.executor.store.journal import RunRow
@@ -17,7 +21,7 @@ from wavewright.planner.types import RunId
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.records import Package
 
-PREFIX = "/api/v1"
+PREFIX: Final = "/api/v1"
 
 
 class RunQuery(BaseModel):
@@ -63,7 +67,14 @@ class Api:
 
     def routes(self) -> list[Route]:
         """Return what is served where."""
-        return [operation.route() for operation in self.operations()]
+        operations = self.operations()
+        document = openapi_document("wavewright", operations)
+
+        async def describe(request: Request) -> Response:
+            del request
+            return JSONResponse(document)
+
+        return [Route(f"{PREFIX}/openapi.json", describe), *(operation.route() for operation in operations)]
 
     async def list_runs(self, asked: RunQuery) -> RunList:
         """List the newest runs, fifty at a time."""
