@@ -146,6 +146,52 @@ def test_a_patch_that_brings_a_write_needs_a_persons_word(wavewright: CommandLin
     assert "write_down" not in take_calls(tmp_path)
 
 
+def _acting_recipe(tool: str) -> str:
+    """Return the recipe that also adds a step with a side effect, and the policy that may allow it."""
+    params = "{quotes: [], rate: 0.0}" if tool == "write_down" else "{text: stale}"
+    return (
+        "  - gate: fresh\n"
+        "    reason: somebody must know\n"
+        "    set_params: {force: true}\n"
+        f"    add: [{{id: alarm, tool: {tool}, params: {params}}}]\n"
+        "recovery: {allow: same-effects}\n"
+    )
+
+
+@pytest.mark.parametrize("schedule", ["waves", "dataflow"])
+def test_a_goal_may_let_patches_call_again_what_the_plan_calls(
+    wavewright: CommandLine, tmp_path: Path, schedule: str
+) -> None:
+    template = TEMPLATE.replace(RECIPE, _acting_recipe("write_down")) + f"schedule: {schedule}\n"
+    code, package, page = run_quotes_project(wavewright, tmp_path, "--approve", "never", template=template)
+    said = "the goal let a recovery patch act without approval (recovery.allow): 'alarm'"
+
+    assert code == 0
+    assert statuses(package)["alarm"] == "ok"
+    assert said in package.warnings
+    assert said in page
+
+
+def test_a_patch_with_a_tool_that_the_plan_does_not_call_is_not_allowed(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
+    template = TEMPLATE.replace(RECIPE, _acting_recipe("tell")).replace(
+        "{name: rate},", "{name: rate}, {name: tell},"
+    )
+    write_quotes_project(tmp_path, template=template)
+    with (tmp_path / "desk.py").open("a") as tools:
+        tools.write('\n\ndef tell(text: str) -> str:\n    """Tell somebody."""\n    return text\n')
+    settings = tmp_path / "wavewright.yaml"
+    settings.write_text(settings.read_text() + "      tell: {effects: [egress]}\n")
+
+    ran = wavewright("run", "quotes.job.yaml", "--output", "out")
+
+    assert ran.code == 1
+    assert "'alarm', which calls 'tell' (egress)" in ran.err
+    assert "patch not approved" in ran.err
+    assert "fetch GNP True" not in take_calls(tmp_path)
+
+
 def test_a_patch_that_makes_faults_is_dropped_and_the_package_says_why(
     wavewright: CommandLine, tmp_path: Path
 ) -> None:

@@ -99,6 +99,7 @@ GOAL: JsonObject = {
     "schedule": "dataflow",
     "limits": {"max_steps": 5, "run_timeout": "1h", "tool_concurrency": {"t": 1}},
     "auto_approve": False,
+    "recovery": {"allow": "same-effects"},
     "plan": {"steps": [{"id": "a", "tool": "t"}]},
 }
 SHAPES: dict[str, tuple[type[DocumentModel], JsonObject]] = {

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from wavewright.planner.checks.checker import check
-from wavewright.planner.language.goals import AvailableTool, Goal, Limits, Rules, TerminalRule
+from wavewright.planner.language.goals import AvailableTool, Goal, Limits, RecoveryPolicy, Rules, TerminalRule
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import (
     AddStep,
@@ -28,7 +28,7 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.diff import diff_plans
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.patches import PatchRefused, apply_patch, check_patch, patch_fingerprint
-from wavewright.planner.types import GateId, PlanHash, StepId
+from wavewright.planner.types import Effect, GateId, PlanHash, StepId
 
 TOOLS = {
     "fetch": ToolSignature(name="fetch", expected_seconds=2.0, freshness_field="as_of"),
@@ -284,6 +284,79 @@ def test_a_new_step_with_an_effect_needs_approval_and_is_not_refused() -> None:
 
     assert checked.diagnostics == ()
     assert checked.needs_approval == ("tell",)
+
+
+EFFECTS: dict[str, frozenset[Effect]] = {
+    "write": frozenset({"write"}),
+    "post": frozenset({"read", "write", "egress"}),
+    "pay": frozenset({"write"}),
+    "research": frozenset({"read", "egress"}),
+    "agent": frozenset({"read", "egress"}),
+}
+ACTING = TOOLS | {
+    name: ToolSignature(name=name, effects=effects, needs_approval=name == "pay")
+    for name, effects in EFFECTS.items()
+}
+UNATTENDED = GOAL.model_copy(
+    update={
+        "tools": tuple(AvailableTool(name=name) for name in ACTING),
+        "gates": (),
+        "caps": (),
+        "recovery": RecoveryPolicy(allow="same-effects"),
+    }
+)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(ACTING)), st.booleans()), min_size=1, max_size=5),
+    st.lists(st.sampled_from(sorted(ACTING)), min_size=1, max_size=5),
+)
+def test_only_tools_that_the_plan_calls_without_approval_are_called_by_a_patch_without_one(
+    planned: list[tuple[str, bool]], new: list[str]
+) -> None:
+    plan = Plan(
+        steps=tuple(step(f"s{at}", tool, needs_approval=asks) for at, (tool, asks) in enumerate(planned))
+    )
+    ops = tuple(AddStep(step=step(f"n{at}", tool)) for at, tool in enumerate(new))
+    patch = PlanPatch(base=plan_hash(plan), reason="r", ops=ops)
+    free = {tool for tool, _ in planned} - {tool for tool, asks in planned if asks} - {"pay"}
+    acting = [op.step for op in ops if ACTING[op.step.tool].effects - {"read"}]
+
+    checked = check_patch(plan, patch, finished=(), goal=UNATTENDED, tools=ACTING)
+    asking = check_patch(plan, patch, finished=(), goal=GOAL, tools=ACTING)
+
+    assert checked.plan is not None
+    assert checked.allowed == tuple(each.id for each in acting if each.tool in free)
+    assert checked.needs_approval == tuple(each.id for each in acting if each.tool not in free)
+    assert asking.needs_approval == tuple(each.id for each in acting)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_allowed"),
+    [
+        ({"tools": ["fetch", "analyze"]}, {"tools": ["analyze"]}, True),
+        ({"tools": ["fetch"]}, {"tools": ["fetch", "research"]}, False),
+        ({"tools": ["fetch"]}, {}, False),
+        ({"tools": ["fetch"]}, {"tools": []}, False),
+        ({"tools": ["fetch"]}, {"tools": "${inputs.tools}"}, False),
+        ({"tools": "${inputs.tools}"}, {"tools": "${inputs.tools}"}, True),
+        ({}, {"tools": ["fetch"]}, True),
+        ({"agent": "scout"}, {}, False),
+        ({"agent": "scout"}, {"agent": "scout"}, True),
+        ({}, {"agent": "scout"}, False),
+    ],
+)
+def test_an_agent_of_a_patch_has_no_tool_that_no_agent_of_the_plan_has(
+    old: dict[str, Any], new: dict[str, Any], *, is_allowed: bool
+) -> None:
+    plan = Plan(steps=(step("look", "agent", params={"task": "t", **old}),))
+    again = AddStep(step=step("look_2", "agent", params={"task": "u", **new}))
+    patch = PlanPatch(base=plan_hash(plan), reason="r", ops=(again,))
+
+    checked = check_patch(plan, patch, finished=(), goal=UNATTENDED, tools=ACTING)
+
+    assert (checked.allowed == ("look_2",)) is is_allowed
+    assert (checked.needs_approval == ()) is is_allowed
 
 
 def test_the_same_patch_against_the_same_failed_gates_is_refused_even_under_another_id() -> None:

@@ -181,6 +181,8 @@ async def _with_patch(ports: Ports, context: PlannedContext, replanned: ReplanRe
             "round": context.state.round + 1,
             "rung": replanned.rung,
         }
+        if checked.allowed:
+            body["allowed"] = [*checked.allowed]
         context = await record_note(ports, context, "recovery", body)
         return replace(context, candidate=CandidatePlan(checked.plan, patch, checked.needs_approval))
     if replanned.diagnostics:

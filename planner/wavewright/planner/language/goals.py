@@ -26,6 +26,7 @@ __all__ = [
     "JobTargets",
     "Limits",
     "Recipe",
+    "RecoveryPolicy",
     "Rules",
     "TagRules",
     "TargetName",
@@ -193,6 +194,14 @@ class Recipe(DocumentModel):
     """Why this fixes it, for the report."""
 
 
+class RecoveryPolicy(DocumentModel, defer_build=False):
+    """Which recovery patches with side effects apply without a person's approval."""
+
+    allow: Literal["same-effects"] | None = None
+    """`same-effects`: those whose steps with side effects call only tools that the plan calls without approval, agents
+    only with the tools that the plan gives them. Where absent, each such patch needs an approval."""
+
+
 class GoalTemplate(DocumentModel):
     """A kind of work: shipped under `config/`, or the user's own."""
 
@@ -230,6 +239,8 @@ class GoalTemplate(DocumentModel):
     """Upper bounds of a run."""
     auto_approve: bool = True
     """Whether recovery patches without a new side effect apply without approval."""
+    recovery: RecoveryPolicy = Field(default_factory=RecoveryPolicy)
+    """Which recovery patches with side effects apply without approval."""
     plan: Plan | None = None
     """The template's own plan: the ladder's rung below a planner."""
 
@@ -287,6 +298,7 @@ class Goal(DocumentModel):
     schedule: Schedule = "waves"
     limits: Limits = Field(default_factory=Limits)
     auto_approve: bool = True
+    recovery: RecoveryPolicy = Field(default_factory=RecoveryPolicy)
     as_of: Instant | None = None
     packs: JsonObject = {}
     """Settings of packs by pack name, as the project and the job give them."""

@@ -78,6 +78,7 @@ def resolve_goal(
         schedule=template.schedule,
         limits=template.limits,
         auto_approve=template.auto_approve,
+        recovery=template.recovery,
         as_of=job.as_of,
     )
 

@@ -25,7 +25,7 @@ from wavewright.planner.language.plan import (
     RewireStep,
     Step,
 )
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import AGENT, ToolSignature, asks_approval
 from wavewright.planner.plans.binding import (
     bind_plan,
     repoint_step,
@@ -53,6 +53,8 @@ class PatchCheck:
     """The plan that it makes, bound to the goal; checking that one as a plan is the caller's business."""
     needs_approval: tuple[StepId, ...]
     """New and replaced steps with an effect outside the run, for which a person has to answer."""
+    allowed: tuple[StepId, ...]
+    """Those for which nobody has to answer, because the goal's `recovery.allow` covers them."""
     fingerprint: str
     """Equal for patches that try the same against the same failed gates."""
 
@@ -87,6 +89,8 @@ def check_patch(
         *_patch_faults(plan, patch, goal, round_number, tried=mark in tried),
         *change.faults,
     ]
+    acting = [step for step in _new_steps(patch) if _has_effect(signatures.get(step.tool))]
+    asking = tuple(step.id for step in acting if not _is_allowed(step, plan, goal, signatures))
     made = change.plan() if goal is None else bind_plan(change.plan(), goal, signatures)
     if not faults:
         faults += _finished_step_changes(plan, made, finished)
@@ -97,7 +101,8 @@ def check_patch(
     return PatchCheck(
         diagnostics=tuple(faults),
         plan=None if faults else made,
-        needs_approval=tuple(step.id for step in _new_steps(patch) if _has_effect(signatures.get(step.tool))),
+        needs_approval=asking,
+        allowed=tuple(step.id for step in acting if step.id not in asking),
         fingerprint=mark,
     )
 
@@ -233,3 +238,28 @@ def _has_effect(signature: ToolSignature | None) -> bool:
     return signature is not None and (
         bool(signature.effects & {"write", "egress"}) or signature.needs_approval
     )
+
+
+def _is_allowed(step: Step, plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature]) -> bool:
+    """Whether the goal's policy lets a new step act without approval: the plan calls the same tool without one.
+
+    A tool always has the same effects; an agent has those of the tools that it is given.
+    """
+    if goal is None or goal.recovery.allow != "same-effects":
+        return False
+    known = [old for old in plan.steps if old.tool == step.tool]
+    if any(asks_approval(each, tools[step.tool]) for each in (step, *known)):
+        return False
+    return any(step.tool != AGENT or _is_within_agent(step, old) for old in known)
+
+
+def _is_within_agent(step: Step, old: Step) -> bool:
+    """Whether an agent can do no more than one of the plan: the same agent, with a part of its tools."""
+    given, allowed = step.params.get("tools"), old.params.get("tools")
+    if step.params.get("agent") != old.params.get("agent"):
+        return False
+    if not allowed or given == allowed:
+        return True
+    if not isinstance(given, list) or not isinstance(allowed, list):
+        return False
+    return bool(given) and all(name in allowed for name in given)

@@ -269,6 +269,9 @@ def _note_messages(note: Noted) -> list[str]:
             ]
         case "approval", {"subject": "patch", "approved": False, "needs": list(needs)}:
             return [f"the recovery patch was not approved: {'; '.join(map(str, needs))}"]
+        case "recovery", {"allowed": list(steps)}:
+            named = ", ".join(repr(step) for step in steps)
+            return [f"the goal let a recovery patch act without approval (recovery.allow): {named}"]
         case "review", {"refused_actions": list(refused)}:
             return [_refused_action_text(each) for each in refused if isinstance(each, dict)]
         case _:
