@@ -21,9 +21,9 @@ class Frugal(JobStore):
 
     looked_through = False
 
-    async def list_jobs(self, states: Sequence[JobState] = ()) -> list[JobRow]:
+    async def list_jobs(self, states: Sequence[JobState] = (), *, newest: int | None = None) -> list[JobRow]:
         self.looked_through |= not states or "completed" in states
-        return await super().list_jobs(states)
+        return await super().list_jobs(states, newest=newest)
 
     async def list_decisions(self, *, is_open: bool = True, job: JobId | None = None) -> list[Decision]:
         self.looked_through |= not is_open

@@ -237,6 +237,9 @@ class ClaimsContract(StoresTestCase):
 
         assert [job.job for job in queued] == [job_id(2), job_id(3)]
         assert [job.job for job in ended] == [job_id(0), job_id(1)]
+        assert [job.job for job in await one.jobs.list_jobs(newest=3)] == [job_id(3), job_id(2), job_id(1)]
+        assert await one.jobs.count_ended(0.0) == {"completed": 1}
+        assert await one.jobs.count_ended(1e12) == {}
         assert await one.jobs.count_states() == {
             "queued": 2, "running": 1, "waiting": 0, "validating": 0, "completed": 1, "failed": 0, "dead": 0,
         }  # fmt: skip

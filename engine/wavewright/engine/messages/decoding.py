@@ -56,6 +56,8 @@ _TRACEPARENT: Final = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 """Key of a stored request: the correlation id of its message."""
 SOURCE_KEY: Final = "source_agent"
 """Key of a stored request: its sender."""
+SUBMITTER_KEY: Final = "submitted_by"
+"""Key of a stored request: the name that somebody gave who sent it in the live page."""
 TYPE_KEY: Final = "message_type"
 """Key of a stored request that came by a request form: the type of its message."""
 PAYLOAD_KEY: Final = "payload"

@@ -15,7 +15,9 @@ from wavewright.engine.decisions.questions import OpenQuestion
 from wavewright.engine.view.api_operations import Operation
 from wavewright.engine.view.openapi import openapi_document
 from wavewright.engine.view.stored_runs import page_of_runs
+from wavewright.engine.view.viewed_jobs import JobOverview, SenderName, SentJob, ViewedJobs
 from wavewright.engine.view.viewed_project import DecisionAnswer, ViewedProject
+from wavewright.executor.store.job_records import JobId
 from wavewright.executor.store.journal import RunRow
 from wavewright.planner.types import RunId
 from wavewright.reviewer.package.builder import stored_package
@@ -55,6 +57,7 @@ class Api:
     """The operations of the API."""
 
     project: ViewedProject
+    jobs: ViewedJobs
 
     def operations(self) -> list[Operation]:
         """Return what can be asked."""
@@ -63,6 +66,8 @@ class Api:
             Operation("GET", f"{PREFIX}/runs/{{run}}", self.get_run),
             Operation("GET", f"{PREFIX}/decisions", self.list_decisions),
             Operation("POST", f"{PREFIX}/decisions/{{decision}}", self.answer_decision),
+            Operation("GET", f"{PREFIX}/jobs", self.list_jobs),
+            Operation("POST", f"{PREFIX}/jobs/{{job}}/again", self.send_job_again),
         ]
 
     def routes(self) -> list[Route]:
@@ -98,3 +103,11 @@ class Api:
         """Answer a decision; the first answer counts."""
         await self.project.answer(decision, given)
         return DecisionTaken()
+
+    async def list_jobs(self) -> JobOverview:
+        """Show the jobs of daemons: the queue, those that failed, the budget of the day."""
+        return await self.jobs.overview()
+
+    async def send_job_again(self, job: JobId, given: SenderName) -> SentJob:
+        """Queue the request of a job that failed or is dead again, as a new job."""
+        return SentJob(job=await self.jobs.send_again(job, given.by))

@@ -15,9 +15,10 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from wavewright.config.errors import WavewrightError
+from wavewright.engine.dry_run.text import dollars_text, tokens_text
 from wavewright.prompts.environments import page_environment
 from wavewright.reviewer.report.page import style_sheet
-from wavewright.reviewer.values import iso_of_epoch, visible
+from wavewright.reviewer.values import duration_text, iso_of_epoch, visible
 
 
 def style_routes() -> list[Route]:
@@ -53,7 +54,13 @@ def reason_of(error: WavewrightError | ValidationError) -> str:
 def _environment() -> Environment:
     environment = page_environment("wavewright.engine", "pages/view", trims=True, finalize=_shown)
     filters = cast("dict[str, Callable[..., object]]", environment.filters)
-    filters |= {"instant": _instant_text, "words": _words}
+    filters |= {
+        "instant": _instant_text,
+        "words": _words,
+        "duration": duration_text,
+        "whole": tokens_text,
+        "dollars": dollars_text,
+    }
     return environment
 
 

@@ -141,9 +141,9 @@ class JobStore:
         """Return one job."""
         return await self._journal.read(partial(job_transactions.find_job, job=job))
 
-    async def list_jobs(self, states: Sequence[JobState] = ()) -> list[JobRow]:
-        """Return jobs in the order of arrival; all states by default."""
-        return await self._journal.read(partial(job_transactions.list_jobs, states=states))
+    async def list_jobs(self, states: Sequence[JobState] = (), *, newest: int | None = None) -> list[JobRow]:
+        """Return jobs in the order of arrival, or so many newest, these first; all states by default."""
+        return await self._journal.read(partial(job_transactions.list_jobs, states=states, newest=newest))
 
     async def list_decisions(self, *, is_open: bool = True, job: JobId | None = None) -> list[Decision]:
         """Return open or answered decisions, of all jobs or of one, in the order in which they were asked."""
@@ -227,6 +227,10 @@ class JobStore:
         return await self._journal.transact(
             lambda transaction: JobTables(transaction).forget_messages(before, beyond)
         )
+
+    async def count_ended(self, since: float) -> dict[JobState, int]:
+        """Return the number of jobs that have ended since an instant, in each final state."""
+        return await self._journal.read(lambda transaction: JobTables(transaction).count_ended(since))
 
     async def count_states(self) -> dict[JobState, int]:
         """Return the number of jobs in each state."""

@@ -155,14 +155,15 @@ class JobTables:
     def _select_job(self, *, locked: bool) -> str:
         return f"{SELECT_JOB} WHERE job.job = $1{self._transaction.for_update if locked else ''}"
 
-    async def list_jobs(self, states: Sequence[JobState]) -> list[JobRow]:
-        """Return jobs in the order in which they came; all states where none is given."""
+    async def list_jobs(self, states: Sequence[JobState], newest: int | None = None) -> list[JobRow]:
+        """Return jobs in the order in which they came, or so many newest, these first; of all states by default."""
         where, values = (
             (f"WHERE state {self._transaction.in_list('$1', 'text')}", (list(states),))
             if states
             else ("", ())
         )
-        rows = await self._transaction.fetch(f"{SELECT_JOB} {where} ORDER BY job.no", *values)
+        order = "ORDER BY job.no" if newest is None else f"ORDER BY job.no DESC LIMIT {newest:d}"
+        rows = await self._transaction.fetch(f"{SELECT_JOB} {where} {order}", *values)
         return [read_job(row) for row in rows]
 
     async def add_job(self, job: JobRow) -> bool:
@@ -230,6 +231,11 @@ class JobTables:
         """Return how many jobs are in each state that has any."""
         rows = await self._transaction.fetch("SELECT state, count(*) FROM job GROUP BY state")
         return dict(map(tuple, rows))
+
+    async def count_ended(self, since: float) -> dict[JobState, int]:
+        """Return how many jobs have ended since an instant, in each state that has any."""
+        query = "SELECT state, count(*) FROM job WHERE finished >= $1 GROUP BY state"
+        return dict(map(tuple, await self._transaction.fetch(query, since)))
 
     # The inbox
 

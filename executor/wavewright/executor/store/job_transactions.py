@@ -329,9 +329,12 @@ async def find_job(transaction: StoreTransaction, job: JobId) -> JobRow | None:
     return None if found is None else await _with_owner(transaction, found)
 
 
-async def list_jobs(transaction: StoreTransaction, states: Sequence[JobState]) -> list[JobRow]:
-    """Return jobs in the order of arrival."""
-    return [await _with_owner(transaction, job) for job in await JobTables(transaction).list_jobs(states)]
+async def list_jobs(
+    transaction: StoreTransaction, states: Sequence[JobState], newest: int | None
+) -> list[JobRow]:
+    """Return jobs in the order of arrival, or so many newest, these first."""
+    found = await JobTables(transaction).list_jobs(states, newest)
+    return [await _with_owner(transaction, job) for job in found]
 
 
 async def count_states(transaction: StoreTransaction) -> dict[JobState, int]:

@@ -1,0 +1,112 @@
+"""The page of jobs in a real browser: the queue, a job that failed and is sent again, and what is left of the day."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from playwright.sync_api import expect
+
+from tests.engine.view.served_page import ServedPage, served_page, write_project
+from tests.support.browser import CHROMIUM, visit
+from wavewright.config.settings import load_settings
+from wavewright.executor.store.job_records import (
+    JobChange,
+    JobId,
+    JobRequested,
+    JobRow,
+    MessageId,
+    ReceivedMessage,
+)
+from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.stores import journal_of
+from wavewright.planner.types import JsonObject
+
+FAILED, QUEUED = JobId("00000000-0000-4000-8000-000000000001"), JobId("00000000-0000-4000-8000-000000000002")
+DOCUMENT: JsonObject = {"name": "the failed one", "plan": {"steps": [{"id": "a", "tool": "post"}]}}
+
+
+async def _fill(project: Path) -> None:
+    async with journal_of(load_settings(project)) as journal:
+        jobs = JobStore(journal)
+        for number, job in enumerate((FAILED, QUEUED)):
+            document = DOCUMENT if job == FAILED else {**DOCUMENT, "name": "the queued one"}
+            request = JobRequested(job, {"job": document, "source_agent": "tester"})
+            await jobs.receive(ReceivedMessage(MessageId(f"{number}"), "job_request", "tester", 0.0, request))
+            if job == FAILED:
+                await jobs.claim()
+                await jobs.change(JobChange(job, "failed", "its disk was full"))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    found = write_project(tmp_path)
+    anyio.run(_fill, found)
+    return found
+
+
+def stored_jobs(project: Path) -> list[JobRow]:
+    """Return the jobs in the store of a project, in their order."""
+
+    async def read() -> list[JobRow]:
+        async with journal_of(load_settings(project)) as journal:
+            return await JobStore(journal).list_jobs()
+
+    return anyio.run(read)
+
+
+def send_again(served: ServedPage) -> None:
+    with visit(served.url) as seen:
+        page = seen.page
+        page.get_by_role("link", name="Jobs").click()
+        expect(page.locator("main")).to_contain_text("its disk was full")
+        expect(page.locator(".about")).to_contain_text("4 for each daemon, 0 taken")
+        expect(page.locator(".about")).to_contain_text("1 failed")
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert seen.serious_faults() == []
+        page.set_viewport_size({"width": 400, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        page.get_by_label("Your name").fill("ada")
+        page.get_by_role("button", name="Send the failed one again").click()
+        expect(page.locator("main")).to_contain_text("sent by ada")
+        assert seen.console == []
+
+
+@pytest.mark.once
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; `make test` installs one where it can")
+def test_a_failed_job_is_sent_again_with_the_name_of_who_did_it(project: Path) -> None:
+    with served_page(project) as served:
+        send_again(served)
+
+    *_, sent = stored_jobs(project)
+    assert sent.state == "queued"
+    assert sent.request == {"job": DOCUMENT, "source_agent": "tester", "submitted_by": "ada"}
+
+
+def test_programs_see_the_queue_and_are_told_what_is_not_sent_again(project: Path) -> None:
+    with served_page(project) as served, served.client() as client:
+        jobs = client.get("/api/v1/jobs").json()
+        answers = [
+            client.post(f"/api/v1/jobs/{job}/again", json=body)
+            for job, body in (
+                (FAILED, {}),
+                (QUEUED, {"by": "ada"}),
+                ("none", {"by": "ada"}),
+                (FAILED, {"by": "ada"}),
+            )
+        ]
+
+        assert jobs["counts"] | {"queued": 1, "failed": 1} == jobs["counts"]
+        assert [one["name"] for one in jobs["open"]] == ["the queued one"]
+        assert [one["reason"] for one in jobs["given_up"]] == ["its disk was full"]
+        assert jobs["lag"] >= 0
+        assert jobs["ended_last_hour"] == {"failed": 1}
+        assert jobs["day"]["spent"]["tokens"] == 0
+        assert [answer.status_code for answer in answers] == [422, 409, 404, 200]
+        assert "is queued" in answers[1].json()["error"]
+        assert client.get("/api/v1/jobs").json()["open"][1]["job"] == answers[3].json()["job"]
+        assert client.post(f"/jobs/{QUEUED}/again", data={"by": "ada"}).status_code == 409
