@@ -308,6 +308,9 @@ class DaemonSection(_DaemonModel):
     health: HealthAddress | None = None
     """`HOST:PORT` of the HTTP endpoints `/live`, `/ready` and `/metrics`; port 0 takes any that is free; no endpoints
     where absent."""
+    view: HealthAddress | None = None
+    """`HOST:PORT` of the live page of runs, jobs and decisions, whose token is `WAVEWRIGHT_VIEW_TOKEN`; no page where
+    absent."""
     log_level: LogLevel = "info"
     """Lowest level that is logged: `debug`, `info`, `warning` or `error`."""
 

@@ -21,6 +21,7 @@ from wavewright.engine.messages.models import JobRequest
 pytestmark = pytest.mark.anyio
 
 
+TOKEN = "of-the-page"  # noqa: S105 - of this test alone
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
@@ -154,3 +155,27 @@ async def test_a_broker_that_is_not_there_yet_is_waited_for_and_told_of_once(
 
     assert [line["event"] for line in daemon.lines].count("broker_away") == 1
     assert not daemon.has_said("library")
+
+
+async def test_a_daemon_serves_the_live_page_to_whoever_has_the_token(
+    site: DaemonSite, client: BrokerClient, start: StartDaemon
+) -> None:
+    site.write(daemon='view: "127.0.0.1:0"')
+    refused = start()
+    assert await refused.ended() == 2
+    assert "WAVEWRIGHT_VIEW_TOKEN" in refused.text
+
+    daemon = start(WAVEWRIGHT_VIEW_TOKEN=TOKEN)
+    await daemon.started()
+    [served] = [line for line in daemon.lines if line["event"] == "view_served"]
+    await client.send(JobRequest(job_id=(wanted := str(uuid4())), job=job(("say", "it"), name="seen")))
+    await client.until_told(wanted, "JOB_COMPLETED")
+    async with httpx.AsyncClient(base_url=f"http://{served['place']}") as http:
+        assert (await http.get("/api/v1/jobs")).status_code == 401
+        token = {"Authorization": f"Bearer {TOKEN}"}
+        assert (await http.get("/api/v1/jobs", headers=token)).json()["counts"]["completed"] == 1
+        assert "seen" in (await http.get("/", headers=token)).text
+    daemon.process.send_signal(signal.SIGTERM)
+
+    assert await daemon.ended() == 0
+    assert TOKEN not in daemon.text

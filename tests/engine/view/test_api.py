@@ -9,7 +9,7 @@ import httpx
 import jsonschema_rs
 from openapi_spec_validator import validate
 
-from tests.engine.view.served_page import command, served_page, write_project
+from tests.engine.view.served_page import ServedPage, command, served_page, write_project
 
 
 def assert_described(document: dict[str, Any], path: str, answer: httpx.Response) -> None:
@@ -52,3 +52,21 @@ def test_the_description_is_valid_and_each_answer_is_as_it_says(tmp_path: Path) 
         described = document["paths"][f"{root}/runs"]["get"]
         assert {one["name"] for one in described["parameters"]} >= {"text", "status", "before"}
         assert httpx.get(f"{served.root}{root}/openapi.json").status_code == 401
+
+
+def test_a_run_serves_the_page_until_its_end_is_shown(tmp_path: Path) -> None:
+    project = write_project(tmp_path)
+    with command(project, "run", "waiting.plan.yaml", "--view") as run:
+        assert run.stdout is not None
+        served = ServedPage(run.stdout.readline().strip().removeprefix("live page: "))
+        with served.client() as client:
+            found: list[dict[str, str]] = []
+            while not found:
+                found = client.get("/api/v1/runs").json()["runs"]
+            (project / "one.txt").touch()
+            (project / "two.txt").touch()
+            with client.stream("GET", f"/runs/{found[0]['run']}/stream") as stream:
+                events = [line for line in stream.iter_lines() if line.startswith("event: ")]
+
+        assert events[-1] == "event: ended"
+        assert run.wait(timeout=20) == 0

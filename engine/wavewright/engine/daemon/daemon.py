@@ -10,7 +10,7 @@ import os
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
@@ -101,6 +101,7 @@ async def run_daemon(
     watch: Telemetry,
     stopping: ShutdownRequest,
     *,
+    beside: AbstractAsyncContextManager[object] | None = None,
     on_ready: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.time,
 ) -> None:
@@ -110,6 +111,7 @@ async def run_daemon(
         settings: The project's settings, checked.
         watch: Log, metrics, health and traces.
         stopping: The request to stop.
+        beside: What is open while it runs, such as a page that is served.
         on_ready: Called once everything is open and messages are consumed.
         clock: Seconds since the epoch.
 
@@ -120,7 +122,8 @@ async def run_daemon(
         PortTakenError: the health endpoint cannot listen where the settings say.
     """
     try:
-        await _serve(settings, watch, stopping, on_ready, clock)
+        async with beside or nullcontext():
+            await _serve(settings, watch, stopping, on_ready, clock)
     except BaseExceptionGroup as faults:
         raise _first_error(faults) from None
 

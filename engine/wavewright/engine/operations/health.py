@@ -9,26 +9,23 @@ from __future__ import annotations
 
 import socket
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import anyio
-
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
+from wavewright.engine.operations.http_server import http_served
 from wavewright.engine.operations.metrics import CONTENT_TYPE_LATEST, Metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
 
 class PortTakenError(WavewrightError):
-    """The health endpoint cannot listen on its address."""
+    """A daemon cannot listen on an address of its settings."""
 
     exit_code = exit_codes.MISUSE
 
@@ -88,40 +85,18 @@ async def serve_health(
     Raises:
         PortTakenError: the port is in use, or the address is not this machine's.
     """
-    import uvicorn
-
-    is_listening = anyio.Event()
-
-    class Server(uvicorn.Server):
-        """A server that leaves signals to the daemon."""
-
-        @contextmanager
-        def capture_signals(self) -> Generator[None]:
-            yield
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            is_listening.set()
-
-    listener = open_listener(place)
-    app = health_app(health, metrics)
-    server = Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
-    with listener:
-        async with anyio.create_task_group() as group:
-            group.start_soon(server.serve, [listener])
-            await is_listening.wait()
-            try:
-                yield listener.getsockname()[1]
-            finally:
-                # Answers are short, and a scraper may keep its connection open, so shutdown waits for neither.
-                server.should_exit = server.force_exit = True
+    with open_listener(place, "health and metrics", "daemon.health") as listener:
+        # Answers are short, and a scraper may keep its connection open.
+        async with http_served(health_app(health, metrics), listener, grace=0):
+            yield listener.getsockname()[1]
 
 
-def open_listener(place: str) -> socket.socket:
+def open_listener(place: str, what: str, setting: str) -> socket.socket:
     """Return a socket that listens at `HOST:PORT`.
 
     Raises:
-        PortTakenError: the port is in use, or the address is not this machine's.
+        PortTakenError: the port is in use, or the address is not this machine's; says what cannot be served, and which
+            setting names the address.
     """
     host, _, port = place.rpartition(":")
     host = host.strip("[]")
@@ -136,7 +111,6 @@ def open_listener(place: str) -> socket.socket:
         listener.close()
         reason = error.strerror or str(error)
         raise PortTakenError(
-            f"health and metrics cannot be served at {place}: {reason}",
-            "set `daemon.health` to another place",
+            f"{what} cannot be served at {place}: {reason}", f"set `{setting}` to another place"
         ) from error
     return listener

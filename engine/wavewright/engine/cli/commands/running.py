@@ -44,6 +44,9 @@ def run(
     inputs: InputsOption = None,
     quiet: QuietOption = False,
     json: JsonLines = False,
+    view: Annotated[
+        bool, typer.Option("--view", help="Serve the live page on this machine while it runs.")
+    ] = False,
 ) -> None:
     """Plan, check, execute, review, repair and package a job."""
     from wavewright.engine.cli.common.arguments import input_overrides, parse_instant
@@ -61,7 +64,12 @@ def run(
     )
     raise typer.Exit(
         run_command.execute_request(
-            request, approve=approve.value, answers=answer or (), as_json=json, is_quiet=quiet
+            request,
+            approve=approve.value,
+            answers=answer or (),
+            as_json=json,
+            is_quiet=quiet,
+            is_viewed=view,
         )
     )
 

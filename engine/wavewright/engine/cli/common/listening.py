@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import socket
+from typing import Final
 
 from wavewright.config import exit_codes
 from wavewright.config.sections import valid_host_port
 from wavewright.engine.cli.common.errors import CommandError
+
+TOKEN_VARIABLE: Final = "WAVEWRIGHT_VIEW_TOKEN"  # noqa: S105 - the name of the variable
+"""Holds the token of pages that are served."""
 
 
 def listener_at(place: str, option: str) -> socket.socket:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -59,6 +60,9 @@ if TYPE_CHECKING:
     from wavewright.engine.pipeline.cancellation import CancellationToken
     from wavewright.engine.pipeline.context import Approver, Asker
 
+SECONDS_TO_SHOW_END: Final = 1.0
+"""For which the live page of a run is served after its end, so that viewers see it."""
+
 
 def resume_request(run: str | None, *, concurrency: int | None, output: Path | None) -> RunRequest:
     """Return the request of the options of `resume`; `run` is found as by `find_run`.
@@ -72,9 +76,17 @@ def resume_request(run: str | None, *, concurrency: int | None, output: Path | N
 
 
 def execute_request(
-    request: RunRequest, *, approve: str, answers: Sequence[str], as_json: bool, is_quiet: bool = False
+    request: RunRequest,
+    *,
+    approve: str,
+    answers: Sequence[str],
+    as_json: bool,
+    is_quiet: bool = False,
+    is_viewed: bool = False,
 ) -> int:
     """Execute a request, show its progress, and return the exit code.
+
+    With `is_viewed` the live page of the project is served meanwhile.
 
     `answers` are for the questions of planner and steps, in the order in which they are asked.
 
@@ -97,7 +109,8 @@ def execute_request(
                 progress.print_line(line)
             approver = approver_for(approve, progress, is_resumed=request.run is not None)
             asker = asker_for(answers, progress)
-            outcome = anyio.run(_run, request, settings, progress, interruption, approver, asker)
+            page = _page_served(settings, progress) if is_viewed else contextlib.nullcontext()
+            outcome = anyio.run(_run, request, settings, progress, interruption, approver, asker, page)
             if outcome.context.package is not None:
                 progress.print_result(outcome.context.package, outcome.context.files)
     except KeyboardInterrupt:
@@ -115,6 +128,7 @@ async def _run(
     interruption: InterruptHandler,
     approver: Approver,
     asker: Asker,
+    page: AbstractAsyncContextManager[None],
 ) -> PipelineRun[RunContext]:
     def on_event(event: Event) -> None:
         interruption.observe(event)
@@ -127,15 +141,30 @@ async def _run(
         interruption.run = request.run
 
     with interruption.handle_signals():
-        return await run_in_project(
-            request,
-            settings,
-            approver=approver,
-            asker=asker,
-            on_event=on_event,
-            on_earlier=on_earlier,
-            cancellation=interruption.cancellation,
-        )
+        async with page:
+            return await run_in_project(
+                request,
+                settings,
+                approver=approver,
+                asker=asker,
+                on_event=on_event,
+                on_earlier=on_earlier,
+                cancellation=interruption.cancellation,
+            )
+
+
+@contextlib.asynccontextmanager
+async def _page_served(settings: Settings, progress: Progress) -> AsyncGenerator[None]:
+    """Serve the live page of the project while a run goes on, until its end is shown."""
+    from wavewright.engine.cli.common.listening import listener_at
+    from wavewright.engine.cli.common.page_server import page_served
+    from wavewright.engine.view.app import open_view
+
+    with contextlib.closing(listener_at("127.0.0.1:0", "--view")) as listener:
+        async with page_served(lambda: open_view(settings), listener) as url:
+            progress.print_line(f"live page: {url}")
+            yield
+            await anyio.sleep(SECONDS_TO_SHOW_END)
 
 
 async def run_in_project(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +29,7 @@ from wavewright.config.settings import Settings, load_valid_settings
 from wavewright.engine.bus.errors import BusError
 from wavewright.engine.cli.common.broker import open_connection, open_daemon_bus
 from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.listening import TOKEN_VARIABLE, listener_address
 from wavewright.engine.cli.project.project_checks import prompt_findings
 from wavewright.engine.daemon.daemon import run_daemon
 from wavewright.engine.daemon.process import ShutdownRequest, handling_signals
@@ -54,6 +55,8 @@ _SETTINGS_ERRORS = (DocumentError, PlanError, ToolDefinitionError, PackError, Tr
 _NOT_STARTED = "the daemon cannot start"
 
 _STORE_SETTINGS = ("journal", "state", "pg_url")
+_HEALTH: Final = ("health and metrics", "daemon.health")
+_VIEW: Final = ("the live page", "daemon.view")
 START_ERRORS = (BusError, JournalError, PortTakenError)
 
 
@@ -74,7 +77,9 @@ class StartCheck:
         """
         section, found = self.settings.daemon, list[WavewrightError]()
         if section.health is not None:
-            found += _errors_of(partial(_check_port, section.health), START_ERRORS)
+            found += _errors_of(partial(_check_port, section.health, *_HEALTH), START_ERRORS)
+        if section.view is not None:
+            found += _errors_of(partial(_check_port, section.view, *_VIEW), START_ERRORS)
         if not any(name in self.settings_error_text for name in _STORE_SETTINGS):
             found += await _opening_errors(open_stores(self.settings))
         if section.amqp_url is not None:
@@ -119,13 +124,18 @@ def _settings_faults(settings: Settings, invalid: str) -> Iterator[WavewrightErr
     if settings.calibration is not None:
         yield from _errors_of(partial(read_calibration, settings.calibration))
     yield from _errors_of(check_tracing)
+    if settings.daemon.view is not None and not os.environ.get(TOKEN_VARIABLE):
+        yield CommandError(
+            "`daemon.view` serves a page whose token is not known",
+            hint=f"set {TOKEN_VARIABLE}; `openssl rand -hex 32` makes one",
+        )
     for found in prompt_findings(settings):
         if found.state == "fault":
             yield CommandError(found.detail, hint=found.hint)
 
 
-def _check_port(place: str) -> None:
-    open_listener(place).close()
+def _check_port(place: str, what: str, setting: str) -> None:
+    open_listener(place, what, setting).close()
 
 
 def _with_start_code(error: WavewrightError) -> WavewrightError:
@@ -214,7 +224,24 @@ async def _serve(settings: Settings, watch: Telemetry, begun: list[bool]) -> Non
             begun.append(True)
             freeze_startup_objects()
 
-        await run_daemon(settings, watch, stopping, on_ready=on_ready)
+        page = _page_served(settings, watch.log)
+        await run_daemon(settings, watch, stopping, beside=page, on_ready=on_ready)
+
+
+@contextlib.asynccontextmanager
+async def _page_served(settings: Settings, log: StructuredLog) -> AsyncGenerator[None]:
+    """Serve the live page while the block runs, where the settings name a place for it."""
+    place = settings.daemon.view
+    if place is None:
+        yield
+        return
+    from wavewright.engine.cli.common.page_server import page_served
+    from wavewright.engine.view.app import open_view
+
+    with open_listener(place, *_VIEW) as listener:
+        async with page_served(lambda: open_view(settings), listener):
+            log.write("view_served", place=listener_address(listener))
+            yield
 
 
 def freeze_startup_objects() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wavewright.engine.cli.common.arguments import project_settings
-from wavewright.engine.cli.service.page_server import serve_page
+from wavewright.engine.cli.common.page_server import serve_page
 from wavewright.engine.view.app import open_view
 
 

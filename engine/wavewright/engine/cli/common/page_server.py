@@ -1,0 +1,71 @@
+"""Pages that a command serves to whoever has the token of the printed address."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import webbrowser
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TypeAlias
+
+import anyio
+from sse_starlette.sse import AppStatus
+from starlette.types import ASGIApp
+
+from wavewright.config import exit_codes
+from wavewright.engine.cli.common.listening import TOKEN_VARIABLE, listener_address, listener_at
+from wavewright.engine.cli.common.output import print_line
+from wavewright.engine.operations.http_server import http_served
+from wavewright.engine.operations.trace_export import export_traces
+from wavewright.engine.view.access import LOOPBACK, TokenAccess
+
+OpenPage: TypeAlias = Callable[[], AbstractAsyncContextManager[ASGIApp]]
+
+
+@asynccontextmanager
+async def page_served(open_page: OpenPage, listener: socket.socket) -> AsyncGenerator[str]:
+    """Serve a page on a listening socket for the block, and yield its address with the token.
+
+    The token is that of the environment, or a new one.
+    """
+    token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(32)
+    address = listener_address(listener)
+    hosts = {address, *(f"{name}:{address.rpartition(':')[2]}" for name in LOOPBACK)}
+    async with open_page() as app:
+        # What a page streams ends with this.
+        AppStatus.should_exit = False
+        async with http_served(TokenAccess(app, token, hosts), listener, grace=2):
+            try:
+                yield f"http://{address}/?token={token}"
+            finally:
+                AppStatus.should_exit = True
+
+
+def serve_page(open_page: OpenPage, what: str, place: str, *, opens: bool) -> int:
+    """Serve a page at `HOST:PORT` until a signal, and return the exit code.
+
+    Args:
+        open_page: Opens what the page works on and yields its application.
+        what: What the line with the address calls it.
+        place: The address; port 0 takes a free one.
+        opens: Whether the page is opened in a browser.
+
+    Raises:
+        CommandError: the address is not HOST:PORT or cannot be used.
+    """
+
+    async def serve() -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async with page_served(open_page, listener) as url:
+                print_line(f"{what}: {url}")
+                if opens:
+                    webbrowser.open(url)
+                await anext(signals)
+
+    with contextlib.closing(listener_at(place, "--listen")) as listener, export_traces():
+        anyio.run(serve)
+    return exit_codes.OK
