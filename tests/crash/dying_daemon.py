@@ -1,6 +1,6 @@
 """The daemon as a process that dies, as by `kill -9`, right after the end of one step is committed.
 
-python -m tests.crash.dying_daemon STEP
+python -m tests.crash.dying_daemon COMMAND STEP
 """
 
 from __future__ import annotations
@@ -39,5 +39,6 @@ async def _die_once(written: Awaitable[None]) -> None:
 
 
 if __name__ == "__main__":
-    die_after(sys.argv[1])
-    sys.exit(main(["daemon"]))
+    *command, step = sys.argv[1:]
+    die_after(step)
+    sys.exit(main(command))

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote_plus
@@ -27,6 +28,7 @@ from tests.crash.run_size import IS_WHOLE, volume
 from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonProcess, DaemonSite
 from tests.repository.tree import ROOT
 from tests.support.postgres import PostgresServer
+from tests.support.prepared_command import new_process
 from tests.support.rabbitmq import Broker, RunningBroker, clear
 from tests.tools.equities.price_service import Answer, Service, serving
 from wavewright.engine.bus.bus import BusSettings, open_bus
@@ -208,7 +210,7 @@ async def research_with_kills(site: DaemonSite, killed_after: Sequence[str]) -> 
         await client.send_raw(request())
         done = 0
         for step in killed_after:
-            daemon = DaemonProcess(site, program=("tests.crash.dying_daemon", step))
+            daemon = DaemonProcess(site, step, spawn=partial(new_process, module="tests.crash.dying_daemon"))
             assert await daemon.ended() == -signal.SIGKILL, daemon.text
             daemon.close()
             begun = steps_begun(daemon)

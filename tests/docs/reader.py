@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from tests.docs.blocks import Command
+from tests.support.prepared_command import PreparedCommand
 from wavewright.executor.postgres.driver import display_url
 
 # What differs from run to run and says nothing.
@@ -32,6 +34,8 @@ _VARYING = (
 )
 
 
+_PLAIN = re.compile(r"wavewright [^|&;<>$`*?(){}\[\]\\#~!\n]+")
+"""A command that a shell would only split into words."""
 _SET = re.compile(r"export (?P<name>\w+)=(?P<value>\S+)")
 _UNSET = re.compile(r"unset (?P<names>[\w ]+)")
 _SERVER = re.compile(r"wavewright fake-model --port (?P<port>\d+) --script (?P<script>\S+) &")
@@ -141,7 +145,9 @@ class Reader:
             for name in unset["names"].split():
                 del self.environment[name]
             return ""
-        return self._run(["sh", "-c", self._there(command)])
+        if _PLAIN.fullmatch(typed := self._there(command)):
+            return self._run_prepared(shlex.split(typed)[1:])
+        return self._run(["sh", "-c", typed])
 
     def run_python(self, program: str) -> str:
         """Run a program and return all that it prints."""
@@ -229,6 +235,13 @@ class Reader:
                 f"line {command.line}: {command.text!r} printed:\n{printed}\nbut the page shows:\n{command.shown}",
             )
         return printed, None
+
+    def _run_prepared(self, arguments: list[str]) -> str:
+        output = self.home.with_suffix(".printed")
+        output.unlink(missing_ok=True)
+        output.touch()
+        self.code = PreparedCommand(arguments, self.folder, self.environment, output).wait()
+        return self._here(output.read_text(encoding="utf-8").replace(str(self.home.resolve()), "~"))
 
     def _run(self, command: list[str]) -> str:
         done = subprocess.run(

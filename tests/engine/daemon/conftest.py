@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 from tests.engine.daemon.daemon_project import BrokerClient, DaemonProcess, DaemonSite
+from tests.support.prepared_command import PreparedCommand, Spawn
 from tests.support.rabbitmq import Broker, RunningBroker, clear
 from wavewright.engine.bus.bus import BusSettings, open_bus
 from wavewright.engine.daemon.daemon import run_daemon
@@ -60,12 +61,18 @@ async def client(site: DaemonSite) -> AsyncIterator[BrokerClient]:
 
 
 @pytest.fixture
-def start(site: DaemonSite) -> Iterator[StartDaemon]:
+def spawn() -> Spawn:
+    """How `start` starts a process; where its start or its end is what matters, `new_process` takes the place."""
+    return PreparedCommand
+
+
+@pytest.fixture
+def start(site: DaemonSite, spawn: Spawn) -> Iterator[StartDaemon]:
     """Start the real daemon as a process; what still runs is ended after the test."""
     started = list[DaemonProcess]()
 
     def begin(*arguments: str, **environment: str) -> DaemonProcess:
-        started.append(DaemonProcess(site, *arguments, **environment))
+        started.append(DaemonProcess(site, *arguments, spawn=spawn, **environment))
         return started[-1]
 
     yield begin

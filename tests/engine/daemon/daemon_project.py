@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +18,7 @@ import aio_pika
 import anyio
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 
+from tests.support.prepared_command import PreparedCommand, Spawn
 from tests.support.rabbitmq import own_topology
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.bus.topology import Topology
@@ -273,26 +272,18 @@ class DaemonProcess:
     """The real daemon, as a process."""
 
     def __init__(
-        self,
-        site: DaemonSite,
-        *arguments: str,
-        program: Sequence[str] = ("wavewright.engine.main", "daemon"),
-        **environment: str,
+        self, site: DaemonSite, *arguments: str, spawn: Spawn = PreparedCommand, **environment: str
     ) -> None:
-        self._log = (site.folder / f"log-{uuid4().hex[:6]}.txt").open("w+b")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", *program, *arguments],
-            cwd=site.folder,
-            env=site.whole_environment() | environment,
-            stdout=self._log,
-            stderr=self._log,
-            start_new_session=True,
+        self._log = site.folder / f"log-{uuid4().hex[:6]}.txt"
+        self._log.touch()
+        self.process = spawn(
+            ["daemon", *arguments], site.folder, site.whole_environment() | environment, self._log
         )
 
     @property
     def text(self) -> str:
         """What it has written so far."""
-        return Path(self._log.name).read_text()
+        return self._log.read_text()
 
     @property
     def lines(self) -> list[dict[str, object]]:
@@ -326,4 +317,3 @@ class DaemonProcess:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-        self._log.close()

@@ -11,11 +11,17 @@ import pytest
 
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite, job
+from tests.support.prepared_command import Spawn, new_process
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.relay import Relay
 from wavewright.engine.messages.models import JobRequest
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def spawn() -> Spawn:
+    return new_process
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,6 +18,7 @@ import pytest
 from tests.engine.daemon.conftest import StartDaemon
 from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonProcess, DaemonSite
 from tests.repository.tree import ROOT
+from tests.support.prepared_command import new_process
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +36,7 @@ async def test_it_goes_from_zone_to_zone_and_a_killed_one_is_followed(
         " forks: all, depth: 1, pause: 0}",
     )
     site.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    first = DaemonProcess(site, program=("tests.crash.dying_daemon", "document"))
+    first = DaemonProcess(site, "document", spawn=partial(new_process, module="tests.crash.dying_daemon"))
     first_exit = await first.ended()
     first.close()
     second = start()
