@@ -21,6 +21,7 @@ JsonObject: TypeAlias = dict[str, JsonValue]
 JsonSchema: TypeAlias = dict[str, JsonValue]
 
 Effect: TypeAlias = Literal["read", "write", "egress"]
+ConfidenceSource: TypeAlias = Literal["inputs", "own"]
 Severity: TypeAlias = Literal["error", "warning"]
 GateKind: TypeAlias = Literal["check", "schema", "fresh_within", "required", "judge"]
 """The field of a gate that holds its question."""

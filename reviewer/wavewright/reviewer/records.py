@@ -55,6 +55,17 @@ class Confidence(Record):
     """How the raw value was computed, then the caps that lowered it."""
 
 
+class StepConfidence(Record):
+    """The confidence in the output of a step that is below 1."""
+
+    step: StepId
+    confidence: float
+    """The least of the ceilings of the step and of the confidences of what it was made of."""
+    because: str
+    way: tuple[StepId, ...]
+    """The steps from the one that the reason is about to this one."""
+
+
 Action = Literal["refetch", "add_step", "replace_step", "provide_input", "configure"]
 
 
@@ -104,6 +115,8 @@ class ReviewResult(Record):
     reviewer: Literal["code", "model"] = "code"
     confidences: tuple[Confidence, ...] = ()
     caps: tuple[CapRecord, ...] = ()
+    steps: tuple[StepConfidence, ...] = ()
+    """The steps whose outputs have a confidence below 1, in the plan's order."""
     round: int = 0
     opinion: Opinion | None = None
     """The model's opinion, if a model reviewed."""

@@ -205,4 +205,5 @@ def test_the_example_is_capped_by_what_planned_and_what_worked() -> None:
     assert ceilings(example_run(), *example_model_events()) == [
         (0.95, "the plan was repaired"),
         (0.8, "step 'summary': put together"),
+        (0.9333, "gate 'long' left a warning on step 'prices'"),
     ]

@@ -141,3 +141,32 @@ def test_a_step_that_supersedes_another_feeds_what_that_one_fed() -> None:
 
 def test_a_field_that_nothing_speaks_of_is_under_every_cap() -> None:
     assert field_feeders(plan_of(*STEPS, result=RESULT), {"mood": ()}).keys() == {"people", "places"}
+
+
+def test_the_confidence_of_a_step_is_the_least_of_its_own_and_of_what_it_is_made_of() -> None:
+    review = reviewed(run_with("people_pages"))
+
+    assert {each.step: (each.confidence, each.way) for each in review.steps} == {
+        "people_pages": (0.2, ("people_pages",)),
+        "people": (0.2, ("people_pages", "people")),
+        "check": (0.2, ("people_pages", "people", "check")),
+    }
+
+
+def test_a_tool_with_a_confidence_of_its_own_hands_no_lower_one_on() -> None:
+    steps = [{**step, "tool": "verify"} if step["id"] == "people" else step for step in STEPS]
+    run = run_plan(plan_of(*steps, result=RESULT), ANSWERS, signature("verify", confidence="own"))
+    run = replace(run, events=(*run.events, RungTaken(1.0, FORCED, StepId("people_pages"))))
+
+    assert figures(run) == {"overall": 0.2, "people": 0.8, "places": 0.8}
+    assert [each.step for each in reviewed(run).steps] == ["people_pages"]
+
+
+def test_a_gate_that_warns_lowers_the_fields_that_its_step_feeds() -> None:
+    gate: JsonObject = {"id": "two", "on": "places", "check": "output.size() > 1", "severity": "warn"}
+    run = run_plan(plan_of(*STEPS, result=RESULT, gates=[gate]), ANSWERS)
+    review = reviewed(run)
+
+    [cap] = [cap for cap in review.caps if "warning" in cap.because]
+    assert (cap.max, cap.ways, cap.spares) == (0.8, {"places": "places"}, ("people",))
+    assert {each.step: each.confidence for each in review.steps} == {"places": 0.8, "check": 0.8}

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.plan import DocumentModel, Retry, Step
-from wavewright.planner.types import TOOL_NAME_PATTERN, Effect, JsonSchema
+from wavewright.planner.types import TOOL_NAME_PATTERN, ConfidenceSource, Effect, JsonSchema
 
 RUN_INPUTS: Final = "inputs"
 """Among the names of run data: the plan's inputs, which no tool writes."""
@@ -74,6 +74,8 @@ class ToolSignature(DocumentModel):
     output_data: dict[str, Annotated[frozenset[str], Field(strict=False)]] = {}
     """Field of the output → names of the run data that alone it is made of; what another step has written lowers no
     confidence in it."""
+    confidence: ConfidenceSource = "inputs"
+    """Whether the confidence in an output is at most the least of what it was made of, or is its own."""
     calls_agents: Annotated[frozenset[str], Field(strict=False)] = frozenset()
     """Named agents that a call may run, where a model is configured."""
 

@@ -41,6 +41,7 @@ from wavewright.reviewer.review.findings import (
     unchecked_gates,
 )
 from wavewright.reviewer.review.results import RunResult, read_result, result_faults
+from wavewright.reviewer.review.step_confidences import step_confidences
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ def settle_confidences(
         output = state.steps[step].output if state.is_present(step) else None
         for field in stated_confidence([(step, output)]).keys() & claimants.keys():
             claimants[field].append(step)
-    feeders = field_feeders(plan, claimants, data_writers(plan, state, tools))
+    feeders = field_feeders(plan, claimants, data_writers(plan, state, tools), tools)
     caps = evaluate_caps(plan, goal, state, now, review=ceiling, feeders=feeders)
     if claims:
         stated[OVERALL] = {**stated.get(OVERALL, {}), **claims}
@@ -288,6 +289,7 @@ def review_by_code(
         reviewer="code",
         confidences=settled.confidences,
         caps=settled.caps,
+        steps=step_confidences(plan, state, tools),
         round=state.round,
     )
 

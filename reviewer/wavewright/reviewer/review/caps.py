@@ -22,8 +22,15 @@ from wavewright.planner.plans.expressions import ExpressionError, evaluate
 from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.types import Json, JsonObject, StepId
-from wavewright.reviewer.records import EVERY_FIELD, CapRecord, Confidence
-from wavewright.reviewer.review.evidence import StepEvidence, plan_scope, raw_overall, superseded_steps
+from wavewright.reviewer.records import EVERY_FIELD, CapRecord, Confidence, ReviewResult
+from wavewright.reviewer.review.evidence import (
+    WARNED_SHARE,
+    StepEvidence,
+    plan_scope,
+    raw_overall,
+    superseded_steps,
+    warned_shares,
+)
 from wavewright.reviewer.review.feeds import Feeders, way_of
 from wavewright.reviewer.values import brief, shorten
 
@@ -57,7 +64,7 @@ def ceiling_of(record: RungRecord) -> Ceiling | None:
 
 def rung_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
     """Yield the ceilings of the plan, of the patches, and of the outputs that count, each once."""
-    seen = dict.fromkeys((*_plan_ceilings(state), *_patch_ceilings(state), *_step_ceilings(plan, state)))
+    seen = dict.fromkeys((*_plan_ceilings(state), *_patch_ceilings(state), *_worker_ceilings(plan, state)))
     yield from seen
 
 
@@ -91,7 +98,7 @@ def _patch_ceilings(state: RunState) -> Iterator[Ceiling]:
     yield from _ceilings(record for record in patch_rungs(state) if record is not None)
 
 
-def _step_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
+def _worker_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
     """Yield the ceilings of the workers' rungs for each step that counts, with the share of its items."""
     replaced = superseded_steps(plan)
     latest: dict[StepId, dict[tuple[str, int | None], RungRecord]] = {}
@@ -162,7 +169,7 @@ def evaluate_caps(
     asked = [_evaluate_cap(cap, variables, now, "goal" if cap in of_goal else "plan") for cap in plan.caps]
     ceilings = (
         *rung_ceilings(plan, state),
-        *_unevaluated_ceilings(plan, state),
+        *_gate_ceilings(plan, state),
         *((review,) if review is not None else ()),
     )
     return (*asked, *(_engine_cap(ceiling, feeders or {}) for ceiling in ceilings))
@@ -184,6 +191,14 @@ def compute_confidences(
     fields = dict.fromkeys((*named, *capped))
     raws = [overall, *(_field_confidence(field, claims.get(field), overall.raw) for field in fields)]
     return tuple(_capped(raw, caps) for raw in raws)
+
+
+def confidence_in(field: str, review: ReviewResult) -> Confidence:
+    """Return the confidence in a field; where a review holds no figure of it, `overall` stands for it."""
+    known = {found.field: found for found in review.confidences}
+    if field in known:
+        return known[field]
+    return _capped(_field_confidence(field, None, known[OVERALL].raw), review.caps)
 
 
 def stated_confidence(outputs: Iterable[tuple[str, Json]]) -> dict[str, dict[str, float]]:
@@ -224,7 +239,7 @@ def cap_stated_confidence(value: Json, caps: Iterable[CapRecord], settled: Itera
         if isinstance(claim, dict):
             return {name: of_claim(figure, (name, *fields), is_top=is_top) for name, figure in claim.items()}
         if isinstance(claim, (int, float)) and not isinstance(claim, bool):
-            bounds = [cap.max for cap in holding if _is_on(cap, *fields)]
+            bounds = [cap.max for cap in holding if is_cap_on(cap, *fields)]
             own = figures.get(fields[0], math.inf) if is_top else math.inf
             return min(claim, own, *bounds)
         return of_value(claim, fields)
@@ -269,12 +284,22 @@ def _evaluate_cap(
     )
 
 
-def _unevaluated_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
-    """Yield a ceiling for each gate that was not evaluated on a step that counts."""
+def step_ceilings(plan: Plan, state: RunState) -> tuple[Ceiling, ...]:
+    """Return the ceilings that are about one step: of its worker's rung and of its gates."""
+    return (*dict.fromkeys(_worker_ceilings(plan, state)), *_gate_ceilings(plan, state))
+
+
+def _gate_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
+    """Yield a ceiling for each gate on a step that counts which was not evaluated, or which failed and only warns."""
     replaced = superseded_steps(plan)
     for gate in state.gates:
         if gate.verdict == "not_evaluated" and gate.step not in replaced:
             yield Ceiling(NOT_EVALUATED_MAX, f"gate {gate.gate!r} was {gate.message}", gate.step)
+    for step in plan.steps:
+        if step.id not in replaced and state.is_present(step.id):
+            for name, share in warned_shares(state.steps[step.id]).items():
+                most = round(1 - (1 - WARNED_SHARE) * share, 4)
+                yield Ceiling(most, f"gate {name!r} left a warning on step {step.id!r}", step.id)
 
 
 def _engine_cap(ceiling: Ceiling, feeders: Mapping[str, Feeders]) -> CapRecord:
@@ -295,7 +320,7 @@ def _engine_cap(ceiling: Ceiling, feeders: Mapping[str, Feeders]) -> CapRecord:
     )
 
 
-def _is_on(cap: CapRecord, *fields: str) -> bool:
+def is_cap_on(cap: CapRecord, *fields: str) -> bool:
     """Whether a cap is on a figure, by the fields that hold it from the innermost to the outermost."""
     if cap.field != EVERY_FIELD:
         return cap.field == fields[0]
@@ -326,7 +351,7 @@ def _field_confidence(field: str, stated: Mapping[str, float] | None, overall: f
 
 def _capped(confidence: Confidence, caps: tuple[CapRecord, ...]) -> Confidence:
     """Return the figure under every cap that holds on it; the reasons go from the highest ceiling down."""
-    holding = [cap for cap in caps if cap.applied and _is_on(cap, confidence.field)]
+    holding = [cap for cap in caps if cap.applied and is_cap_on(cap, confidence.field)]
     why = list(confidence.why)
     for cap in sorted(holding, key=lambda cap: -cap.max):
         doubt = f" (its condition could not be evaluated: {cap.fault})" if cap.fault else ""

@@ -103,13 +103,13 @@ def _present_share(end: StepFinished | None, signature: ToolSignature | None) ->
     if end.status == "empty" and not may_be_empty(end, signature):
         share *= EMPTY_SHARE
         lacks.append("empty")
-    for gate, red_share in _warned_shares(end).items():
+    for gate, red_share in warned_shares(end).items():
         share *= 1 - (1 - WARNED_SHARE) * red_share
         lacks.append(f"warning of gate {gate!r}")
     return share, ", ".join(lacks)
 
 
-def _warned_shares(end: StepFinished) -> dict[GateId, float]:
+def warned_shares(end: StepFinished) -> dict[GateId, float]:
     """Return, for each failed warn gate, the share of its records that failed."""
     failed: dict[GateId, int] = {}
     asked: dict[GateId, int] = {}

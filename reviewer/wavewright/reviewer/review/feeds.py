@@ -5,7 +5,8 @@ only states the confidence of a field feeds it too, but not by what that step wa
 `result` does not name is fed by the outputs that state a confidence of it.
 
 Where a field is one of an output whose tool declares the run data that it is made of (`output_data`), only the steps
-that have written that data feed it, and not all that the step of the output depends on.
+that have written that data feed it, and not all that the step of the output depends on. Nothing feeds a field by way of
+a step whose tool has a confidence of its own.
 """
 
 from __future__ import annotations
@@ -30,6 +31,17 @@ Writers: TypeAlias = Mapping[StepId, Mapping[str, Collection[StepId]]]
 
 _NO_WRITERS: Final[Writers] = {}
 _NO_MAKERS: Final[Mapping[StepId, Collection[StepId]]] = {}
+_NO_TOOLS: Final[Mapping[str, ToolSignature]] = {}
+
+
+def confidence_sources(plan: Plan, tools: Mapping[str, ToolSignature]) -> dict[StepId, frozenset[StepId]]:
+    """Return the steps whose confidence bounds that of each step: all that it depends on, unless it has its own."""
+    own = {name for name, tool in tools.items() if tool.confidence == "own"}
+    graph = PlanGraph.of(plan)
+    return {
+        step.id: frozenset() if step.tool in own else frozenset(graph.dependencies[step.id])
+        for step in plan.steps
+    }
 
 
 def data_writers(plan: Plan, state: RunState, tools: Mapping[str, ToolSignature]) -> Writers:
@@ -48,7 +60,10 @@ def data_writers(plan: Plan, state: RunState, tools: Mapping[str, ToolSignature]
 
 
 def field_feeders(
-    plan: Plan, claimants: Mapping[str, Collection[StepId]], writers: Writers = _NO_WRITERS
+    plan: Plan,
+    claimants: Mapping[str, Collection[StepId]],
+    writers: Writers = _NO_WRITERS,
+    tools: Mapping[str, ToolSignature] = _NO_TOOLS,
 ) -> dict[str, Feeders]:
     """Return what feeds each field; a field of which nothing is known is left out.
 
@@ -56,7 +71,9 @@ def field_feeders(
         plan: The bound plan in force.
         claimants: Further fields, each with the terminal steps whose outputs state a confidence of it.
         writers: What is known of the run data that fields of outputs are made of.
+        tools: Signatures by name.
     """
+    sources = confidence_sources(plan, tools)
     result = plan.result
     members = result if isinstance(result, dict) else {}
     stated = members.get("confidence")
@@ -68,17 +85,17 @@ def field_feeders(
         claim = stated.get(field) if isinstance(stated, dict) else stated
         told_by = value_reads(claim)
         if field in members:
-            feeders = _ways(plan, value_reads(members[field]))
+            feeders = _ways(plan, sources, value_reads(members[field]))
             found[field] = {**dict.fromkeys(told_by, None), **feeders}
         elif result is not None and not members:
             is_output = [f"${{steps.{step}}}" for step in value_reads(result)] == [result]
             found[field] = _ways_to_field(
-                plan, value_reads(result), field, writers if is_output else _NO_WRITERS
+                plan, sources, value_reads(result), field, writers if is_output else _NO_WRITERS
             )
         elif told_by:
-            found[field] = _ways(plan, told_by)
+            found[field] = _ways(plan, sources, told_by)
         elif claimants.get(field):
-            found[field] = _ways_to_field(plan, claimants[field], field, writers)
+            found[field] = _ways_to_field(plan, sources, claimants[field], field, writers)
     return found
 
 
@@ -91,14 +108,20 @@ def way_of(feeders: Feeders, step: StepId) -> tuple[StepId, ...]:
     return tuple(way)
 
 
-def _ways_to_field(plan: Plan, sources: Iterable[StepId], field: str, writers: Writers) -> Feeders:
+def _ways_to_field(
+    plan: Plan,
+    sources: Mapping[StepId, Collection[StepId]],
+    read: Iterable[StepId],
+    field: str,
+    writers: Writers,
+) -> Feeders:
     """Return all that leads to a field of the outputs of some steps; `sum.size` is made as `sum` is."""
     makers = {
         step: made_by
         for step, fields in writers.items()
         if (made_by := fields.get(field, fields.get(field.partition(".")[0]))) is not None
     }
-    found = dict(_ways(plan, sources, makers))
+    found = dict(_ways(plan, sources, read, makers))
     for step in makers.keys() & found.keys():
         if found[step] is None:
             found = {**dict.fromkeys(writers[step].get("confidence", ()), step), **found}
@@ -106,26 +129,29 @@ def _ways_to_field(plan: Plan, sources: Iterable[StepId], field: str, writers: W
 
 
 def _ways(
-    plan: Plan, sources: Iterable[StepId], makers: Mapping[StepId, Collection[StepId]] = _NO_MAKERS
+    plan: Plan,
+    sources: Mapping[StepId, Collection[StepId]],
+    read: Iterable[StepId],
+    makers: Mapping[StepId, Collection[StepId]] = _NO_MAKERS,
 ) -> Feeders:
-    """Return all that leads to some steps; a step that supersedes another is read in its place.
+    """Return all that leads to steps that are read; a step that supersedes another is read in its place.
 
-    To a source that has `makers`, only these lead.
+    To one of these that has `makers`, only those lead; to others, what `sources` says.
     """
-    graph, stand_ins = PlanGraph.of(plan), superseded_by(plan)
+    stand_ins = superseded_by(plan)
     found: dict[StepId, StepId | None] = {}
-    waiting: list[tuple[StepId, StepId | None]] = [(step, None) for step in sources]
+    waiting: list[tuple[StepId, StepId | None]] = [(step, None) for step in read]
     # The nearest first, so that each way is a shortest one.
     while waiting:
         further: list[tuple[StepId, StepId | None]] = []
         for step, after in waiting:
-            if step in found or step not in graph.steps:
+            if step in found or step not in sources:
                 continue
             found[step] = after
             if step in stand_ins:
                 further.append((stand_ins[step], after))
-            makers_of_source = makers.get(step) if after is None else None
-            before = graph.dependencies[step] if makers_of_source is None else makers_of_source
+            made_by = makers.get(step) if after is None else None
+            before = sources[step] if made_by is None else made_by
             further += [(one, step) for one in before]
         waiting = further
     return found

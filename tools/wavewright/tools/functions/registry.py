@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.plan import Retry
 from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature
-from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema
+from wavewright.planner.types import ConfidenceSource, Effect, Json, JsonObject, JsonSchema
 from wavewright.tools.functions.contracts import Contract, ToolDefinitionError, UserFunction, read_contract
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolFunction
@@ -92,6 +92,7 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
     reads_data: Iterable[str] = (),
     writes_data: Iterable[str] = (),
     output_data: Mapping[str, Iterable[str]] | None = None,
+    confidence: ConfidenceSource = "inputs",
     calls_agents: Iterable[str] = (),
     settings: Json = None,
 ) -> Tool:
@@ -135,6 +136,7 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
         "accepts_untrusted": known_parameters(shown, contract.input_schema, accepts_untrusted),
         "allowed_hosts": hosts,
         "calls_agents": frozenset(calls_agents),
+        "confidence": confidence,
         "output_data": {field: frozenset(names) for field, names in (output_data or {}).items()},
         **_declared_data(shown, contract, frozenset(reads_data), frozenset(writes_data), cache_for),
     }

@@ -26,7 +26,7 @@ from wavewright.config.model_validation import model_faults
 from wavewright.config.suggestions import did_you_mean
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.plan import DocumentModel, Retry
-from wavewright.planner.types import Effect, Json
+from wavewright.planner.types import ConfidenceSource, Effect, Json
 from wavewright.tools.functions.contracts import ToolDefinitionError, UserFunction
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool
@@ -56,6 +56,7 @@ class ToolOptions(DocumentModel, defer_build=False):
     reads_data: Annotated[frozenset[str], Field(strict=False)] | None = None
     writes_data: Annotated[frozenset[str], Field(strict=False)] | None = None
     output_data: dict[str, Annotated[frozenset[str], Field(strict=False)]] | None = None
+    confidence: ConfidenceSource | None = None
     calls_agents: Annotated[frozenset[str], Field(strict=False)] | None = None
     allowed_hosts: dict[str, Annotated[tuple[str, ...], Field(strict=False)]] | None = None
 

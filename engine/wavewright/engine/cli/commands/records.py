@@ -1,4 +1,4 @@
-"""Commands `runs`, `show`, `logs` and `diff`: read the journal and compare plans."""
+"""Commands `runs`, `show`, `why`, `logs` and `diff`: read the journal and compare plans."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from wavewright.engine.cli.commands.options import (
     ShowFormat,
     StatusChoice,
     TextFormat,
+    run_ids,
 )
 
 group = typer.Typer()
@@ -92,6 +93,25 @@ def show(
     from wavewright.engine.cli.runs import runs_command
 
     raise typer.Exit(runs_command.show_run(run, output_format=format.value))
+
+
+@group.command()
+def why(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run's id or its beginning.", autocompletion=run_ids)
+    ],
+    field: Annotated[
+        str, typer.Argument(metavar="[FIELD]", help="A field of the result; default: the whole (`overall`).")
+    ] = "overall",
+    format: FormatOption = TextFormat.text,  # noqa: A002
+) -> None:
+    """Show why the confidence in a field of a run's result is what it is.
+
+    Prints the raw figure, and each cap with the steps by which it reaches the field.
+    """
+    from wavewright.engine.cli.runs import why_command
+
+    raise typer.Exit(why_command.show_reasons(run, field, output_format=format.value))
 
 
 @group.command()
