@@ -1,8 +1,9 @@
-"""How long a dry run of a large plan takes, and how large its page is."""
+"""How long a dry run of a large plan takes, how large its page is, and how long its drawing takes."""
 
 from __future__ import annotations
 
 import datetime as dt
+from functools import partial
 
 from benchmarks.engine import ADD, NO_END
 from benchmarks.measure import best_of_calls, show_table
@@ -14,6 +15,8 @@ from wavewright.engine.dry_run.text import dry_run_text
 from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin, ResolvedJob
 from wavewright.planner.language.goals import AvailableTool, Goal, Limits
 from wavewright.planner.language.plan import Plan
+from wavewright.reviewer.records import StepReport
+from wavewright.reviewer.report.plan_picture import draw_plan, fold_waves
 
 STEPS = 1_000
 NOW = dt.datetime(2024, 12, 2, tzinfo=dt.UTC)
@@ -48,6 +51,26 @@ def measure_dry_run() -> None:
         ["shape", "record", "text", "page", "record and page", "size of the page, MB"],
         rows,
     )
+    show_table(
+        "Drawing of the report, s",
+        ["shape", f"{STEPS:,} steps drawn", f"{10 * STEPS:,} steps folded by wave"],
+        [
+            [
+                name,
+                best_of_calls(3, partial(draw_plan, _log_of(plan_of(shape(STEPS))))),
+                best_of_calls(3, partial(fold_waves, _log_of(plan_of(shape(10 * STEPS))))),
+            ]
+            for name, shape in SHAPES.items()
+        ],
+    )
+
+
+def _log_of(plan: Plan) -> list[StepReport]:
+    record = record_of(plan)
+    return [
+        StepReport(id=step.id, tool=step.tool, status="ok", wave=step.wave + 1, depends_on=step.depends_on)
+        for step in record.steps
+    ]
 
 
 def _row(name: str, plan: Plan) -> list[object]:

@@ -59,6 +59,14 @@ def shorten(text: str, most: int) -> str:
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
+def shorten_middle(text: str, most: int) -> str:
+    """Return the text cut to `most` characters with an ellipsis in the middle; the ends tell names apart."""
+    if len(text) <= most:
+        return text
+    end = max(0, (most - 1) // 2)
+    return f"{text[: most - 1 - end]}…{text[len(text) - end :]}"
+
+
 def path_text(path: Sequence[str | int]) -> str:
     """Return a path into a value as it is written in a program: `rows[3].close`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)

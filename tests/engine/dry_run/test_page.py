@@ -235,7 +235,7 @@ def test_hostile_text_does_nothing(tmp_path: Path) -> None:
 @needs_chromium
 @needs_time
 @pytest.mark.parametrize(
-    ("scheme", "paper"), [("1", (255, 255, 255)), ("0", (20, 24, 31))], ids=["light", "dark"]
+    ("scheme", "paper"), [("1", (245, 244, 240)), ("0", (19, 19, 17))], ids=["light", "dark"]
 )
 def test_the_page_is_light_or_dark_as_the_reader_likes(
     page: Path, scheme: str, paper: tuple[int, int, int]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import networkx as nx
 import pytest
 from hypothesis import given, strategies as st
 
@@ -68,6 +69,16 @@ def test_every_dependency_is_a_line_that_goes_onward(log: list[StepReport]) -> N
     for edge in picture.edges:
         one, other = places[edge.source], places[edge.target]
         assert one.y < other.y if picture.direction == "down" else one.x < other.x
+
+
+@given(logs())
+def test_a_line_is_implied_where_a_transitive_reduction_leaves_it_out(log: list[StepReport]) -> None:
+    picture = draw_plan(log)
+    graph: nx.DiGraph[str] = nx.DiGraph((edge.source, edge.target) for edge in picture.edges)
+
+    shown = {(edge.source, edge.target) for edge in picture.edges if not edge.is_implied}
+    assert shown == set(nx.transitive_reduction(graph).edges)
+    assert picture.implied == len(picture.edges) - len(shown)
 
 
 @given(logs())

@@ -77,7 +77,6 @@ def test_a_report_holds_no_script_no_frame_no_form_and_fetches_nothing() -> None
         "object",
         "embed",
         "form",
-        "input",
         "img",
         "link",
         "base",
@@ -178,6 +177,24 @@ def test_a_plan_of_85_steps_is_drawn_with_a_row_and_a_bar_for_each() -> None:
 
     assert sum(1 for name in page.ids if name.startswith("step-")) == 85
     assert sum(1 for link in page.links if link == "#step-84") == 2
+
+
+def test_a_plan_of_more_than_1000_steps_is_folded_by_wave() -> None:
+    steps = [{"id": f"s{n}", "depends_on": [f"s{n - 510}"] if n >= 510 else []} for n in range(1020)]
+    run = run_plan(plan_of(*json.loads(json.dumps(steps))), {f"s{n}": n for n in range(1020)})
+    html = render_report(build_package(run.plan, run.goal, run.state, None, run.tools))
+
+    assert "1,020 steps, folded by wave" in html
+    assert html.count('data-label="How they ended"><span class="pill s-ok">') == 2
+    assert 'class="dag"' not in html
+
+
+def test_a_result_that_is_a_text_is_shown_as_markdown_in_which_html_stays_a_text() -> None:
+    package = example_package().model_copy(update={"documents": (), "result": "# Done\n\n**well** <b>x</b>"})
+    html = render_report(package)
+
+    assert "<h3>Done</h3>" in html
+    assert "<strong>well</strong> &lt;b&gt;x&lt;/b&gt;" in html
 
 
 def test_a_run_that_never_started_a_step_has_a_report() -> None:

@@ -28,8 +28,9 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import StepId
 from wavewright.prompts.environments import page_environment
 from wavewright.reviewer.records import StepReport
-from wavewright.reviewer.report.plan_picture import draw_plan
-from wavewright.reviewer.values import duration_text
+from wavewright.reviewer.report.page import style_sheet
+from wavewright.reviewer.report.plan_picture import draw_plan, implied_edges
+from wavewright.reviewer.values import duration_text, shorten_middle
 
 BOX_WIDTH, BOX_HEIGHT = 180.0, 44.0
 MAX_LINES = 500
@@ -215,7 +216,7 @@ def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = No
     has_all_lines = len(picture.lines) <= MAX_LINES
     times = {step.id: repetition_text(step) for step in dry_run.steps}
     called = {step.id: f"{step.tool}{times[step.id]}" for step in dry_run.steps}
-    style, script = _asset("dry_run.css"), _asset("dry_run.js")
+    style, script = style_sheet() + _asset("dry_run.css"), _asset("dry_run.js")
     return (
         _environment()
         .get_template("dry_run.html.j2")
@@ -226,10 +227,11 @@ def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = No
             picture=picture,
             lines=[line for line in picture.lines if has_all_lines or (line.source, line.target) in critical],
             has_all_lines=has_all_lines,
+            implied=implied_edges([_step_report(step) for step in dry_run.steps]),
             numbers={step.id: number for number, step in enumerate(dry_run.steps)},
             times=times,
             labels={
-                box.step: (_shortened(box.step, box.room), _shortened(called[box.step], box.room))
+                box.step: (shorten_middle(box.step, box.room), shorten_middle(called[box.step], box.room))
                 for box in picture.boxes
             },
             critical=critical,
@@ -255,9 +257,10 @@ def dry_run_figure(dry_run: DryRun) -> str:
             picture=picture,
             steps=steps,
             labels={
-                box.step: (_shortened(box.step, box.room), _shortened(steps[box.step].tool, box.room))
+                box.step: (shorten_middle(box.step, box.room), shorten_middle(steps[box.step].tool, box.room))
                 for box in picture.boxes
             },
+            implied=implied_edges([_step_report(step) for step in dry_run.steps]),
             critical=set(zip(dry_run.critical_path, dry_run.critical_path[1:], strict=False)),
         )
     )
@@ -273,10 +276,6 @@ def _environment() -> Environment:
 
 def _pixels(figure: float) -> str:
     return f"{figure:.0f}"
-
-
-def _shortened(text: str, room: int) -> str:
-    return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 @cache

@@ -29,7 +29,7 @@ from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.package.call_reports import frame_line, money_text
 from wavewright.reviewer.records import AttemptReport, Chart, Confidence, OutputDocument, Package, StepReport
 from wavewright.reviewer.report.axes import draw_gantt
-from wavewright.reviewer.report.plan_picture import StepNode, draw_plan, statuses
+from wavewright.reviewer.report.plan_picture import MAX_DRAWN, StepNode, draw_plan, fold_waves, statuses
 from wavewright.reviewer.report.relation_picture import RelationPicture, draw_relations
 from wavewright.reviewer.report.sections import (
     failed_gate_steps,
@@ -37,7 +37,7 @@ from wavewright.reviewer.report.sections import (
     markdown_to_html,
     model_cost_section,
 )
-from wavewright.reviewer.values import brief, duration_text, shape, shorten, visible
+from wavewright.reviewer.values import brief, duration_text, shape, shorten_middle, visible
 
 if TYPE_CHECKING:
     from wavewright.reviewer.report.charts import DrawnChart
@@ -63,8 +63,6 @@ _MAX_LINES = 40
 _MAX_ROWS = 400
 _MAX_JSON = 60_000
 _MAX_DOCUMENTS = 60
-_MAX_DRAWN = 600
-"""Maximum steps of a plan that is drawn; a larger one is shown as a table only."""
 _MAX_STEPS = 1000
 _WIDEST_LIST = 90
 _SHORT_LIST = re.compile(r"\[\n\s+([^\[\]{}]*?)\n\s*\]")
@@ -138,12 +136,15 @@ def _values(package: Package, live: LiveRun | None) -> dict[str, object]:
         "charts": charts,
         "documents": [_render_document(document) for document in package.documents[:_MAX_DOCUMENTS]],
         "most_documents": _MAX_DOCUMENTS,
+        "result_text": markdown_to_html(package.result) if isinstance(package.result, str) else None,
         "result_title": _result_title(package),
         "opened": _opened(package.documents),
         "counts": statuses(log),
-        "picture": draw_plan(log) if len(log) <= _MAX_DRAWN else None,
+        "picture": draw_plan(log) if len(log) <= MAX_DRAWN else None,
+        "waves": fold_waves(log) if len(log) > MAX_DRAWN else (),
         "gantt": draw_gantt(rows),
         "rows": rows,
+        "with_row": {entry.id for entry in rows},
         "numbers": {entry.id: number for number, entry in enumerate(log)},
         "replaced": replaced,
         "failed_gate_steps": defaultdict[StepId, str](str, failed_gate_steps(gates)),
@@ -208,7 +209,7 @@ def _environment() -> Environment:
         "pretty": _pretty,
         "shape": _shape,
         "brief": brief,
-        "cut": shorten,
+        "cut": shorten_middle,
         "frame": frame_line,
         "subline": _subline,
         "difflines": _diff_lines,
@@ -338,7 +339,7 @@ def _subline(node: StepNode) -> str:
     took = duration_text(step.seconds) if step.seconds else ""
     parts = [part for part in (items, took) if part]
     room = int((node.width - 42) / 6.1) - sum(len(part) + 3 for part in parts)
-    return " · ".join([shorten(step.tool, max(6, room)), *parts])
+    return " · ".join([shorten_middle(step.tool, max(6, room)), *parts])
 
 
 def _two_decimals(value: float) -> str:

@@ -1,8 +1,9 @@
 """The layout of the plan's graph.
 
-A *layer* is a wave; an edge that spans several layers takes a *slot* in each, so that no line runs through a box. The
-order within a layer is found by barycentres and the positions by isotonic regression, which keeps order and gaps and
-minimises the distance to each step's neighbours. The layout is deterministic.
+A *layer* is a wave; an edge that spans several layers takes a *slot* in each, so that no line runs through a box; edges
+from the same step share their slots. An edge that others imply takes none and is a plain curve. The order within a
+layer is found by barycentres and the positions by isotonic regression, which keeps order and gaps and minimises the
+distance to each step's neighbours. The layout is deterministic.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _TITLE = 26.0
 """Height above a layer for its name."""
 _SWEEPS = 6
 _MAX_SLOTS = 3000
+MAX_DRAWN = 1000
+"""Maximum steps of a plan that is drawn step by step; of a larger one, `fold_waves` gives the waves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,8 @@ class StepEdge:
     source: StepId
     target: StepId
     path: str
+    is_implied: bool = False
+    """Whether other edges lead from one step to the other, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,22 @@ class PlanPicture:
     edges: tuple[StepEdge, ...]
     bands: tuple[WaveBand, ...]
 
+    @property
+    def implied(self) -> int:
+        """How many edges others imply."""
+        return sum(edge.is_implied for edge in self.edges)
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedWave:
+    """A wave of a plan that is too large to be drawn step by step."""
+
+    number: int
+    steps: int
+    statuses: Mapping[str, int]
+    first: StepReport
+    """The first step that did not end well, else the first one."""
+
 
 @dataclass(eq=False, slots=True)
 class _Slot:
@@ -93,6 +114,7 @@ class _Chain:
     source: StepId
     target: StepId
     slots: tuple[_Slot, ...]
+    is_implied: bool
 
 
 def draw_plan(log: Sequence[StepReport]) -> PlanPicture:
@@ -151,29 +173,50 @@ def _layers(
         slots[entry.id] = slot
         layers[slot.layer].append(slot)
     chains: list[_Chain] = []
-    room = _MAX_SLOTS
+    passing: dict[tuple[StepId, int], _Slot] = {}
+    implied = implied_edges(log)
     for entry in log:
         for source in entry.depends_on:
-            if source in slots and slots[source].layer < slots[entry.id].layer:
-                chain = _chain(slots[source], slots[entry.id], layers, with_slots=room > 0)
-                room -= len(chain)
-                chains.append(_Chain(source, entry.id, chain))
+            if source not in slots or slots[source].layer >= slots[entry.id].layer:
+                continue
+            first, last = slots[source], slots[entry.id]
+            is_implied = (source, entry.id) in implied
+            chain = [first]
+            if not is_implied and len(passing) < _MAX_SLOTS:
+                for layer in range(first.layer + 1, last.layer):
+                    if (source, layer) not in passing:
+                        passing[source, layer] = _Slot(layer, _SLOT)
+                        layers[layer].append(passing[source, layer])
+                    chain.append(passing[source, layer])
+            chain.append(last)
+            _link_neighbours(chain)
+            chains.append(_Chain(source, entry.id, tuple(chain), is_implied))
     return layers, chains
 
 
-def _chain(first: _Slot, last: _Slot, layers: list[list[_Slot]], *, with_slots: bool) -> tuple[_Slot, ...]:
-    chain = [first]
-    if with_slots:
-        for layer in range(first.layer + 1, last.layer):
-            passing = _Slot(layer, _SLOT)
-            layers[layer].append(passing)
-            chain.append(passing)
-    chain.append(last)
+def _link_neighbours(chain: Sequence[_Slot]) -> None:
     for one, next_one in pairwise(chain):
-        if next_one.layer == one.layer + 1:
+        if next_one.layer == one.layer + 1 and next_one not in one.after:
             one.after.append(next_one)
             next_one.before.append(one)
-    return tuple(chain)
+
+
+def implied_edges(log: Sequence[StepReport]) -> set[tuple[StepId, StepId]]:
+    """Return the edges between two steps that other edges connect, too: those that a transitive reduction leaves out.
+
+    A step's ancestors are the bits of one integer, so that a thousand steps take milliseconds.
+    """
+    bits = {entry.id: 1 << number for number, entry in enumerate(log)}
+    above: dict[StepId, int] = {}
+    implied: set[tuple[StepId, StepId]] = set()
+    for entry in sorted(log, key=lambda entry: entry.wave):
+        sources = [source for source in entry.depends_on if source in above]
+        reached = 0
+        for source in sources:
+            reached |= above[source]
+        implied.update((source, entry.id) for source in sources if bits[source] & reached)
+        above[entry.id] = reached | sum(bits[source] for source in sources)
+    return implied
 
 
 def _order(layers: list[list[_Slot]]) -> None:
@@ -267,7 +310,12 @@ def _build_picture(
             if slot.step is not None
         ),
         edges=tuple(
-            StepEdge(chain.source, chain.target, _path(chain, main, across, depth, down=down))
+            StepEdge(
+                chain.source,
+                chain.target,
+                _path(chain, main, across, depth, down=down),
+                is_implied=chain.is_implied,
+            )
             for chain in chains
         ),
         bands=tuple(_bands(waves, main, depth, width, height, down=down)),
@@ -305,6 +353,22 @@ def _bands(
             yield WaveBand(f"wave {wave}", 0.0, start - 14, width, depth + 28)
         else:
             yield WaveBand(f"wave {wave}", start - 14, 0.0, depth + 28, height)
+
+
+def fold_waves(log: Sequence[StepReport]) -> list[FoldedWave]:
+    """Return the waves of an execution log."""
+    waves: dict[int, list[StepReport]] = {}
+    for entry in log:
+        waves.setdefault(entry.wave, []).append(entry)
+    return [
+        FoldedWave(
+            number,
+            len(steps),
+            statuses(steps),
+            next((step for step in steps if step.status in {"failed", "blocked", "cancelled"}), steps[0]),
+        )
+        for number, steps in sorted(waves.items())
+    ]
 
 
 def statuses(log: Sequence[StepReport]) -> Mapping[str, int]:

@@ -9,7 +9,9 @@
     const states = new Map([...live.querySelectorAll("details")].map((node) => [key(node), node.open]));
     const focused = live.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     const scrolled = [...live.querySelectorAll(".scroll")].map((node) => [node.scrollLeft, node.scrollTop]);
+    const hasAllLines = live.querySelector("#all-lines")?.checked;
     live.innerHTML = html;
+    if (hasAllLines) live.querySelector("#all-lines")?.click();
     for (const node of live.querySelectorAll("details")) {
       if (states.has(key(node))) node.open = states.get(key(node));
     }
