@@ -53,6 +53,7 @@ async def open_project_game(
             Game.open(
                 file,
                 name,
+                seed=given.seed,
                 world=given.world_of(settings.root),
                 registry=registry,
                 services=services,

@@ -23,6 +23,8 @@ class TabletopSettings(DocumentModel):
     """File with the journal of the games."""
     world: str | None = None
     """File with the world of new games, in place of the pack's own."""
+    seed: str | None = None
+    """Of the dice of new games; a random one for each where absent."""
     auto_run_cap: Annotated[int, Field(ge=1, le=1000)] = AUTO_RUN_CAP
     """Most turns of enemies in one turn of the player."""
 
