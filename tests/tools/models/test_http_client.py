@@ -113,3 +113,18 @@ async def test_a_way_of_packing_that_was_not_asked_for_is_refused(encoding: str)
     async with serving(b"whatever", encoding) as url, guarded_client() as http:
         with pytest.raises(UnknownEncoding):
             await http.get(url)
+
+
+@pytest.mark.parametrize("encoding", ["", "gzip"])
+async def test_a_body_that_is_left_in_the_middle_is_closed_with_its_response(encoding: str) -> None:
+    async with (
+        serving(packed(b"0123456789" * MOST, encoding), encoding, chunks=7) as url,
+        guarded_client() as http,
+    ):
+        async with http.stream("GET", url) as answer:
+            assert isinstance(answer.stream, httpx2.AsyncByteStream)
+            pieces = aiter(answer.stream)
+            assert await anext(pieces)
+
+        with pytest.raises(StopAsyncIteration):
+            await anext(pieces)

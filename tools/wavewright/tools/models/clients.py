@@ -10,7 +10,8 @@ are disabled.
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, cast
 
 import httpx2
@@ -75,24 +76,35 @@ class _GuardedStream(httpx2.AsyncByteStream):
         self._packed = packed
         self._is_packed = is_packed
         self._max_bytes = max_bytes
+        self._reading: AsyncGenerator[bytes] | None = None
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        self._reading = self._read()
+        return self._reading
+
+    async def _read(self) -> AsyncGenerator[bytes]:
         total = 0
-        async for piece in self._unpacked():
-            total += len(piece)
-            if total > self._max_bytes:
-                raise ResponseTooLarge(f"the answer is larger than {self._max_bytes // 2**20} MiB unpacked")
-            yield piece
+        async with (
+            aclosing(_read_closing(self._packed)) as packed,
+            aclosing(self._unpacked(packed)) as pieces,
+        ):
+            async for piece in pieces:
+                total += len(piece)
+                if total > self._max_bytes:
+                    raise ResponseTooLarge(
+                        f"the answer is larger than {self._max_bytes // 2**20} MiB unpacked"
+                    )
+                yield piece
 
-    async def _unpacked(self) -> AsyncIterator[bytes]:
+    async def _unpacked(self, packed: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
         if not self._is_packed:
-            async for piece in self._packed:
+            async for piece in packed:
                 yield piece
             return
         unfold = zlib.decompressobj(_ZLIB_OR_GZIP)
         try:
-            async for packed in self._packed:
-                rest = packed
+            async for piece in packed:
+                rest = piece
                 while rest:
                     yield unfold.decompress(rest, _CHUNK_BYTES)
                     rest = unfold.unconsumed_tail
@@ -103,7 +115,21 @@ class _GuardedStream(httpx2.AsyncByteStream):
             raise httpx2.DecodingError("the answer is not packed as it says: its end is missing")
 
     async def aclose(self) -> None:
+        # A body that was left in the middle is closed here; the garbage collector would close it at any moment, and
+        # its layers in any order, which fails.
+        if self._reading is not None:
+            await self._reading.aclose()
         await self._packed.aclose()
+
+
+async def _read_closing(stream: httpx2.AsyncByteStream) -> AsyncGenerator[bytes]:
+    pieces = aiter(stream)
+    try:
+        async for piece in pieces:
+            yield piece
+    finally:
+        if isinstance(pieces, AsyncGenerator):
+            await pieces.aclose()
 
 
 def build_model(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
