@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from wavewright.config.documents import Document, Source, read_document
+from wavewright.config.documents import Source
 from wavewright.config.errors import WavewrightError
+from wavewright.config.settings import Settings
 from wavewright.engine.api.loaded_plan import LoadedPlan
+from wavewright.engine.jobs.goal_in_words import job_in_words
 from wavewright.engine.jobs.input_overrides import InputOverrides
-from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin, ResolvedJob, resolve_job
+from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin, ResolvedJob
 from wavewright.engine.pipeline.context import Asker, RunRequest
 from wavewright.engine.planning_session import PlanReport, make_plan_for_request
-from wavewright.engine.project.tools import all_tools
 from wavewright.planner.diagnostics.diagnostic import PlanError
-from wavewright.planner.language.signatures import AGENT, ASK_PERSON
+from wavewright.planner.types import Json
 from wavewright.tools.workers.services import MODEL_HINT
 
 
@@ -27,9 +28,9 @@ async def make_loaded_plan(asked: LoadedPlan, goal: str | Path, asker: Asker | N
         WavewrightError: no model is configured, or the model has a question or says that there is no plan.
     """
     settings = asked.settings
-    job = asked.job if isinstance(goal, Path) else _job_in_words(goal, asked)
+    job = asked.job if isinstance(goal, Path) else unplanned_job(settings, goal, asked.inputs)
     if settings.model is None and job.draft is None:
-        raise WavewrightError("a plan for a goal in words needs a model, and none is configured", MODEL_HINT)
+        raise _no_model()
     report = await make_plan_for_request(RunRequest(resolved_job=job), settings=settings, asker=asker)
     planned = report.planned
     if planned.plan is None:
@@ -39,19 +40,21 @@ async def make_loaded_plan(asked: LoadedPlan, goal: str | Path, asker: Asker | N
     return replace(asked, document=None, made=replace(job, draft=draft), inputs={})
 
 
-def _job_in_words(goal: str, asked: LoadedPlan) -> ResolvedJob:
-    """Return a job without a plan: its goal in words, and every tool of the program or the project."""
-    names = [name for name in all_tools(asked.settings) if name not in {AGENT, ASK_PERSON}]
-    template = {
-        "version": 1,
-        "name": "plan",
-        "goal": goal,
-        "available_tools": [{"name": name} for name in names],
-    }
-    document: Document = read_document(json.dumps(template), "the goal")
-    return resolve_job(
-        document, asked.file, None, asked.settings, inputs=InputOverrides(from_file=asked.inputs)
-    )
+def unplanned_job(
+    settings: Settings, goal: str, inputs: Mapping[str, Json] | None, tools: Iterable[str] = ()
+) -> ResolvedJob:
+    """Return the job of a goal in words, for which a model is to make a plan.
+
+    Raises:
+        WavewrightError: no model is configured, or there is no tool or pack of a name.
+    """
+    if settings.model is None:
+        raise _no_model()
+    return job_in_words(goal, settings, InputOverrides(from_file=dict(inputs or {})), tuple(tools))
+
+
+def _no_model() -> WavewrightError:
+    return WavewrightError("a plan for a goal in words needs a model, and none is configured", MODEL_HINT)
 
 
 def _no_plan(report: PlanReport) -> WavewrightError:

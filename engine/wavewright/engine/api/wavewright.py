@@ -220,6 +220,25 @@ class Wavewright:
         )
         return ended if result_type is None else _typed(ended, result_type)
 
+    async def do(
+        self, goal: str, inputs: Mapping[str, Json] | None = None, *, tools: Iterable[str] = ()
+    ) -> PlanRun[Json]:
+        """Run the plan that the model makes for a goal in words.
+
+        Args:
+            goal: The goal in words.
+            inputs: Values that the plan may read.
+            tools: Names of the tools and packs that the plan may use; all tools where there are none.
+
+        Raises:
+            WavewrightError: no model is configured, or there is no tool or pack of a name.
+        """
+        from wavewright.engine.api.making import unplanned_job
+
+        return await self._execute(
+            RunRequest(resolved_job=unplanned_job(self._settings, goal, inputs, tools))
+        )
+
     async def resume(self, run: str) -> PlanRun[Json]:
         """Continue an interrupted run, or return one that has ended as it is.
 

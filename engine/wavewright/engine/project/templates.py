@@ -78,6 +78,12 @@ def template_names(settings: Settings) -> list[str]:
     return sorted(own | pack_templates().keys())
 
 
+def template_files(settings: Settings) -> list[Path]:
+    """Return the files of the goal templates of the project and of the packs, each name once."""
+    found = {name: _template_path(name, Path(), settings) for name in template_names(settings)}
+    return [path for path in found.values() if path is not None]
+
+
 def _template_path(name: str, folder: Path, settings: Settings) -> Path | None:
     if _is_template_path(name):
         return folder / name

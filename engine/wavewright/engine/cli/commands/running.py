@@ -1,4 +1,4 @@
-"""Commands `run`, `resume`, `retry` and `replay`."""
+"""Commands `do`, `run`, `resume`, `retry` and `replay`."""
 
 from __future__ import annotations
 
@@ -70,6 +70,58 @@ def run(
             as_json=json,
             is_quiet=quiet,
             is_viewed=view,
+        )
+    )
+
+
+@group.command()
+def do(
+    goal: Annotated[str, typer.Argument(metavar="GOAL", help="What is to be achieved, in words.")],
+    tools: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES", help="Tools and packs that the plan may use, with commas; default: all."
+        ),
+    ] = None,
+    set_: SetOption = None,
+    inputs: InputsOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Plan and show the dry run; run nothing.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Run without the dry run and its question.")
+    ] = False,
+    answer: AnswerOption = None,
+    approve: ApproveOption = ApproveChoice.ask,
+    output: OutputOption = None,
+    quiet: QuietOption = False,
+    json: JsonLines = False,
+) -> None:
+    """Plan a goal in words, show the dry run, ask once, and run it.
+
+    Needs a model; without one, goal templates for a similar goal are named.
+    """
+    from wavewright.engine.cli.common.arguments import input_overrides
+    from wavewright.engine.cli.planning.do_command import DoOptions, request_to_run
+    from wavewright.engine.cli.runs import run_command
+
+    names = [name.strip() for name in (tools or "").split(",") if name.strip()]
+    options = DoOptions(
+        goal=goal,
+        tools=names,
+        inputs=input_overrides(set_, inputs),
+        is_dry_run=dry_run,
+        is_confirmed=yes,
+        answers=answer or (),
+        approve=approve.value,
+        output=output,
+    )
+    request = request_to_run(options)
+    if isinstance(request, int):
+        raise typer.Exit(request)
+    raise typer.Exit(
+        run_command.execute_request(
+            request, approve=approve.value, answers=answer or (), as_json=json, is_quiet=quiet
         )
     )
 

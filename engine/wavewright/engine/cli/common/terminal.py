@@ -124,7 +124,7 @@ class CommandLineAsker:
 
 def asker_for(given: Sequence[str], progress: QuestionDisplay) -> CommandLineAsker:
     """Return an asker; it asks at the terminal if standard input and standard error are one."""
-    return CommandLineAsker(given, progress.print_line, progress.paused, is_attended=_is_attended())
+    return CommandLineAsker(given, progress.print_line, progress.paused, is_attended=is_attended())
 
 
 def question_lines(question: UserQuestion) -> list[str]:
@@ -202,10 +202,10 @@ def can_answer(approver: Approver, asker: Asker | None) -> bool:
 
 def may_ask(choice: str | None) -> bool:
     """Whether a run with `--approve CHOICE` here could go past a step that needs a person; True without a choice."""
-    return choice != "never" and (choice != "ask" or _is_attended())
+    return choice != "never" and (choice != "ask" or is_attended())
 
 
-def _is_attended() -> bool:
+def is_attended() -> bool:
     """Whether standard input and standard error are a terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
@@ -215,12 +215,12 @@ def approver_for(choice: str, progress: Progress, *, is_resumed: bool = False) -
 
     Without a terminal, `ask` approves nothing; a resumed run, which has waited before, waits again.
     """
-    is_attended = _is_attended()
-    if choice == "wait" or (choice == "ask" and is_resumed and not is_attended):
+    attended = is_attended()
+    if choice == "wait" or (choice == "ask" and is_resumed and not attended):
         return DeferringApprover(progress)
     if choice != "ask":
         return FixedApprover(choice == "always", f"--approve {choice}", progress)
-    if is_attended:
+    if attended:
         return TerminalApprover(progress)
     return FixedApprover(
         answer=False, because="there is no terminal to ask at; `--approve always` approves", progress=progress

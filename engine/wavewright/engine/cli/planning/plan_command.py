@@ -66,7 +66,7 @@ def plan(
         _refuse_unusable(out)
     warn_of_foreign_job(job)
     request = RunRequest(job_file=job, as_of=parse_instant(as_of), inputs=inputs)
-    report = anyio.run(_plan_job, request, project_settings(job), answers)
+    report = anyio.run(make_plan_with_progress, request, project_settings(job), answers)
     made = valid_plan(report)
     if made is not None and out is not None:
         text = plan_as_json(made) if out.suffix == ".json" else plan_as_yaml(made)
@@ -80,7 +80,10 @@ def plan(
     return exit_codes.OK if made is not None else exit_codes.NEGATIVE
 
 
-async def _plan_job(request: RunRequest, settings: Settings, answers: Sequence[str]) -> PlanReport:
+async def make_plan_with_progress(
+    request: RunRequest, settings: Settings, answers: Sequence[str]
+) -> PlanReport:
+    """Make the plan of a request while its progress is shown on standard error; `answers` as for `plan`."""
     with signals_wake_loop(), PlanProgress() as progress:
         return await make_plan_for_request(
             request,
