@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -101,3 +103,40 @@ def test_a_killed_run_goes_on_at_the_chunk_that_it_was_killed_in(
     whole.mkdir()
     monkeypatch.chdir(whole)
     assert facts(package) == facts(Notes(whole, wavewright, FLEET).run("knowledge_graph"))
+
+
+def test_a_run_that_is_killed_while_it_writes_the_graph_writes_it_once(
+    tmp_path: Path, wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = Notes(tmp_path, wavewright, FLEET)
+    first = notes.run("knowledge_graph")
+    (tmp_path / "notes" / "petrel.md").unlink()
+    job = notes.write_job("knowledge_graph")
+    command = [sys.executable, "-m", "wavewright.engine.main", "run", str(job), "--json", "--output", "out"]
+
+    # The write waits for this lock, and never gets it.
+    with closing(sqlite3.connect(tmp_path / "graph.db", isolation_level=None)) as graph:
+        graph.execute("BEGIN IMMEDIATE")
+        with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as running:
+            assert running.stdout is not None
+            assert any(is_start_of_write(line) for line in running.stdout)
+            running.kill()
+    killed = json.loads(wavewright("runs", "--format", "json").out)[0]
+    ended = wavewright("resume", killed["run"], "--output", "out")
+    package = notes.take_package()
+
+    assert running.returncode == -signal.SIGKILL
+    assert ended.code == os.EX_OK
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    monkeypatch.chdir(whole)
+    kept = Notes(whole, wavewright, FLEET)
+    (whole / "notes" / "petrel.md").unlink()
+    assert facts(package) == facts(kept.run("knowledge_graph"))
+    assert facts(package) != facts(first)
+    assert package["result"]["difference"]["removed"]
+
+
+def is_start_of_write(line: str) -> bool:
+    event: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
+    return (event.get("kind"), event.get("step")) == ("step_started", "graph")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import multiprocessing
 import sqlite3
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from tests.tools.calling import call, call_for_document, request
+from tests.tools.calling import MARCH_2010, call, call_for_document, request
 from tests.tools.knowledge.graph_records import (
     TEXTS,
     as_params,
@@ -27,8 +28,10 @@ from tests.tools.knowledge.graph_records import (
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.tool import Tool, ToolError
 from wavewright.tools.knowledge.graph.tools import GraphStageWritten
+from wavewright.tools.knowledge.models import Chunk
 
 CHUNKS = as_params(*map(chunk, TEXTS))
+LATER = MARCH_2010 + dt.timedelta(hours=1)
 
 World = dict[str, Tool]
 
@@ -38,8 +41,13 @@ def tools(tmp_path: Path) -> World:
     return tools_of(tmp_path)
 
 
-def written(tools: World, *given: Json) -> JsonObject:
-    return call_for_document(tools["write_graph"], {"records": [*given]})
+def written(tools: World, *given: Json, now: dt.datetime = MARCH_2010) -> JsonObject:
+    return call_for_document(tools["write_graph"], {"records": [*given]}, now=now)
+
+
+def linked(tools: World, *chunks: Chunk, now: dt.datetime = MARCH_2010) -> JsonObject:
+    given = as_params(*chunks) if chunks else CHUNKS
+    return call_for_document(tools["link_evidence"], {"chunks": given}, now=now)
 
 
 def names(found: Json, field: str = "name") -> list[str]:
@@ -179,10 +187,11 @@ def test_writing_again_changes_nothing_and_better_records_are_kept(tools: World,
     written(tools, *as_params(keep("forced"), port()))
     before = rows(path)
 
-    again = written(tools, *as_params(keep("forced"), port()))
+    written(tools, *as_params(keep("forced"), port()), now=LATER)
+    again = linked(tools, now=LATER)["difference"]
 
     assert rows(path) == before
-    assert again["difference"] == {
+    assert again == {
         "added": [],
         "removed": [],
         "changed": [],
@@ -192,13 +201,32 @@ def test_writing_again_changes_nothing_and_better_records_are_kept(tools: World,
         "unchanged_count": 14,
     }
 
-    better = written(tools, *as_params(keep("agent")))
-    worse = written(tools, *as_params(keep("generated")))
+    written(tools, *as_params(keep("agent")), now=LATER)
+    worse = written(tools, *as_params(keep("generated")), now=LATER)
+    better = cast("Any", linked(tools, now=LATER)["difference"])
 
-    changed = cast("Any", better["difference"])["changed"]
-    assert {"fact": "Fenmoor (place)", "before": "forced", "after": "agent"} in changed
-    assert cast("Any", better["difference"])["added_count"] == 0
+    assert {"fact": "Fenmoor (place)", "before": "forced", "after": "agent"} in better["changed"]
+    assert better["added_count"] == 0
     assert (worse["chunks"], worse["kept"]) == (0, ["keep.md-1"])
+
+
+def test_what_a_run_changed_has_the_records_that_left(tools: World) -> None:
+    written(tools, *as_params(keep(), port()))
+    call(tools["merge_entities"])
+    rewritten = chunk("keep.md", "Nothing is left of the keep.").model_copy(update={"id": "keep.md-2"})
+
+    written(tools, *as_params(port()), now=LATER)
+    linked(tools, rewritten, chunk("port.md"), now=LATER)
+    changed = cast("Any", call_for_document(tools["merge_entities"], now=LATER)["difference"])
+
+    assert sorted(changed["removed"]) == [
+        "Baron Aldo (person)",
+        "Baron Aldo — rules — Fenmoor",
+        "Baron Aldo: Aldo was born in 1207.",
+        "Baron Aldo: The Baron was born in 1201.",
+        "Fenmoor (place)",
+    ]
+    assert changed["added"] == ["Aldo (person)", "Aldo: Aldo was born in 1207."]
 
 
 def test_minimal_chunks_are_listed_until_they_are_won_in_a_better_way(tools: World) -> None:

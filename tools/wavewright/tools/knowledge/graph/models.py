@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 from wavewright.tools.knowledge.models import KnowledgeModel, Origin, QuotedEvidence
@@ -69,21 +68,6 @@ class KnowledgeGraph(KnowledgeModel):
             entities=len(self.entities), observations=observations, relations=len(self.relations)
         )
 
-    def facts(self) -> Mapping[str, Origin]:
-        """Return each entity, observation and relation in words, with its origin."""
-        names = {entity.id: entity.name for entity in self.entities}
-        facts: dict[str, Origin] = {f"{one.name} ({one.type})": one.origin for one in self.entities}
-        said: dict[str, Origin] = {
-            f"{entity.name}: {one.text}": one.origin
-            for entity in self.entities
-            for one in entity.observations
-        }
-        related: dict[str, Origin] = {
-            f"{names[one.source]} — {one.relation} — {names[one.target]}": one.origin
-            for one in self.relations
-        }
-        return {**facts, **said, **related}
-
 
 class ChangedFact(KnowledgeModel):
     """An entity, observation or relation that is won in another way than before."""
@@ -94,7 +78,7 @@ class ChangedFact(KnowledgeModel):
 
 
 class GraphDifference(KnowledgeModel):
-    """What distinguishes a graph from an earlier one: entities, observations and relations in words."""
+    """What a run has changed in the graph: entities, observations and relations in words."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -108,27 +92,6 @@ class GraphDifference(KnowledgeModel):
     def is_all_new(self) -> bool:
         """Whether there was nothing before."""
         return not (self.removed_count or self.changed_count or self.unchanged_count)
-
-
-def graph_difference(before: KnowledgeGraph, after: KnowledgeGraph) -> GraphDifference:
-    """Return what was added, removed and won in another way, each list up to `MAX_LISTED`."""
-    old, new = before.facts(), after.facts()
-    added = [fact for fact in new if fact not in old]
-    removed = [fact for fact in old if fact not in new]
-    changed = [
-        ChangedFact(fact=fact, before=old[fact], after=origin)
-        for fact, origin in new.items()
-        if fact in old and old[fact] != origin
-    ]
-    return GraphDifference(
-        added=tuple(added[:MAX_LISTED]),
-        removed=tuple(removed[:MAX_LISTED]),
-        changed=tuple(changed[:MAX_LISTED]),
-        added_count=len(added),
-        removed_count=len(removed),
-        changed_count=len(changed),
-        unchanged_count=len(new) - len(added) - len(changed),
-    )
 
 
 class UnlinkedRecord(KnowledgeModel):

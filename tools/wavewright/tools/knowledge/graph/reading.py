@@ -10,10 +10,10 @@ from typing import Final, TypeAlias
 
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.knowledge.graph.derivation import OPEN_TYPES, entity_id, name_index
+from wavewright.tools.knowledge.graph.changes import PartOfGraph
+from wavewright.tools.knowledge.graph.derivation import OPEN_TYPES, entity_id, owners_of
 from wavewright.tools.knowledge.graph.models import (
     EntityMerge,
-    GraphCounts,
     GraphEntity,
     GraphObservation,
     GraphRelation,
@@ -21,13 +21,13 @@ from wavewright.tools.knowledge.graph.models import (
     NeighbouringEntity,
     RecordKind,
 )
+from wavewright.tools.knowledge.graph.tables import LISTED, as_list
 from wavewright.tools.knowledge.models import ORIGINS, Origin, QuotedEvidence
 from wavewright.tools.text.cross_reference import normal_name
 from wavewright.tools.web.index import query_words
 
 _NAME_WEIGHT: Final = 8.0
 _Quotes: TypeAlias = Mapping[int, list[QuotedEvidence]]
-_NO_QUOTES: Final[_Quotes] = {}
 
 
 class GraphReader:
@@ -35,11 +35,11 @@ class GraphReader:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._database = connection
-        connection.create_function("normal_name", 1, normal_name, deterministic=True)
 
-    def chunk_origins(self) -> dict[str, Origin]:
-        """Return how the records of each chunk were won, by the chunk's id."""
-        return dict(self._database.execute("SELECT id, origin FROM chunk ORDER BY rowid"))
+    def chunk_origins(self, only: Collection[str] | None = None) -> dict[str, Origin]:
+        """Return how the records of all or some chunks were won, by the chunk's id."""
+        where, values = _among(only, "id")
+        return dict(self._database.execute(f"SELECT id, origin FROM chunk{where} ORDER BY rowid", values))  # noqa: S608 - our words
 
     def merges(self) -> list[EntityMerge]:
         """Return the merges that hold, in the order in which they were made."""
@@ -60,18 +60,21 @@ class GraphReader:
             relations=tuple(self._relations(None, with_evidence=with_evidence)),
         )
 
-    def counts(self) -> GraphCounts:
-        """Return how much the graph holds."""
-        [found] = self._database.execute(
-            "SELECT (SELECT count(DISTINCT canonical) FROM entity),"
-            " (SELECT count(*) FROM (SELECT DISTINCT e.canonical, o.text"
-            " FROM observation o JOIN entity e ON e.id = o.entity)),"
-            " (SELECT count(*) FROM (SELECT DISTINCT s.canonical, normal_name(r.relation), t.canonical"
-            " FROM relation r JOIN entity s ON s.id = r.source JOIN entity t ON t.id = r.target"
-            " WHERE s.canonical != t.canonical))"
+    def part(self, entities: Collection[str]) -> PartOfGraph:
+        """Return what the graph holds of some canonical entities."""
+        found = KnowledgeGraph(
+            entities=tuple(self._entities(entities, with_evidence=False)),
+            relations=tuple(self._relations(entities, with_evidence=False)),
         )
-        entities, observations, relations = found
-        return GraphCounts(entities=entities, observations=observations, relations=relations)
+        ends = as_list(end for one in found.relations for end in (one.source, one.target))
+        names = dict(self._database.execute(f"SELECT id, name FROM entity WHERE id IN {LISTED}", (ends,)))  # noqa: S608 - our words
+        facts: dict[str, Origin] = {}
+        for entity in found.entities:
+            facts[f"{entity.name} ({entity.type})"] = entity.origin
+            facts |= {f"{entity.name}: {one.text}": one.origin for one in entity.observations}
+        for one in found.relations:
+            facts[f"{names[one.source]} — {one.relation} — {names[one.target]}"] = one.origin
+        return PartOfGraph(found.counts, facts)
 
     def search(self, query: str, limit: int) -> list[GraphEntity]:
         """Return the entities that match most of the words, best first; names weigh more than statements."""
@@ -95,8 +98,9 @@ class GraphReader:
         """
         place = entity_id(name)
         row = self._database.execute("SELECT canonical FROM entity WHERE id = ?", (place,)).fetchone()
-        if row is None and (other := name_index(self._database).get(normal_name(name))) is not None:
-            row = self._database.execute("SELECT canonical FROM entity WHERE id = ?", (other,)).fetchone()
+        if row is None:
+            for other in owners_of(self._database, [normal_name(name)]).values():
+                row = self._database.execute("SELECT canonical FROM entity WHERE id = ?", (other,)).fetchone()
         if row is None:
             known = [one for (one,) in self._database.execute("SELECT name FROM entity")]
             raise ToolError(
@@ -107,7 +111,7 @@ class GraphReader:
 
     def neighbours(self, entity: str) -> list[NeighbouringEntity]:
         """Return where the relations of a canonical entity lead, in either direction."""
-        relations = self._relations(entity)
+        relations = self._relations([entity])
         ends = {one.target if one.source == entity else one.source for one in relations}
         by_id = {one.id: one for one in self._entities(ends)}
         return [
@@ -124,9 +128,7 @@ class GraphReader:
         ]
 
     def _entities(self, only: Collection[str] | None, *, with_evidence: bool = True) -> list[GraphEntity]:
-        where, values = "", tuple[str, ...]()
-        if only is not None:
-            where, values = " WHERE e.canonical IN (SELECT value FROM json_each(?))", (json.dumps([*only]),)
+        where, values = _among(only, "e.canonical")
         members: dict[str, dict[str, tuple[str, str, Origin]]] = defaultdict(dict)
         for canonical, place, name, kind, origin in self._database.execute(
             f"SELECT canonical, id, name, type, origin FROM entity e{where} ORDER BY rowid",  # noqa: S608 - our words
@@ -149,21 +151,11 @@ class GraphReader:
             values,
         ):
             said[canonical][text].append((number, origin))
-        quotes = (
-            _NO_QUOTES
-            if not with_evidence
-            else self._quotes("entity", None if only is None else _numbers(mentions.values()))
-        )
-        told_by = (
-            _NO_QUOTES
-            if not with_evidence
-            else self._quotes(
-                "observation",
-                None
-                if only is None
-                else [n for texts in said.values() for one in texts.values() for n, _ in one],
-            )
-        )
+        every = only is None and with_evidence
+        shown = with_evidence and not every
+        quotes = self._quotes("entity", None if every else _numbers(mentions.values() if shown else ()))
+        groups = ([number for number, _ in one] for texts in said.values() for one in texts.values())
+        told_by = self._quotes("observation", None if every else _numbers(groups if shown else ()))
         found: list[GraphEntity] = []
         for canonical, group in members.items():
             name, kind, _ = group[canonical]
@@ -188,25 +180,24 @@ class GraphReader:
             )
         return found
 
-    def _relations(self, entity: str | None, *, with_evidence: bool = True) -> list[GraphRelation]:
-        where, values = "", tuple[str, ...]()
-        if entity is not None:
-            where, values = " AND (s.canonical = ?1 OR t.canonical = ?1)", (entity,)
+    def _relations(self, only: Collection[str] | None, *, with_evidence: bool = True) -> list[GraphRelation]:
+        """Return all relations, or those that start or end at some canonical entities."""
+        among, values = "", tuple[str, ...]()
+        if only is not None:
+            ends = f"IN (SELECT id FROM entity WHERE canonical IN {LISTED})"  # noqa: S608 - our words
+            among = f" AND (r.source {ends} OR r.target {ends})"
+            values = (as_list(only),) * 2
         found: dict[tuple[str, str, str], list[tuple[int, str, Origin]]] = defaultdict(list)
         for number, source, relation, target, origin in self._database.execute(
             "SELECT r.id, s.canonical, r.relation, t.canonical, r.origin FROM relation r"  # noqa: S608 - our words
             " JOIN entity s ON s.id = r.source JOIN entity t ON t.id = r.target"
-            f" WHERE s.canonical != t.canonical{where} ORDER BY r.id",
+            f" WHERE s.canonical != t.canonical{among} ORDER BY r.id",
             values,
         ):
             found[source, normal_name(relation), target].append((number, relation, origin))
-        quotes = (
-            _NO_QUOTES
-            if not with_evidence
-            else self._quotes(
-                "relation", None if entity is None else [n for one in found.values() for n, _, _ in one]
-            )
-        )
+        groups = ([number for number, _, _ in one] for one in found.values())
+        every = only is None and with_evidence
+        quotes = self._quotes("relation", None if every else _numbers(groups if with_evidence else ()))
         return [
             GraphRelation(
                 source=source,
@@ -219,10 +210,12 @@ class GraphReader:
         ]
 
     def _quotes(self, kind: RecordKind, records: Collection[int] | None) -> _Quotes:
+        """Return the quotes of all or some records."""
+        if records is not None and not records:
+            return {}
         where, values = "", tuple[str, ...]((kind,))
         if records is not None:
-            where = " AND record IN (SELECT value FROM json_each(?))"
-            values = (kind, json.dumps([*records]))
+            where, values = f" AND record IN {LISTED}", (kind, as_list(records))
         found: dict[int, list[QuotedEvidence]] = defaultdict(list)
         for record, quote, document, chunk, start, end in self._database.execute(
             f'SELECT record, quote, document, chunk, start, "end" FROM evidence WHERE kind = ?{where}',  # noqa: S608 - our words
@@ -232,6 +225,11 @@ class GraphReader:
                 QuotedEvidence(quote=quote, document=document, chunk=chunk, start=start, end=end)
             )
         return found
+
+
+def _among(only: Collection[str] | None, column: str) -> tuple[str, tuple[str, ...]]:
+    """Return the condition that a column is one of some values, if any are given, and its parameters."""
+    return ("", ()) if only is None else (f" WHERE {column} IN {LISTED}", (as_list(only),))
 
 
 def _numbers(groups: Iterable[Iterable[int]]) -> list[int]:

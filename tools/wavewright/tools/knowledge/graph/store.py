@@ -6,21 +6,42 @@ their names and from the merges; the ends of observations and relations point at
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.knowledge.graph.derivation import entity_id, entity_rows, name_index, text_rows
+from wavewright.tools.knowledge.graph.changes import (
+    graph_counts,
+    note_changes,
+    run_difference,
+)
+from wavewright.tools.knowledge.graph.derivation import (
+    derive,
+    entity_id,
+    forms_of,
+    owners_of,
+    set_ends,
+    united_with,
+)
 from wavewright.tools.knowledge.graph.merging import ProposedMerge
-from wavewright.tools.knowledge.graph.models import EntityMerge, RecordKind, RefusedRecord, UnlinkedRecord
+from wavewright.tools.knowledge.graph.models import (
+    EntityMerge,
+    GraphCounts,
+    GraphDifference,
+    RecordKind,
+    RefusedRecord,
+    UnlinkedRecord,
+)
 from wavewright.tools.knowledge.graph.reading import GraphReader
+from wavewright.tools.knowledge.graph.tables import COLUMNS, ENDS, KINDS, LISTED, TABLES, as_list
 from wavewright.tools.knowledge.models import (
     ORIGINS,
     Chunk,
@@ -38,54 +59,6 @@ Stage = Literal["observations", "entities", "relations"]
 
 _PATIENCE: Final = 30.0
 """Seconds to wait for another writer."""
-_TABLES: Final = """
-CREATE TABLE IF NOT EXISTS chunk (id TEXT PRIMARY KEY, document TEXT NOT NULL, origin TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS observation (
-    id INTEGER PRIMARY KEY, chunk TEXT NOT NULL REFERENCES chunk ON DELETE CASCADE, origin TEXT NOT NULL,
-    entity_name TEXT NOT NULL, entity TEXT, text TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS mention (
-    id INTEGER PRIMARY KEY, chunk TEXT NOT NULL REFERENCES chunk ON DELETE CASCADE, origin TEXT NOT NULL,
-    entity TEXT NOT NULL, name TEXT NOT NULL, type TEXT NOT NULL, aliases TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS relation (
-    id INTEGER PRIMARY KEY, chunk TEXT NOT NULL REFERENCES chunk ON DELETE CASCADE, origin TEXT NOT NULL,
-    source_name TEXT NOT NULL, source TEXT, relation TEXT NOT NULL, target_name TEXT NOT NULL, target TEXT);
-CREATE TABLE IF NOT EXISTS evidence (
-    kind TEXT NOT NULL, record INTEGER NOT NULL, chunk TEXT NOT NULL REFERENCES chunk ON DELETE CASCADE,
-    document TEXT NOT NULL, quote TEXT NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS entity (
-    id TEXT PRIMARY KEY, canonical TEXT NOT NULL, name TEXT NOT NULL, type TEXT NOT NULL, origin TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS merge (
-    id TEXT PRIMARY KEY, kept TEXT NOT NULL, dropped TEXT NOT NULL, kept_name TEXT NOT NULL,
-    dropped_name TEXT NOT NULL, reason TEXT NOT NULL, is_undone INTEGER NOT NULL DEFAULT 0);
-CREATE VIRTUAL TABLE IF NOT EXISTS entity_text USING fts5(
-    entity UNINDEXED, name, text, tokenize = 'porter unicode61 remove_diacritics 2');
-CREATE INDEX IF NOT EXISTS evidence_record ON evidence (kind, record);
-CREATE INDEX IF NOT EXISTS evidence_chunk ON evidence (chunk);
-CREATE INDEX IF NOT EXISTS observation_chunk ON observation (chunk);
-CREATE INDEX IF NOT EXISTS observation_entity ON observation (entity);
-CREATE INDEX IF NOT EXISTS mention_chunk ON mention (chunk);
-CREATE INDEX IF NOT EXISTS mention_entity ON mention (entity);
-CREATE INDEX IF NOT EXISTS relation_chunk ON relation (chunk);
-CREATE INDEX IF NOT EXISTS relation_source ON relation (source);
-CREATE INDEX IF NOT EXISTS relation_target ON relation (target);
-CREATE INDEX IF NOT EXISTS entity_canonical ON entity (canonical);
-CREATE INDEX IF NOT EXISTS observation_missing ON observation (entity_name) WHERE entity IS NULL;
-CREATE INDEX IF NOT EXISTS source_missing ON relation (source_name) WHERE source IS NULL;
-CREATE INDEX IF NOT EXISTS target_missing ON relation (target_name) WHERE target IS NULL;
-"""
-_KINDS: Final[tuple[tuple[RecordKind, str], ...]] = (
-    ("observation", "observation"),
-    ("entity", "mention"),
-    ("relation", "relation"),
-)
-"""Kinds of records with their tables."""
-_ENDS: Final = (("observation", "entity"), ("relation", "source"), ("relation", "target"))
-"""Tables and columns that hold an entity, or nothing; the name that was told is beside it."""
-_COLUMNS: Final[Mapping[str, str]] = {
-    "observation": "id, chunk, origin, entity_name, text",
-    "mention": "id, chunk, origin, entity, name, type, aliases",
-    "relation": "id, chunk, origin, source_name, relation, target_name",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +73,19 @@ class WrittenStage:
 class GraphStore:
     """An open file with a graph; changes are transactions, and one writer waits for the other."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, run: dt.datetime | None) -> None:
         self._database = connection
+        self._run = run
         self.read = GraphReader(connection)
+
+    def counts(self) -> GraphCounts:
+        """Return how much the graph holds."""
+        return graph_counts(self._database)
+
+    def difference(self) -> GraphDifference:
+        """Return what the run has changed so far."""
+        assert self._run is not None
+        return run_difference(self._database, self._run)
 
     def write(
         self, chunks: Iterable[ChunkRecords], on_stage: Callable[[WrittenStage], None]
@@ -113,36 +96,46 @@ class GraphStore:
         written, and the ids of those that were left.
         """
         with self._transaction():
-            stored = self.read.chunk_origins()
             given = {one.chunk: one for one in chunks}
+            stored = self.read.chunk_origins(given)
             better = [name for name, one in given.items() if _rank(stored.get(name)) < _rank(one.origin)]
             new = [one for name, one in given.items() if name not in better]
-            self._delete_chunks([one.chunk for one in new])
-            self._database.executemany(
-                "INSERT INTO chunk VALUES (?, ?, ?)", ((one.chunk, _document(one), one.origin) for one in new)
-            )
-            for stage in ("observations", "entities", "relations"):
-                started = time.monotonic()
-                count = self._write_stage(stage, new)
-                on_stage(WrittenStage(stage, count, time.monotonic() - started))
-            self._derive()
+            with self._changing([*self._named_in(one.chunk for one in new), *map(entity_id, _names(new))]):
+                self._delete_chunks([one.chunk for one in new])
+                self._database.executemany(
+                    "INSERT INTO chunk VALUES (?, ?, ?)",
+                    ((one.chunk, _document(one), one.origin) for one in new),
+                )
+                for stage in ("observations", "entities", "relations"):
+                    started = time.monotonic()
+                    count = self._write_stage(stage, new)
+                    on_stage(WrittenStage(stage, count, time.monotonic() - started))
         return len(new), better
 
     def _write_stage(self, stage: Stage, chunks: Sequence[ChunkRecords]) -> int:
-        kind, table = _KINDS[("observations", "entities", "relations").index(stage)]
+        kind, table = KINDS[("observations", "entities", "relations").index(stage)]
         [(last,)] = self._database.execute(f"SELECT coalesce(max(id), 0) FROM {table}")  # noqa: S608 - our names
         records = ((chunk, record) for chunk in chunks for record in _records(chunk, stage))
         numbered = [(number, chunk, record) for number, (chunk, record) in enumerate(records, last + 1)]
         rows = [(number, chunk.chunk, record.origin, *_fields(record)) for number, chunk, record in numbered]
         if rows:
             marks = ", ".join("?" * len(rows[0]))
-            self._database.executemany(f"INSERT INTO {table} ({_COLUMNS[table]}) VALUES ({marks})", rows)  # noqa: S608 - our names
+            self._database.executemany(f"INSERT INTO {table} ({COLUMNS[table]}) VALUES ({marks})", rows)  # noqa: S608 - our names
         self._database.executemany(
             "INSERT INTO evidence VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 (kind, number, chunk.chunk, one.document, one.quote, one.start, one.end)
                 for number, chunk, record in numbered
                 for one in record.evidence
+            ),
+        )
+        self._database.executemany(
+            "INSERT INTO form VALUES (?, ?)",
+            (
+                (form, number)
+                for number, _, record in numbered
+                if isinstance(record, EntityRecord)
+                for form in forms_of(record.name, record.aliases)
             ),
         )
         return len(rows)
@@ -153,17 +146,26 @@ class GraphStore:
         Returns how many different names were looked for, and how many were found.
         """
         with self._transaction():
-            wanted = {normal_name(name): None for name in self._missing_names()}
-            index = name_index(self._database)
-            found = {form: index[form] for form in wanted if form in index}
-            self._set_ends(lambda name: found.get(normal_name(name)))
-            self._write_texts()
-        return len(wanted), len(found)
+            keys = self._database.execute(
+                "SELECT entity_key FROM observation WHERE entity IS NULL UNION"
+                " SELECT source_key FROM relation WHERE source IS NULL UNION"
+                " SELECT target_key FROM relation WHERE target IS NULL"
+            )
+            wanted = {key: normal_name(key) for (key,) in keys}
+            owners = owners_of(self._database, wanted.values())
+            found = {key: owners[form] for key, form in wanted.items() if form in owners}
+            with self._changing(found.values()):
+                set_ends(self._database, found)
+        return len({*wanted.values()}), len({*wanted.values()} & owners.keys())
 
-    def unlinked(self) -> list[UnlinkedRecord]:
-        """Return the observations and relations that name an entity which the graph does not have."""
+    def unlinked(self, only: Iterable[str] | None = None) -> list[UnlinkedRecord]:
+        """Return the observations and relations of all or some chunks that name an entity which is not there."""
+        among, values = "", tuple[str, ...]()
+        if only is not None:
+            among, values = f" AND chunk IN {LISTED}", (as_list(only),)
         observations = self._database.execute(
-            "SELECT entity_name, text, chunk FROM observation WHERE entity IS NULL ORDER BY id"
+            f"SELECT entity_name, text, chunk FROM observation WHERE entity IS NULL{among} ORDER BY id",  # noqa: S608 - our words
+            values,
         )
         found = [
             UnlinkedRecord(kind="observation", record=text, missing=(name,), chunk=chunk)
@@ -171,8 +173,9 @@ class GraphStore:
         ]
         seen = set[tuple[str, ...]]()
         for source, start, relation, target, end, chunk in self._database.execute(
-            "SELECT source_name, source, relation, target_name, target, chunk FROM relation"
-            " WHERE source IS NULL OR target IS NULL ORDER BY id"
+            "SELECT source_name, source, relation, target_name, target, chunk FROM relation"  # noqa: S608 - our words
+            f" WHERE (source IS NULL OR target IS NULL){among} ORDER BY id",
+            values,
         ):
             key = (normal_name(source), normal_name(relation), normal_name(target))
             if key not in seen:
@@ -198,11 +201,17 @@ class GraphStore:
             documents = {chunk.document for chunk in given.values()}
             documents |= {document for _, document in stored if is_read(document)}
             gone = [name for name, document in stored if document in documents and name not in given]
-            self._delete_chunks(gone)
             known = [name for name, _ in stored if name in given]
             wrong = self._place_quotes([given[name] for name in known])
-            refused = [one for kind, table in _KINDS for one in self._refuse(kind, table, known, wrong)]
-            self._derive()
+            unsaid = [*self._without_quote(known)]
+            with self._changing(self._named_in([*gone, *(chunk for *_, chunk in unsaid)])):
+                self._delete_chunks(gone)
+                for _, table, number, _, _ in unsaid:
+                    self._database.execute(f"DELETE FROM {table} WHERE id = ?", (number,))  # noqa: S608 - our names
+        refused = [
+            RefusedRecord(kind=kind, record=record, quote=wrong.get((kind, number), ""), chunk=chunk)
+            for kind, _, number, record, chunk in unsaid
+        ]
         return refused, len(gone)
 
     def _place_quotes(self, chunks: Iterable[Chunk]) -> dict[tuple[str, int], str]:
@@ -227,29 +236,27 @@ class GraphStore:
                 )
         return wrong
 
-    def _refuse(
-        self, kind: RecordKind, table: str, chunks: Collection[str], wrong: Mapping[tuple[str, int], str]
-    ) -> list[RefusedRecord]:
-        """Delete the records of some chunks that no quote is left of."""
+    def _without_quote(self, chunks: Iterable[str]) -> Iterator[tuple[RecordKind, str, int, str, str]]:
+        """Yield the records of some chunks that no quote is left of: kind, table, number, what it says, chunk."""
         told = {
             "observation": "text",
             "mention": "name",
             "relation": "source_name || ' — ' || relation || ' — ' || target_name",
-        }[table]
-        rows = self._database.execute(
-            f"DELETE FROM {table} WHERE chunk IN (SELECT value FROM json_each(?)) AND id NOT IN"  # noqa: S608 - our names
-            f" (SELECT record FROM evidence WHERE kind = ?) RETURNING id, {told}, chunk",
-            (json.dumps([*chunks]), kind),
-        ).fetchall()
-        return [
-            RefusedRecord(kind=kind, record=record, quote=wrong.get((kind, number), ""), chunk=chunk)
-            for number, record, chunk in rows
-        ]
+        }
+        for kind, table in KINDS:
+            for number, record, chunk in self._database.execute(
+                f"SELECT id, {told[table]}, chunk FROM {table} WHERE chunk IN {LISTED} AND NOT EXISTS"  # noqa: S608 - our names
+                f" (SELECT 1 FROM evidence WHERE kind = ? AND record = {table}.id)",
+                (as_list(chunks), kind),
+            ):
+                yield kind, table, number, record, chunk
 
     def merge(self, proposed: Iterable[ProposedMerge]) -> None:
         """Take entities for one; a merge that was undone is not made again."""
-        names = dict(self._database.execute("SELECT id, name FROM entity"))
-        with self._transaction():
+        proposed = [*proposed]
+        ends = [end for one in proposed for end in (one.kept, one.dropped)]
+        with self._transaction(), self._changing(ends):
+            names = dict(self._database.execute("SELECT id, name FROM entity"))
             self._database.executemany(
                 "INSERT OR IGNORE INTO merge VALUES (?, ?, ?, ?, ?, ?, 0)",
                 (
@@ -264,7 +271,6 @@ class GraphStore:
                     for one in proposed
                 ),
             )
-            self._derive()
 
     def undo_merge(self, merge: str) -> EntityMerge:
         """Take the two entities of a merge apart again.
@@ -274,8 +280,7 @@ class GraphStore:
         """
         with self._transaction():
             row = self._database.execute(
-                "UPDATE merge SET is_undone = 1 WHERE id = ? AND is_undone = 0"
-                " RETURNING id, kept_name, dropped_name, reason",
+                "SELECT kept, dropped, kept_name, dropped_name, reason FROM merge WHERE id = ? AND is_undone = 0",
                 (merge,),
             ).fetchone()
             if row is None:
@@ -283,42 +288,33 @@ class GraphStore:
                     f"the graph has no merge {merge!r}",
                     hint="the output of knowledge.merge_entities lists them",
                 )
-            self._derive()
-        return EntityMerge(id=row[0], kept=row[1], merged=row[2], reason=row[3])
+            kept, dropped, kept_name, dropped_name, reason = row
+            with self._changing([kept, dropped]):
+                self._database.execute("UPDATE merge SET is_undone = 1 WHERE id = ?", (merge,))
+        return EntityMerge(id=merge, kept=kept_name, merged=dropped_name, reason=reason)
 
-    def _derive(self) -> None:
-        """Compute entities, ends and the texts that are searched from mentions and merges."""
-        self._database.execute("DELETE FROM entity")
-        self._database.executemany("INSERT INTO entity VALUES (?, ?, ?, ?, ?)", entity_rows(self._database))
-        known = {one for (one,) in self._database.execute("SELECT id FROM entity")}
-        for table, column in _ENDS:
-            self._database.execute(
-                f"UPDATE {table} SET {column} = NULL WHERE {column} NOT IN (SELECT id FROM entity)"  # noqa: S608 - our names
-            )
-        self._set_ends(lambda name: found if (found := entity_id(name)) in known else None)
-        self._write_texts()
+    @contextmanager
+    def _changing(self, entities: Iterable[str]) -> Generator[None]:
+        """Compute again what follows for some entities once the body has changed records or merges of them.
 
-    def _write_texts(self) -> None:
-        self._database.execute("DELETE FROM entity_text")
-        self._database.executemany("INSERT INTO entity_text VALUES (?, ?, ?)", text_rows(self._database))
+        Reads and writes nothing of other entities, and notes what the run changes.
+        """
+        assert self._run is not None
+        touched = united_with(self._database, entities)
+        before = self.read.part(touched)
+        yield
+        touched = united_with(self._database, touched)
+        derive(self._database, touched)
+        note_changes(self._database, self._run, before, self.read.part(touched))
 
-    def _missing_names(self) -> list[str]:
-        return [
-            name
-            for (name,) in self._database.execute(
-                "SELECT entity_name FROM observation WHERE entity IS NULL UNION"
-                " SELECT source_name FROM relation WHERE source IS NULL UNION"
-                " SELECT target_name FROM relation WHERE target IS NULL"
-            )
-        ]
-
-    def _set_ends(self, find: Callable[[str], str | None]) -> None:
-        found = [(place, name) for name in self._missing_names() if (place := find(name)) is not None]
-        for table, column in _ENDS:
-            self._database.executemany(
-                f"UPDATE {table} SET {column} = ? WHERE {column} IS NULL AND {column}_name = ?",  # noqa: S608 - our names
-                found,
-            )
+    def _named_in(self, chunks: Iterable[str]) -> set[str]:
+        """Return the entities that the stored records of some chunks name."""
+        names = " UNION ".join(
+            f"SELECT {column} FROM {table} WHERE chunk IN (SELECT * FROM given) AND {column} IS NOT NULL"  # noqa: S608 - our names
+            for table, column in (*ENDS, ("mention", "entity"))
+        )
+        rows = self._database.execute(f"WITH given AS {LISTED} {names}", (as_list(chunks),))
+        return {entity for (entity,) in rows}
 
     def _delete_chunks(self, names: Iterable[str]) -> None:
         self._database.executemany("DELETE FROM chunk WHERE id = ?", ((name,) for name in names))
@@ -335,8 +331,8 @@ class GraphStore:
 
 
 @contextmanager
-def open_store(path: Path) -> Generator[GraphStore]:
-    """Open the graph in a file, which is created where there is none.
+def open_store(path: Path, run: dt.datetime | None = None) -> Generator[GraphStore]:
+    """Open the graph in a file, which is created where there is none; changes need the instant of the run.
 
     Raises:
         ToolError: the file cannot be used; transient where another writer keeps it for too long.
@@ -344,8 +340,8 @@ def open_store(path: Path) -> Generator[GraphStore]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
-            connection.executescript(f"PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; {_TABLES}")
-            yield GraphStore(connection)
+            connection.executescript(f"PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; {TABLES}")
+            yield GraphStore(connection, run)
     except (OSError, sqlite3.Error) as error:
         raise ToolError(
             f"the graph in {path} cannot be used: {error}",
@@ -367,13 +363,26 @@ def _records(chunk: ChunkRecords, stage: Stage) -> Sequence[GraphRecord]:
 def _fields(record: GraphRecord) -> tuple[str, ...]:
     match record:
         case ObservationRecord():
-            return record.entity, record.text
+            return record.entity, entity_id(record.entity), record.text
         case EntityRecord():
             return entity_id(record.name), record.name, record.type, json.dumps(record.aliases)
         case RelationRecord():
-            return record.source, record.relation, record.target
+            return (
+                record.source,
+                entity_id(record.source),
+                record.relation,
+                record.target,
+                entity_id(record.target),
+            )
         case _:
             raise AssertionError(type(record))
+
+
+def _names(chunks: Iterable[ChunkRecords]) -> Iterator[str]:
+    for chunk in chunks:
+        yield from (one.name for one in chunk.entities)
+        yield from (one.entity for one in chunk.observations)
+        yield from (end for one in chunk.relations for end in (one.source, one.target))
 
 
 def _rank(origin: Origin | None) -> int:

@@ -29,7 +29,6 @@ from wavewright.tools.knowledge.graph.models import (
     ObservationConflict,
     RefusedRecord,
     UnlinkedRecord,
-    graph_difference,
 )
 from wavewright.tools.knowledge.graph.settings import GraphSettings
 from wavewright.tools.knowledge.graph.sinks import SinkName, graph_sink
@@ -64,8 +63,7 @@ class WrittenGraph(KnowledgeModel):
     """Ids of chunks whose stored records were won in a better way, and stay."""
     counts: GraphCounts
     failed: list[UnlinkedRecord]
-    """Observations and relations that name an entity which is not there yet."""
-    difference: GraphDifference
+    """Observations and relations of these chunks that name an entity which is not there yet."""
 
 
 class RetriedRelations(KnowledgeModel):
@@ -85,6 +83,8 @@ class LinkedEvidence(KnowledgeModel):
     """Records without a quote that is in their document; they are deleted."""
     deleted_chunks: int
     """Chunks that their documents no longer have."""
+    difference: GraphDifference
+    """What the run has changed so far."""
 
 
 class MergedEntities(KnowledgeModel):
@@ -94,6 +94,8 @@ class MergedEntities(KnowledgeModel):
     merges: list[EntityMerge]
     """All that hold; `knowledge.undo_merge` takes one back."""
     conflicts: list[ObservationConflict]
+    difference: GraphDifference
+    """What the run has changed so far."""
 
 
 class MinimalChunks(KnowledgeModel):
@@ -145,7 +147,7 @@ class GraphTools:
         self._root = root
         self._path = root / Path(settings.path).expanduser()
 
-    def write_graph(self, records: list[ChunkRecords], *, emit: Emit) -> WrittenGraph:
+    def write_graph(self, records: list[ChunkRecords], *, emit: Emit, now: dt.datetime) -> WrittenGraph:
         """Write the records of chunks into the graph: all observations, then all entities, then all relations.
 
         The records of a chunk are replaced, unless those in the graph were won in a better way.
@@ -153,32 +155,31 @@ class GraphTools:
         Args:
             records: Outputs of `extract_chunk`.
             emit: Is told of each stage.
+            now: The instant of the run.
         """
 
         def note(stage: WrittenStage) -> None:
             emit(GraphStageWritten(stage.stage, stage.records, round(stage.seconds, 6)))
 
-        with open_store(self._path) as store:
-            before = store.read.graph(with_evidence=False)
+        with open_store(self._path, now) as store:
             written, kept = store.write(records, note)
-            after = store.read.graph(with_evidence=False)
-            return WrittenGraph(
-                chunks=written,
-                kept=kept,
-                counts=after.counts,
-                failed=store.unlinked(),
-                difference=graph_difference(before, after),
-            )
+            failed = store.unlinked(one.chunk for one in records)
+            return WrittenGraph(chunks=written, kept=kept, counts=store.counts(), failed=failed)
 
-    def retry_relations(self, *, emit: Emit) -> RetriedRelations:
+    def retry_relations(self, *, emit: Emit, now: dt.datetime) -> RetriedRelations:
         """Look again for the entities that relations and observations name: by normal form and by alias."""
-        with open_store(self._path) as store:
+        with open_store(self._path, now) as store:
             names, found = store.retry_ends()
             emit(RelationsRetried(names, found))
             return RetriedRelations(names=names, found=found, failed=store.unlinked())
 
     def link_evidence(
-        self, chunks: list[Chunk], folder: str | None = None, left_out: list[str] | None = None
+        self,
+        chunks: list[Chunk],
+        folder: str | None = None,
+        left_out: list[str] | None = None,
+        *,
+        now: dt.datetime,
     ) -> LinkedEvidence:
         """Look up every quote in its document, and delete the records that have none there.
 
@@ -188,6 +189,7 @@ class GraphTools:
             chunks: All chunks of the documents, from `knowledge.read_documents`.
             folder: Folder that was read whole: a file below it without a chunk is gone.
             left_out: Documents that could not be read this time; their records stay.
+            now: The instant of the run.
         """
         place = posixpath.normpath(folder or ".")
         kept, below = {*(left_out or ())}, "" if place == "." else f"{place}/"
@@ -196,29 +198,37 @@ class GraphTools:
             is_below = "://" not in document and document.startswith(below)
             return folder is not None and is_below and document not in kept
 
-        with open_store(self._path) as store:
+        with open_store(self._path, now) as store:
             refused, gone = store.link_evidence(chunks, is_read)
-            return LinkedEvidence(counts=store.read.counts(), refused=refused, deleted_chunks=gone)
+            return LinkedEvidence(
+                counts=store.counts(),
+                refused=refused,
+                deleted_chunks=gone,
+                difference=store.difference(),
+            )
 
-    def merge_entities(self) -> MergedEntities:
+    def merge_entities(self, *, now: dt.datetime) -> MergedEntities:
         """Take entities for one whose names are forms of one name: aliases, titles, initials, plurals.
 
         Statements that contradict each other are listed and kept.
         """
-        with open_store(self._path) as store:
+        with open_store(self._path, now) as store:
             store.merge(find_merges(store.read.graph().entities, store.read.undone_merges()))
-            graph = store.read.graph()
             return MergedEntities(
-                counts=graph.counts, merges=store.read.merges(), conflicts=_conflicts(graph)
+                counts=store.counts(),
+                merges=store.read.merges(),
+                conflicts=_conflicts(store.read.graph()),
+                difference=store.difference(),
             )
 
-    def undo_merge(self, merge: str) -> EntityMerge:
+    def undo_merge(self, merge: str, *, now: dt.datetime) -> EntityMerge:
         """Take apart two entities that were taken for one; they are not merged again.
 
         Args:
             merge: Id of the merge, from `knowledge.merge_entities`.
+            now: The instant of the run.
         """
-        with open_store(self._path) as store:
+        with open_store(self._path, now) as store:
             return store.undo_merge(merge)
 
     def list_minimal_chunks(
@@ -271,7 +281,7 @@ class GraphTools:
 
         Args:
             refused: Records that were refused, from `knowledge.link_evidence`.
-            difference: What was changed, from `knowledge.write_graph`.
+            difference: What the run changed, from `knowledge.merge_entities`.
         """
         with open_store(self._path) as store:
             graph, read = store.read.graph(), store.read
