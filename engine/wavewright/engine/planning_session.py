@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from wavewright.config.settings import Settings
 from wavewright.engine.dry_run.outlook import read_remaining_allowance
+from wavewright.engine.jobs.kept_plans import find_kept_plan
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.pipeline.context import Asker, RunRequest
 from wavewright.engine.pipeline.services import open_services, remaining_allowance
@@ -109,6 +110,10 @@ async def _planned(
 ) -> PlanningResult:
     """Plan, and put the planner's questions to whoever can answer them."""
     template_plan = order.draft.plan if order.draft is not None else None
+    kept = find_kept_plan(order.goal, settings, tools)
+    if kept is not None and kept.is_exact and (template_plan is None or services.models is not None):
+        found = tuple(check(bind_plan(kept.plan, order.goal, tools), order.goal, tools))
+        return PlanningResult(kept.plan, kept.draft.rung, found, (), (), kept_template=kept.name)
     # Planning is held to the budgets of a run, and its plan to what such a run would have left.
     run = new_run_id(time.time())
     if services.budget_store is not None:
@@ -123,6 +128,7 @@ async def _planned(
             prompts=services.prompts,
             ladder=services.ladders["planner"],
             template_plan=template_plan,
+            kept_plan=None if kept is None else kept.plan,
             run=run,
             answers=answers,
             history=services.budget_store,

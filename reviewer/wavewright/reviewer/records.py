@@ -272,6 +272,18 @@ class Timings(Record):
     """Recovery rounds after the first execution."""
 
 
+class KeptPlanUse(Record):
+    """What became of a plan that was kept from another run."""
+
+    template: str
+    """Goal template that holds the plan."""
+    use: Literal["hit", "suggested", "adapted", "proposed"]
+    """`hit`: run without a planner; `suggested`: taken when the planner had none; `adapted`: the planner's plan has a
+    step of it; `proposed`: the planner's plan has none."""
+    tokens_saved: int = 0
+    """Tokens that the planner took for the plan once, where no planner was asked."""
+
+
 class Package(Record):
     """The results of a run, their confidence, and how they were made."""
 
@@ -298,6 +310,8 @@ class Package(Record):
     plan: JsonObject
     plan_hash: str
     rung: str
+    kept_plan: KeptPlanUse | None = None
+    """The kept plan that was run or shown to the planner."""
     patches: tuple[PatchReport, ...] = ()
     execution_log: tuple[StepReport, ...] = ()
     calls: tuple[CallReport, ...] = ()

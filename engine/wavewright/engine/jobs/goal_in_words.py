@@ -82,10 +82,13 @@ class FoundTemplate:
     template: GoalTemplate
 
 
-def find_templates(goal: str, settings: Settings) -> list[FoundTemplate]:
-    """Return the goal templates of the project and of packs whose name or goal has words of a goal, best first."""
+def find_templates(goal: str, settings: Settings, *, is_kept: bool = False) -> list[FoundTemplate]:
+    """Return the goal templates of the project and of packs whose name or goal has words of a goal, best first.
+
+    With `is_kept` only those that were kept from runs are looked at.
+    """
     words = {word.casefold() for word in _WORD.findall(goal)}
-    templates = list(_templates(settings))
+    templates = list(_templates(settings, is_kept=is_kept))
     with closing(sqlite3.connect(":memory:")) as index:
         index.execute("CREATE VIRTUAL TABLE template USING fts5(name, goal, tokenize = 'porter unicode61')")
         index.executemany(
@@ -103,10 +106,15 @@ def find_templates(goal: str, settings: Settings) -> list[FoundTemplate]:
     return [templates[row[0]] for row in rows]
 
 
-def _templates(settings: Settings) -> Iterator[FoundTemplate]:
+def _templates(settings: Settings, *, is_kept: bool) -> Iterator[FoundTemplate]:
     """Yield the goal templates that can be read."""
     for file in template_files(settings):
         try:
-            yield FoundTemplate(file, read_model(read_file(file), GoalTemplate))
+            document = read_file(file)
+            if is_kept and not (isinstance(document.value, dict) and "kept" in document.value):
+                continue
+            template = read_model(document, GoalTemplate)
         except (DocumentError, PlanError):
             continue
+        if not is_kept or (template.kept is not None and template.plan is not None):
+            yield FoundTemplate(file, template)

@@ -66,6 +66,11 @@ class Metrics:
         self._lag = self._gauge("loop_lag_seconds", "Maximum lag of the event loop in the last minute")
         self._runs = self._counter("runs_finished", "Runs that ended", "status")
         self._plans = self._counter("plans_accepted", "Plans that runs accepted", "rung")
+        self._kept_plans = self._counter("kept_plans", "Kept plans that were found for a goal", "use")
+        self._kept_tokens = self._counter(
+            "kept_plan_saved_tokens",
+            "Tokens that planners took once for kept plans that were run without one",
+        )
         self._steps = self._counter("steps_finished", "Steps that ended", "tool", "status")
         self._step_seconds = self._histogram("step_seconds", "Duration of a step in seconds", "tool")
         self._gates = self._counter("gates_asked", "Gates that were evaluated", "verdict", "severity")
@@ -177,6 +182,9 @@ class Metrics:
                 self._plans.labels(event.rung).inc()
             case Noted(topic=topic, body=body) if topic == TOOL_EVENT:
                 self._tool_event(body, tools)
+            case Noted(topic="kept_plan", body=body):
+                self._kept_plans.labels(str(body["use"])).inc()
+                self._kept_tokens.inc(int(str(body["tokens_saved"])))
             case RunFinished():
                 self._runs.labels(event.status).inc()
             case _:

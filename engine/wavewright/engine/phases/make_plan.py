@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from wavewright.config.documents import Source
 from wavewright.engine.jobs.errors import no_plan_error
+from wavewright.engine.jobs.kept_plans import KEPT_PLAN_TOPIC, KeptPlan, find_kept_plan
 from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin
 from wavewright.engine.pipeline.context import (
     CandidatePlan,
@@ -55,8 +56,13 @@ class MakePlan:
 
     async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Bind the plan: inputs, the goal's gates and caps, what terminal steps are given."""
-        if self.ports.services.models is not None and not _needs_no_planner(context.draft):
-            planned = await self._plan(context)
+        kept = self._find_kept_plan(context)
+        if kept is not None and kept.is_exact:
+            context = await record_note(self.ports, context, KEPT_PLAN_TOPIC, kept.note(None))
+            noted = draft_note(kept.draft, self.ports.clock().timestamp())
+            context = replace(await record(self.ports, context, noted), draft=kept.draft)
+        elif self.ports.services.models is not None and not _needs_no_planner(context.draft):
+            planned = await self._plan(context, kept)
             if isinstance(planned, PhaseResult):
                 return planned
             context = planned
@@ -67,7 +73,16 @@ class MakePlan:
         candidate = bind_plan(context.draft.plan, context.goal, context.signatures)
         return proceed(replace(context, candidate=CandidatePlan(candidate)))
 
-    async def _plan(self, context: RunContext) -> RunContext | PhaseResult[RunContext]:
+    def _find_kept_plan(self, context: RunContext) -> KeptPlan | None:
+        """Return a kept plan for the goal, unless a plan is given or tools are replaced, as in a replay."""
+        is_needed = context.draft is None or (
+            self.ports.services.models is not None and not _needs_no_planner(context.draft)
+        )
+        if not is_needed or self.ports.wrap_tools is not keep_tools:
+            return None
+        return find_kept_plan(context.goal, self.ports.settings, context.signatures)
+
+    async def _plan(self, context: RunContext, kept: KeptPlan | None) -> RunContext | PhaseResult[RunContext]:
         """Return the context with the planner's draft, or the result of a run that ends without one."""
         template = context.draft
         if (pending := _pending_question(context.state)) is not None:
@@ -76,20 +91,25 @@ class MakePlan:
                 return answered
             context = answered
         while True:
-            asked = await self._ask_planner(context)
+            asked = await self._ask_planner(context, kept)
             context, planned = asked.context, asked.value
             if asked.was_stopped:
                 return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
             if planned is None:
                 return await self._failed(context, "the run's time limit was reached while planning")
             if planned.question is None:
+                if kept is not None:
+                    body = kept.note(planned)
+                    context = await record_note(self.ports, context, KEPT_PLAN_TOPIC, body)
                 return await self._with_draft(context, planned, template)
             answered = await self._ask_question(context, planned.question)
             if isinstance(answered, PhaseResult):
                 return answered
             context = answered
 
-    async def _ask_planner(self, context: RunContext) -> ModelPhaseResult[RunContext, PlanningResult]:
+    async def _ask_planner(
+        self, context: RunContext, kept: KeptPlan | None
+    ) -> ModelPhaseResult[RunContext, PlanningResult]:
         services, goal = self.ports.services, context.goal
         template_plan = context.draft.plan if context.draft is not None else None
         allowance = await remaining_allowance(
@@ -104,6 +124,7 @@ class MakePlan:
                 prompts=services.prompts,
                 ladder=services.ladders["planner"],
                 template_plan=template_plan,
+                kept_plan=None if kept is None else kept.plan,
                 run=context.run,
                 answers=_given_answers(context.state),
                 history=services.budget_store,

@@ -24,6 +24,7 @@ __all__ = [
     "Job",
     "JobTarget",
     "JobTargets",
+    "KeptRun",
     "Limits",
     "Recipe",
     "RecoveryPolicy",
@@ -202,6 +203,19 @@ class RecoveryPolicy(DocumentModel, defer_build=False):
     only with the tools that the plan gives them. Where absent, each such patch needs an approval."""
 
 
+class KeptRun(DocumentModel):
+    """Of a plan that was kept: the run that it comes from."""
+
+    run: str
+    """Id of the run."""
+    goal_template: str
+    """Name of the goal template of the run; `plan` for a goal in words."""
+    tools: dict[str, str] = {}
+    """Tool that the plan calls → hash of its signature then; the plan is run without a planner while they are equal."""
+    planning_tokens: Annotated[int, Field(ge=0)] = 0
+    """Tokens that the planner took for the plan."""
+
+
 class GoalTemplate(DocumentModel):
     """A kind of work: shipped under `config/`, or the user's own."""
 
@@ -243,6 +257,8 @@ class GoalTemplate(DocumentModel):
     """Which recovery patches with side effects apply without approval."""
     plan: Plan | None = None
     """The template's own plan: the ladder's rung below a planner."""
+    kept: KeptRun | None = None
+    """Where the plan comes from, if `wavewright keep` wrote the template."""
 
 
 class Job(DocumentModel):

@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from wavewright.planner.language.plan import Plan
 from wavewright.planner.planning.candidates import Candidate, PlanValidator, error_summary, plan_from_calls
 from wavewright.planner.planning.non_plan_answers import (
     CannotPlan,
@@ -60,6 +61,7 @@ class PlanningConversation:
         run: RunId | None = None,
         answers: Sequence[AnsweredQuestion] = (),
         may_ask: bool = True,
+        kept_plan: Plan | None = None,
         history: CallHistory | None = None,
         on_use: OnUse | None = None,
     ) -> None:
@@ -73,6 +75,7 @@ class PlanningConversation:
         self._run = run
         self._answers = answers
         self._may_ask = may_ask
+        self._kept_plan = kept_plan
         self._history = history
         self._on_use = on_use
         self._prompt = self._build_prompt()
@@ -109,7 +112,14 @@ class PlanningConversation:
                 return FallbackFailure(f"repair round {round_}: {outcome.reason}", outcome.ends_ladder)
         return FallbackFailure("no round of repair is left")
 
-    async def use_suggested_calls(self, _: Rung) -> Candidate | FallbackFailure:
+    async def use_suggestion(self, _: Rung) -> Candidate | FallbackFailure:
+        """Make a plan of suggested calls, or else take the kept plan that the model was shown."""
+        made = self._plan_of_suggested_calls()
+        if isinstance(made, Candidate) or self._kept_plan is None:
+            return made
+        return self._validator.validate(self._kept_plan)
+
+    def _plan_of_suggested_calls(self) -> Candidate | FallbackFailure:
         """Make a plan of the calls that the latest answer with suggested calls has; none of them is executed here."""
         validator = self._validator
         for exchange in reversed(self._failed_attempts):
@@ -173,6 +183,7 @@ class PlanningConversation:
             self._prompts,
             answers=self._answers,
             may_ask=self._may_ask,
+            kept_plan=self._kept_plan,
             is_brief=is_brief,
         )
 

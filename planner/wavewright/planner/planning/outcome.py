@@ -72,3 +72,5 @@ class PlanningResult:
     """Why the model said that there is no plan, whether or not another rung gave one."""
     document: Document | None = None
     """The text that the plan was read from, for places; the template's own plan has its place elsewhere."""
+    kept_template: str | None = None
+    """The goal template whose kept plan this is, if no planner was asked because of it."""

@@ -57,6 +57,7 @@ async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
     prompts: Prompts,
     ladder: Ladder,
     template_plan: Plan | None,
+    kept_plan: Plan | None = None,
     run: RunId | None = None,
     answers: Sequence[AnsweredQuestion] = (),
     may_ask: bool = True,
@@ -74,6 +75,8 @@ async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
         prompts: The planner's templates.
         ladder: The rungs; one that is left out is not tried.
         template_plan: The goal template's own plan.
+        kept_plan: A plan for a similar goal: the model is shown it, and the rung `suggested` takes it where no answer
+            suggests calls.
         run: The run that pays for the questions.
         answers: What the user said to earlier questions of this plan.
         may_ask: Whether somebody is there to answer a question.
@@ -104,13 +107,14 @@ async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
         run=run,
         answers=answers,
         may_ask=may_ask and len(answers) < MAX_QUESTIONS,
+        kept_plan=kept_plan,
         history=history,
         on_use=on_use,
     )
     ways |= {
         "llm": talk.ask_for_plan,
         "repaired": talk.repair,
-        "suggested": talk.use_suggested_calls,
+        "suggested": talk.use_suggestion,
         "minimal": _minimal_strategy(validator),
     }
     result = await run_ladder(ladder, ways, on_rung=on_rung)

@@ -18,7 +18,7 @@ from wavewright.config.documents import Source
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal, Rules
-from wavewright.planner.language.plan import Gate
+from wavewright.planner.language.plan import Gate, Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.outcome import AnsweredQuestion
 from wavewright.planner.planning.tool_descriptions import ToolEntry, tool_entries, type_text
@@ -161,6 +161,7 @@ def planner_prompt(
     *,
     answers: Sequence[AnsweredQuestion] = (),
     may_ask: bool = True,
+    kept_plan: Plan | None = None,
     is_brief: bool = False,
 ) -> PlannerPrompt:
     """Return the instructions and the request of a planner; a brief one describes tools and inputs in less detail.
@@ -169,7 +170,7 @@ def planner_prompt(
         PromptError: a template is faulty.
     """
     entries = tool_entries(goal, tools, is_brief=is_brief)
-    values = request_values(goal, tools, entries, answers, is_brief=is_brief)
+    values = request_values(goal, tools, entries, answers, kept_plan=kept_plan, is_brief=is_brief)
     request = prompts.render("planner/request", **values)
     instructions = prompts.render("planner/instructions", may_ask=may_ask)
     return PlannerPrompt(instructions, request, tuple(entry.name for entry in entries))
@@ -198,6 +199,7 @@ def request_values(
     entries: Sequence[ToolEntry],
     answers: Sequence[AnsweredQuestion],
     *,
+    kept_plan: Plan | None = None,
     is_brief: bool = False,
 ) -> dict[str, object]:
     """Return the variables of the template `planner/request`; `docs/reference/prompts.md` lists them."""
@@ -217,6 +219,10 @@ def request_values(
         "limits": goal.limits.model_dump(mode="json"),
         "gates": [_gate_values(gate) for gate in goal.gates],
         "answers": [asdict(answered) for answered in answers],
+        "kept_plan": kept_plan
+        and kept_plan.model_dump(
+            mode="json", by_alias=True, exclude_defaults=True, exclude={"inputs", "caps"}
+        ),
     }
 
 

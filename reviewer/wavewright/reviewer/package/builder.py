@@ -35,7 +35,15 @@ from wavewright.reviewer.package.call_reports import (
     sum_uses,
     token_shares,
 )
-from wavewright.reviewer.records import Package, PatchReport, ReviewResult, RunStatus, StepReport, Timings
+from wavewright.reviewer.records import (
+    KeptPlanUse,
+    Package,
+    PatchReport,
+    ReviewResult,
+    RunStatus,
+    StepReport,
+    Timings,
+)
 from wavewright.reviewer.review.by_code import run_instant
 from wavewright.reviewer.review.caps import PLANNER, REVIEWER, cap_stated_confidence, patch_rungs
 from wavewright.reviewer.review.evidence import superseded_steps
@@ -116,6 +124,9 @@ def build_package(
         plan=plan.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {"version": plan.version},
         plan_hash=state.plan_hash or plan_hash(plan),
         rung=state.rung or "given",
+        kept_plan=next(
+            (KeptPlanUse.model_validate(note.body) for note in state.notes if note.topic == "kept_plan"), None
+        ),
         patches=tuple(_patches(state, tools)),
         execution_log=_execution_log(plan, goal, state, now),
         calls=list_calls(plan, goal, state, tools, now),

@@ -1,4 +1,4 @@
-"""Commands `plan`, `check` and `dry-run`: what is done before a run."""
+"""Commands `plan`, `check`, `dry-run` and `keep`: plans before a run, and those that are kept after it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from wavewright.engine.cli.commands.options import (
     GraphFormat,
     InputsOption,
     JobArgument,
+    RunArgument,
     ScheduleOption,
     SetOption,
     TextFormat,
@@ -177,3 +178,20 @@ def dry_run(
     )
     execute = dry_run_command.simulate if simulate else dry_run_command.dry_run
     raise typer.Exit(execute(options, output_format=format.value, output=output))
+
+
+@group.command()
+def keep(
+    name: Annotated[
+        str, typer.Option("--as", metavar="NAME", help="Name of the goal template that is written.")
+    ],
+    run: RunArgument = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write it without a question.")] = False,
+) -> None:
+    """Keep the plan of an achieved run as a goal template.
+
+    Literals that equal inputs of the run become references to them. Shows them as a diff and asks.
+    """
+    from wavewright.engine.cli.planning import keep_command
+
+    raise typer.Exit(keep_command.keep(run, name, is_confirmed=yes))

@@ -24,8 +24,10 @@ from wavewright.engine.dry_run.outlook import forecast_job
 from wavewright.engine.dry_run.text import dry_run_text
 from wavewright.engine.jobs.goal_in_words import FoundTemplate, find_templates, job_in_words
 from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.kept_plans import find_kept_plan
 from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin, ResolvedJob
 from wavewright.engine.pipeline.context import RunRequest
+from wavewright.engine.project.tools import tools_of_goal
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.tools.workers.services import MODEL_HINT
 
@@ -58,7 +60,7 @@ def request_to_run(options: DoOptions) -> RunRequest | int:
     """
     settings = project_settings()
     job = job_in_words(options.goal, settings, options.inputs, options.tools)
-    if settings.model is None:
+    if settings.model is None and not _has_kept_plan(job, settings):
         raise _no_model(options.goal, settings)
     if not (options.is_dry_run or options.is_confirmed or is_attended()):
         raise CommandError(
@@ -69,8 +71,7 @@ def request_to_run(options: DoOptions) -> RunRequest | int:
         planned = _planned_job(job, options, settings)
         if planned is None:
             return exit_codes.NEGATIVE
-        job = planned
-        _, record = forecast_job(job, settings, can_ask=may_ask(options.approve))
+        _, record = forecast_job(planned, settings, can_ask=may_ask(options.approve))
         sys.stdout.write(dry_run_text(record))
         sys.stdout.flush()
         if record.budget.refusals:
@@ -80,7 +81,15 @@ def request_to_run(options: DoOptions) -> RunRequest | int:
         if not _is_confirmed():
             sys.stderr.write("not run\n")
             return exit_codes.NEGATIVE
+        # A kept plan is found again by the run, which counts it.
+        job = job if planned.draft is not None and planned.draft.rung == "template" else planned
     return RunRequest(resolved_job=job, output_dir=options.output)
+
+
+def _has_kept_plan(job: ResolvedJob, settings: Settings) -> bool:
+    """Whether the run needs no planner."""
+    kept = find_kept_plan(job.goal, settings, tools_of_goal(job.goal, settings).signatures)
+    return kept is not None and kept.is_exact
 
 
 def _planned_job(job: ResolvedJob, options: DoOptions, settings: Settings) -> ResolvedJob | None:
@@ -91,6 +100,8 @@ def _planned_job(job: ResolvedJob, options: DoOptions, settings: Settings) -> Re
         sys.stdout.write(report_text(report))
         return None
     plan = report.planned.plan
+    if report.planned.kept_template is not None:
+        sys.stderr.write(f"kept plan {report.planned.kept_template}: no planner is asked\n")
     origin = PlanOrigin.with_plan_value(plan, report.planned.document)
     return replace(job, draft=PlanDraft(plan, origin, report.planned.rung or "llm", is_saved=True))
 

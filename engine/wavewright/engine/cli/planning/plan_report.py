@@ -53,10 +53,15 @@ def plan_as_json(plan: Plan) -> str:
 
 def plan_as_yaml(plan: Plan) -> str:
     """Return a plan as the text of a YAML file in which every character is printable."""
+    return as_yaml(plan_json(plan))
+
+
+def as_yaml(value: JsonObject) -> str:
+    """Return an object as the text of a YAML file in which every character is printable."""
     import yaml
 
     text = yaml.dump(
-        plan_json(plan),
+        value,
         Dumper=_dumper(),
         sort_keys=False,
         allow_unicode=True,
