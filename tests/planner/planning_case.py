@@ -179,7 +179,13 @@ class ScriptedModels:
         return answer
 
     async def work(
-        self, call: ModelCall, tools: Sequence[LoopTool], limits: LoopLimits, *, on_use: OnUse | None = None
+        self,
+        call: ModelCall,
+        tools: Sequence[LoopTool],
+        limits: LoopLimits,
+        *,
+        on_use: OnUse | None = None,
+        on_text: OnText | None = None,
     ) -> ModelAnswer:
         raise ModelError("denied", "a planner calls no tools")
 

@@ -69,6 +69,7 @@ class ScriptedModels:
         limits: LoopLimits,
         *,
         on_use: OnUse | None = None,
+        on_text: OnText | None = None,
     ) -> ModelAnswer:
         """Return the next answer: a reviewer lets no model call tools."""
         raise AssertionError("no reviewer, judge or recovery planner works with tools")

@@ -68,6 +68,7 @@ class ScriptedModels:
         limits: LoopLimits,
         *,
         on_use: OnUse | None = None,
+        on_text: OnText | None = None,
     ) -> ModelAnswer:
         self.offered = list(tools)
         self.limits = limits

@@ -122,6 +122,7 @@ class Obedient:
         limits: LoopLimits,
         *,
         on_use: OnUse | None = None,
+        on_text: OnText | None = None,
     ) -> ModelAnswer:
         raise AssertionError("no plan of these has an agent")
 

@@ -16,9 +16,9 @@ PEM = (
 )
 
 
-def through(pieces: list[str], redactor: Redactor) -> list[str]:
+def through(pieces: list[str], redactor: Redactor, *, by_sentence: bool = False) -> list[str]:
     shown: list[str] = []
-    stream = StreamRedactor(redactor.redact, shown.append)
+    stream = StreamRedactor(redactor.redact, shown.append, by_sentence=by_sentence)
     for piece in pieces:
         stream.add(piece)
     stream.close()
@@ -30,12 +30,17 @@ def cut(text: str, places: list[int]) -> list[str]:
     return [text[start:end] for start, end in pairwise(ends)]
 
 
-texts = st.lists(st.sampled_from(["a line\n", "words ", KEY, f"{PEM}\n", "\n", "x" * 700, "é"])).map("".join)
+texts = st.lists(
+    st.sampled_from(["a line\n", "words ", "The end. ", KEY, f"{PEM}\n", "\n", "x" * 700, "é"])
+).map("".join)
 
 
-@given(texts, st.lists(st.integers(0, 10_000), max_size=30))
-def test_a_secret_is_taken_out_wherever_the_pieces_end(text: str, places: list[int]) -> None:
-    shown = "".join(through(cut(text, places), Redactor([KEY])))
+@pytest.mark.parametrize("by_sentence", [False, True])
+@given(text=texts, places=st.lists(st.integers(0, 10_000), max_size=30))
+def test_a_secret_is_taken_out_wherever_the_pieces_end(
+    *, text: str, places: list[int], by_sentence: bool
+) -> None:
+    shown = "".join(through(cut(text, places), Redactor([KEY]), by_sentence=by_sentence))
 
     assert KEY not in shown
     assert "MIIEow" not in shown
@@ -67,6 +72,17 @@ def test_a_line_is_shown_as_soon_as_it_is_complete() -> None:
     stream.close()
 
     assert shown == ["one\n", "two"]
+
+
+def test_by_sentence_a_line_without_secrets_is_shown_up_to_its_last_sentence() -> None:
+    pieces = ["Rain. The do", "or opens. “Who", f" is it?” The key is {KEY}. He", " nods. Well\n", "Gone"]
+
+    assert through(pieces, Redactor([KEY]), by_sentence=True) == [
+        "Rain. ",
+        "The door opens. ",
+        "“Who is it?” The key is [redacted]. He nods. Well\n",
+        "Gone",
+    ]
 
 
 def test_a_long_line_is_shown_in_parts() -> None:

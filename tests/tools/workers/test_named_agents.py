@@ -15,7 +15,15 @@ from tests.tools.scripted_models import ScriptedModels, Step, answer_of, project
 from wavewright.config.settings import Settings
 from wavewright.engine.project.tools import tools_of_goal
 from wavewright.planner.language.goals import AvailableTool, Goal
-from wavewright.planner.ports.model_port import LoopLimits, LoopTool, ModelAnswer, ModelCall, ModelUse, OnUse
+from wavewright.planner.ports.model_port import (
+    LoopLimits,
+    LoopTool,
+    ModelAnswer,
+    ModelCall,
+    ModelUse,
+    OnText,
+    OnUse,
+)
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools import MemoryRunData, Registry, ToolDefinitionError, ToolError
 from wavewright.tools.functions.tool import Emission, ToolCall
@@ -85,7 +93,13 @@ class ModelsByAgent(ScriptedModels):
         self.offered_to: dict[str, list[str]] = {}
 
     async def work(
-        self, call: ModelCall, tools: Sequence[LoopTool], limits: LoopLimits, *, on_use: OnUse | None = None
+        self,
+        call: ModelCall,
+        tools: Sequence[LoopTool],
+        limits: LoopLimits,
+        *,
+        on_use: OnUse | None = None,
+        on_text: OnText | None = None,
     ) -> ModelAnswer:
         self.offered_to[call.name] = [tool.name for tool in tools]
         self.limits = limits

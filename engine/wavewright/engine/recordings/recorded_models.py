@@ -193,6 +193,7 @@ class ReplayedModels:
         limits: LoopLimits,
         *,
         on_use: OnUse | None = None,
+        on_text: OnText | None = None,
     ) -> ModelAnswer:
         """Let a real model work: what an agent did before is its tool's recorded answer, not a model's.
 
@@ -201,7 +202,7 @@ class ReplayedModels:
         """
         if self.real is None:
             raise self._unasked(call)
-        return await self.real.work(call, tools, limits, on_use=self._counted(on_use))
+        return await self.real.work(call, tools, limits, on_use=self._counted(on_use), on_text=on_text)
 
     def choose(self, preference: str, role: Role) -> ModelChoice:
         """Return the model that was asked, or that would be asked now."""

@@ -221,8 +221,11 @@ class ModelClient(Protocol):
         limits: LoopLimits,
         *,
         on_use: OnUse | None = None,
+        on_text: OnText | None = None,
     ) -> ModelAnswer:
         """Let a model call tools in a loop until it answers; return its last text where a limit ends the loop.
+
+        `on_text` streams what it says, also before it calls a tool.
 
         Raises:
             ModelError: there is no answer, in the end.

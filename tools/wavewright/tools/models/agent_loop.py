@@ -35,6 +35,7 @@ from wavewright.planner.ports.model_port import (
     ModelErrorKind,
     ModelOutcome,
     ModelUse,
+    OnText,
     OnUse,
     model_question,
 )
@@ -49,7 +50,7 @@ from wavewright.tools.models.messages import (
     response_to_json,
     sent_text,
 )
-from wavewright.tools.models.responses import is_object, split_response
+from wavewright.tools.models.responses import StreamRedactor, is_object, split_response
 
 if TYPE_CHECKING:
     from wavewright.tools.models.metering import UsageTracker
@@ -68,6 +69,7 @@ async def run_agent_loop(
     tools: Sequence[LoopTool],
     limits: LoopLimits,
     on_use: OnUse | None,
+    on_text: OnText | None = None,
 ) -> ModelAnswer:
     """Let a model call tools until it answers; return its last text where a limit ends the loop.
 
@@ -80,7 +82,7 @@ async def run_agent_loop(
         models.served_model(
             name
         )  # loads the provider's library, which must not count towards the time of the loop
-    model = _LoopModel(models, choice, call, tools, limits, on_use)
+    model = _LoopModel(models, choice, call, tools, limits, on_use, on_text)
     agent = _make_agent(model, _LoopToolset(tools, limits, models), models.model_settings(call))
     with capture_run_messages() as exchanged:
         try:
@@ -172,6 +174,7 @@ class _LoopModel(WrapperModel):
         tools: Sequence[LoopTool],
         limits: LoopLimits,
         on_use: OnUse | None,
+        on_text: OnText | None,
     ) -> None:
         super().__init__(models.served_model(choice.model).model)
         self.choice = choice
@@ -181,6 +184,7 @@ class _LoopModel(WrapperModel):
         self._fixed_text = sent_text(replace(call, prompt="", turns=()), tools)
         self._limits = limits
         self._on_use = on_use
+        self._on_text = on_text
         self._uses: list[ModelUse] = []
         self._request_count = 0
 
@@ -195,8 +199,13 @@ class _LoopModel(WrapperModel):
         Raises:
             ModelError: there is none.
         """
+        redactor, on_text = self._models.redactor, self._on_text
+        streamed = None if on_text is None else StreamRedactor(redactor.redact, on_text, by_sentence=True)
         meter = self._models.usage_tracker(
-            self.call, self.choice.model, self._fixed_text + _conversation_text(messages)
+            self.call,
+            self.choice.model,
+            self._fixed_text + _conversation_text(messages),
+            None if streamed is None else streamed.add,
         )
         self.usage = meter
         self._request_count += 1
@@ -207,7 +216,8 @@ class _LoopModel(WrapperModel):
         kept = memory.get(run, key) if run is not None else None
         if kept is None:
             response = await self._metered_response(meter, messages, settings, parameters)
-            redactor = self._models.redactor
+            if streamed is not None:
+                streamed.close()
             kept = response_to_json(response, parameters, redactor)
             if run is not None:
                 await memory.put(

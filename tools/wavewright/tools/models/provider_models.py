@@ -169,15 +169,18 @@ class ProviderModels:
         limits: LoopLimits,
         *,
         on_use: OnUse | None = None,
+        on_text: OnText | None = None,
     ) -> ModelAnswer:
         """Let a model call tools in a loop until it answers; return its last text where a limit ends the loop.
+
+        `on_text` streams what it says, also before it calls a tool; an answer that is kept is not streamed.
 
         Raises:
             ModelError: there is no answer, in the end.
         """
         from wavewright.tools.models.agent_loop import run_agent_loop
 
-        return await run_agent_loop(self, call, tools, limits, on_use)
+        return await run_agent_loop(self, call, tools, limits, on_use, on_text)
 
     def redacted_call(self, call: ModelCall) -> ModelCall:
         """Return a question without known secrets: the output of a tool may hold one, and no provider may get it.

@@ -154,12 +154,19 @@ _MAX_BLOCK_CHARS = 16_000
 """Maximum length of a private key."""
 
 
-class StreamRedactor:
-    """Lets text through line by line, without its secrets."""
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’)*_]{0,3}\s+")
 
-    def __init__(self, redact: Callable[[str], str], on_text: OnText) -> None:
+
+class StreamRedactor:
+    """Lets text through line by line, without its secrets.
+
+    By sentence, a line without secrets is let through up to the end of its last sentence.
+    """
+
+    def __init__(self, redact: Callable[[str], str], on_text: OnText, *, by_sentence: bool = False) -> None:
         self._redact = redact
         self._on_text = on_text
+        self._by_sentence = by_sentence
         self._held = ""
 
     def add(self, text: str) -> None:
@@ -181,6 +188,8 @@ class StreamRedactor:
         if not end and len(self._held) >= _MAX_TAIL_CHARS:
             # No secret on one line holds a space, so one that is cut here begins after it.
             end = self._held.rfind(" ") + 1
+        if self._by_sentence and self._redact(self._held) == self._held:
+            end = max([end, *(found.end() for found in _SENTENCE_END.finditer(self._held))])
         # A text of several lines is emitted whole, its last line included.
         start = self._held.rfind(_BLOCK_START, 0, end)
         if start < 0 or _BLOCK_END.search(self._held, start, end):

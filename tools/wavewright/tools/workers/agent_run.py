@@ -28,6 +28,7 @@ from wavewright.planner.ports.model_port import (
     ModelCall,
     ModelClient,
     ModelError,
+    OnText,
     Role,
 )
 from wavewright.planner.types import Json, JsonObject, JsonSchema
@@ -90,6 +91,8 @@ class AgentRun:
     call: ToolCall
     concurrency: AgentConcurrency
     task: AgentTask
+    on_text: OnText | None = None
+    """Receives what the model says in its loop, as it arrives."""
     last_answer: ModelAnswer | None = None
     error: ModelError | None = None
     calls: AgentCalls = field(init=False)
@@ -147,7 +150,7 @@ class AgentRun:
         with anyio.move_on_after(self.limits.seconds) as scope:
             try:
                 self.last_answer = await models.work(
-                    asked, self.calls.loop_tools(), limits, on_use=self.call.emit
+                    asked, self.calls.loop_tools(), limits, on_use=self.call.emit, on_text=self.on_text
                 )
             except ModelError as error:
                 self.error = error

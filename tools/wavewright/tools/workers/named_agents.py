@@ -24,6 +24,7 @@ from wavewright.tools.workers.factory import declaration_version
 from wavewright.tools.workers.services import Services
 
 if TYPE_CHECKING:
+    from wavewright.planner.ports.model_port import OnText
     from wavewright.tools.workers.agent_run import AgentRun, AgentTask
 
 AGENT_PROMPTS = ("workers/agent", "workers/agent_instructions", "workers/repair")
@@ -81,8 +82,10 @@ class NamedAgent:
 
         return Tool(self.signature, call)
 
-    async def answer(self, values: JsonObject, request: ToolCall, scope: str = "") -> Json:
-        """Return its answer to a tool or an agent that calls it.
+    async def answer(
+        self, values: JsonObject, request: ToolCall, scope: str = "", on_text: OnText | None = None
+    ) -> Json:
+        """Return its answer to a tool or an agent that calls it; `on_text` streams its words.
 
         What its own calls have written as run data stays, whether it comes to an answer or not.
 
@@ -91,7 +94,7 @@ class NamedAgent:
         """
         signature = self.signature
         data = (request.data or MemoryRunData()).child(signature.reads_data, signature.writes_data, scope)
-        run = self.run_for(self.task(values), replace(request, data=data, answer=None))
+        run = self.run_for(self.task(values), replace(request, data=data, answer=None), on_text)
         try:
             output = await run.run()
         finally:
@@ -99,7 +102,7 @@ class NamedAgent:
                 request.data.keep(data.written)
         return output["answer"]
 
-    def run_for(self, task: AgentTask, request: ToolCall) -> AgentRun:
+    def run_for(self, task: AgentTask, request: ToolCall, on_text: OnText | None = None) -> AgentRun:
         """Return a run of it for a task, not begun yet."""
         from wavewright.tools.workers.agent_run import (
             AgentRun,  # loaded when one runs, not when tools are listed
@@ -107,7 +110,14 @@ class NamedAgent:
 
         services = self.services
         return AgentRun(
-            services, self.tools, self.spec.limits, services.goal_tools, request, self.concurrency, task
+            services,
+            self.tools,
+            self.spec.limits,
+            services.goal_tools,
+            request,
+            self.concurrency,
+            task,
+            on_text,
         )
 
     def task(self, values: JsonObject) -> AgentTask:
