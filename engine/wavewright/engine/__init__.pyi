@@ -12,10 +12,14 @@ from .api.plan_run import (
 from .api.wavewright import (
     Wavewright as Wavewright,
 )
+from .operations.logs import (
+    StructuredLog as StructuredLog,
+)
 from .operations.phase_listeners import (
     PhaseLog as PhaseLog,
     PhaseMetrics as PhaseMetrics,
     PhaseTrace as PhaseTrace,
+    PipelineMonitor as PipelineMonitor,
     TwinLog as TwinLog,
     TwinMetrics as TwinMetrics,
 )
@@ -44,10 +48,12 @@ from .pipeline.pipeline import (
     PipelineRun as PipelineRun,
 )
 from .pipeline.twin import (
+    DoneEffects as DoneEffects,
     EffectNotAnswered as EffectNotAnswered,
     Effects as Effects,
     PhaseDifference as PhaseDifference,
     TwinReport as TwinReport,
     TwinRuns as TwinRuns,
+    TwinSettings as TwinSettings,
     open_twin as open_twin,
 )

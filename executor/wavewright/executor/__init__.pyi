@@ -38,6 +38,9 @@ from .run.ports import (
     LoopClock as LoopClock,
     Verify as Verify,
 )
+from .run.reuse import (
+    JournalReplayCache as JournalReplayCache,
+)
 from .sqlite.budget_store import (
     SqliteBudgetStore as SqliteBudgetStore,
 )

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
-from wavewright.engine.pipeline.phase import Outcome, PhaseEvent, PhaseRecord
+from wavewright.engine.pipeline.phase import Outcome, PhaseEvent, PhaseListener, PhaseRecord
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
@@ -160,6 +160,35 @@ class PhaseTrace:
         """Make the span of a phase that has ended."""
         if isinstance(event, PhaseRecord):
             record_phase_span(self.tracer, event)
+
+
+class PipelineMonitor:
+    """Log, metrics and traces of the pipelines of a program, made together."""
+
+    def __init__(self, log: StructuredLog, labels: Sequence[str] = ()) -> None:
+        """Create the listeners.
+
+        Args:
+            log: Where their lines are written.
+            labels: Labels of contexts that become labels of the metrics, as in `PhaseMetrics`.
+        """
+        self.registry = CollectorRegistry()
+        self.listeners: tuple[PhaseListener, ...] = (
+            PhaseLog(log),
+            PhaseMetrics(self.registry, labels),
+            PhaseTrace(),
+        )
+        """For `Pipeline.run`."""
+        self._reports = (TwinLog(log), TwinMetrics(self.registry))
+
+    def report(self, report: TwinReport) -> None:
+        """Log and count a report of a twin run; for `open_twin`."""
+        for listener in self._reports:
+            listener(report)
+
+    def text(self) -> bytes:
+        """Return the metrics in Prometheus' text format."""
+        return generate_latest(self.registry)
 
 
 def record_phase_span(tracer: Tracer, event: PhaseRecord, parent: Span | None = None) -> None:

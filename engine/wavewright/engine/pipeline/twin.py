@@ -15,9 +15,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeVar, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, Protocol, TypeVar, cast
 
 import anyio
+from pydantic import Field
 
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.pipeline.declaration import GuardedPhases, Node
@@ -25,7 +27,9 @@ from wavewright.engine.pipeline.phase import Phase, PhaseListener, PhaseResult
 from wavewright.engine.pipeline.pipeline import Pipeline, PipelineRun
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.json_diff import JsonChange, json_changes
+from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.functions.user_tools import import_project_module
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -92,6 +96,37 @@ class CapturedEffects:
 
 def _effect_text(name: str, params: JsonObject) -> str:
     return f"{name} {canonical_json(params).decode()}"
+
+
+class TwinSettings(DocumentModel):
+    """What a settings file says of a twin run: which pipeline is tried, and on how many inputs."""
+
+    pipeline: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")]
+    """Function that makes the second pipeline, as `MODULE:FUNCTION`; modules beside the settings file are found."""
+    sample: Annotated[float, Field(ge=0, le=1)] = 0.05
+    """Share of the inputs on which it is run."""
+    seconds: Annotated[float, Field(gt=0)] = SECONDS
+    """How long it may take."""
+
+    def make(self, root: Path, *args: object) -> Pipeline[Any, Any]:
+        """Return the pipeline that the function makes of arguments.
+
+        Raises:
+            WavewrightError: there is no such function, it fails, or it makes something else.
+        """
+        module, _, name = self.pipeline.partition(":")
+        function: object = getattr(import_project_module(module, root), name, None)
+        if not callable(function):
+            raise WavewrightError(f"the module {module!r} has no function {name!r}", hint=_SETTING_HINT)
+        made: object = function(*args)
+        if not issubclass(type(made), Pipeline):
+            raise WavewrightError(
+                f"{self.pipeline} returns {type(made).__name__} and no pipeline", hint=_SETTING_HINT
+            )
+        return cast("Pipeline[Any, Any]", made)
+
+
+_SETTING_HINT: Final = "correct `twin.pipeline`: MODULE:FUNCTION of a function that returns a Pipeline"
 
 
 @dataclass(frozen=True, slots=True)

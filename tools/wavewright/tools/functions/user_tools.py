@@ -93,8 +93,7 @@ def load_user_tools(entries: Sequence[Json], root: Path, *, first: int = 0) -> t
     for position, entry in enumerate(entries, first):
         user_module, where = _read_entry(entry, f"tools[{position}]"), f"tools[{position}]"
         if user_module.module is not None:
-            with _appended_to_path(root):
-                found += _tools_of(_import_module(user_module.module, root), user_module)
+            found += _tools_of(import_project_module(user_module.module, root), user_module)
             continue
         for file in _module_files(user_module, root, where):
             found += _tools_in(file, user_module)
@@ -156,6 +155,16 @@ def _module_files(entry: UserModule, root: Path, where: str) -> list[Path]:
         f"setting {where!r}: there is no file or folder {entry.path!r}",
         hint=f"it was looked for at {path}",
     )
+
+
+def import_project_module(name: str, root: Path) -> ModuleType:
+    """Return a module that is installed, or lies in a project's folder.
+
+    Raises:
+        ToolDefinitionError: it cannot be imported.
+    """
+    with _appended_to_path(root):
+        return _import_module(name, root)
 
 
 def _import_module(name: str, root: Path) -> ModuleType:
