@@ -23,8 +23,8 @@ from tests.tools.tabletop.playing import (
 from wavewright.config.errors import WavewrightError
 from wavewright.executor import MemoryJournal, Noted, RunBusy, SqliteJournal
 from wavewright.planner.types import RunId
-from wavewright.tools.tabletop.game.events import GameEvent, Rolled, Said, TurnEnded
-from wavewright.tools.tabletop.session import Game
+from wavewright.tools.tabletop.game.events import GameEvent, Rolled, Said, TurnBegan, TurnEnded
+from wavewright.tools.tabletop.session import MAX_WAITING, Game
 from wavewright.tools.tabletop.turn.agents import AgentRequest, ToolUser, TurnAgent
 from wavewright.tools.tabletop.turn.growth_agents import CREATOR, LEVEL_UP
 from wavewright.tools.tabletop.turn.header import standard_registry
@@ -161,6 +161,36 @@ async def test_a_game_says_that_rules_play_it_and_refuses_a_second_turn_at_once(
         await turn.aclose()  # whoever read it is gone, and the turn goes on
         await game.settle()
         assert isinstance(game.events_since(game.last_id - 1)[0].event, TurnEnded)
+
+
+async def test_messages_during_a_turn_wait_one_for_each_player_and_are_taken_in_order() -> None:
+    async with Game.open(MemoryJournal(), seed="one") as game:
+        game.say("go to inn", "ann")
+        for player, message in [("ann", "dance"), ("bob", "look"), ("ann", "go to square"), ("cid", "wave")]:
+            game.say(message, player)
+        assert [tuple(one) for one in game.waiting] == [
+            ("ann", "go to square"),
+            ("bob", "look"),
+            ("cid", "wave"),
+        ]
+        game.withdraw("bob")
+        for number in range(MAX_WAITING - 2):
+            game.say("look", f"player {number}")
+        with pytest.raises(WavewrightError, match="8 messages are waiting already"):
+            game.say("look", "one too many")
+        await game.settle()
+        said = [one.event.message for one in game.events_since() if isinstance(one.event, TurnBegan)]
+        assert said == ["go to inn", "go to square", "wave", *["look"] * (MAX_WAITING - 2)]
+        assert game.waiting == ()
+        assert game.state.player.place == "square"
+
+
+async def test_what_was_undone_is_not_told_to_agents() -> None:
+    async with Game.open(MemoryJournal(), seed="one") as game:
+        assert [one async for one in game.turn("I sing of goblins")]
+        assert "Player: I sing of goblins" in game.state.said
+        await game.undo()
+        assert "Player: I sing of goblins" not in game.state.said
 
 
 async def test_who_follows_a_game_sees_each_event_once_wherever_it_begins() -> None:

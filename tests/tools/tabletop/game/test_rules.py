@@ -48,7 +48,7 @@ REFUSED: list[tuple[Calls, str, JsonObject, str]] = [
     ((), "talk", {"npc": "nobody"}, "nobody is called 'nobody'"),
     ((), "roll", {"dice": "1d1", "reason": "x"}, "is no dice"),
     ((), "roll", {"dice": "1000d6", "reason": "x"}, "is no dice"),
-    ((), "level_up", {"choice": "attack"}, "lacks the experience"),
+    ((), "level_up", {"choice": "attack"}, "needs 100 experience"),
     ((), "create_place", {"name": "Square", "description": "x"}, "cannot be the name of a new place"),
     (FIGHT, "start_combat", {}, "a fight going on"),
     (FIGHT, "move", {"place": "gate"}, "a fight going on"),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
 import subprocess
 import sys
-from collections.abc import Generator
+import threading
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any, TextIO
 from urllib.parse import urlsplit
 
 import httpx
@@ -18,6 +21,8 @@ from playwright.sync_api import Page, expect
 
 from tests.support.browser import CHROMIUM, visit
 from tests.support.trace_collector import TraceCollector
+from wavewright.engine.fake_model.replies import AnswerLike, slow_drip
+from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer
 
 pytestmark = [
     pytest.mark.once,
@@ -32,23 +37,31 @@ TOKEN = "the-token-of-this-table"  # noqa: S105 - of a server that lives as long
 
 
 @contextmanager
-def served_game(folder: Path, port: int = 0) -> Generator[str]:
-    """Serve a game of a folder as a user does, and yield its address."""
-    (folder / "wavewright.yaml").write_text(f"packs: {{tabletop: {{seed: '{SEED}'}}}}\n")
+def served_game(
+    folder: Path, port: int = 0, *, more: str = "", environment: Mapping[str, str] | None = None
+) -> Generator[str]:
+    """Serve a game of a folder as a user does, and yield its address; its log is `log.txt`."""
+    (folder / "wavewright.yaml").write_text(f"packs: {{tabletop: {{seed: '{SEED}'{more}}}}}\n")
+    with (folder / "log.txt").open("w") as log, _serving(folder, port, log, environment or {}) as url:
+        yield url
+
+
+@contextmanager
+def _serving(folder: Path, port: int, log: TextIO, environment: Mapping[str, str]) -> Generator[str]:
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, "play", "cellar", "--listen", f"127.0.0.1:{port}"],
         cwd=folder,
-        env={**os.environ, "WAVEWRIGHT_VIEW_TOKEN": TOKEN},
+        env={**os.environ, **environment, "WAVEWRIGHT_VIEW_TOKEN": TOKEN},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=log,
         text=True,
     )
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
         found = re.search(r"http://\S+", line)
-        assert found is not None, line + process.stdout.read()
+        assert found is not None, (folder / "log.txt").read_text()
         yield found[0]
     finally:
         process.terminate()
@@ -75,13 +88,13 @@ def test_three_turns_are_played_by_talk_by_suggestion_and_in_a_fight(tmp_path: P
         page = seen.page
         expect(page.locator("#log")).to_contain_text("rule-based game master plays with you")
         expect(page.locator("#connection")).to_have_text("This page follows the game.")
-        expect(page.locator("svg .here text")).to_have_text("Village square")
+        expect(page.locator("#map-text")).to_contain_text("You are at Village square;")
 
         say(page, "go to North gate")
-        expect(page.locator("svg .here text")).to_have_text("North gate")
+        expect(page.locator("#map-text")).to_contain_text("You are at North gate;")
         expect(page.locator(".phases .done", has_text="ExecuteAgent")).to_have_count(1)
         page.get_by_role("button", name="go to Mine entrance").click()
-        expect(page.locator("svg .here text")).to_have_text("Mine entrance")
+        expect(page.locator("#map-text")).to_contain_text("You are at Mine entrance;")
         expect(page.get_by_label("What do you do?")).to_be_focused()
         say(page, "attack")
 
@@ -108,12 +121,12 @@ def test_two_players_see_the_same_game_also_after_an_undo_and_a_restart(tmp_path
             other.goto(url)
             say(page, "talk to Mira")
             say(page, "go to Smithy")
-            expect(other.locator("svg .here text")).to_have_text("Smithy")
+            expect(other.locator("#map-text")).to_contain_text("You are at Smithy;")
             assert other.locator("#log").inner_text() == page.locator("#log").inner_text()
 
             other.get_by_role("button", name="Undo the last turn").click()
             for one in (page, other):
-                expect(one.locator("svg .here text")).to_have_text("Village square")
+                expect(one.locator("#map-text")).to_contain_text("You are at Village square;")
                 expect(one.locator("#log .player")).to_have_text(["You talk to Mira"])
         expect(page.locator("#connection")).to_have_text("The connection is lost; it is tried again.")
 
@@ -155,6 +168,119 @@ def test_who_has_no_token_plays_not_and_a_message_without_words_is_refused(tmp_p
         assert (refused.status_code, refused.json()) == (409, {"error": "a message has 1 to 2000 characters"})
         undone = http.post(f"{root}undo", headers={"Accept": "application/json"})
         assert (undone.status_code, undone.json()) == (409, {"error": "no turn is left to be undone"})
+
+
+def test_a_message_during_a_turn_waits_and_the_words_of_a_model_arrive(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    told = threading.Event()
+
+    def answer(request: FakeModelRequest) -> AnswerLike:
+        if "first" in request.messages[-1].text.partition('<data name="player">')[2]:
+            told.wait(20)
+        return "Rain falls. A door creaks."
+
+    model_server.answer(answer)
+    with served_game(tmp_path, environment=model_server.environment()) as url, visit(url) as seen:
+        page = seen.page
+        message = page.get_by_label("What do you do?")
+        for text in ("first", "second", "third"):
+            message.fill(text)
+            page.keyboard.press("Enter")
+            expect(message).to_have_value("")
+        expect(page.get_by_role("heading", name="A turn is played")).to_be_visible()
+        expect(page.locator(".waiting li")).to_have_text([re.compile(r"^waits third")])
+        assert seen.serious_faults() == []
+        message.fill("fourth")
+        page.keyboard.press("Enter")
+        expect(page.locator(".waiting li")).to_have_text([re.compile(r"^waits fourth")])
+        page.get_by_role("button", name="Take back: fourth").click()
+        expect(page.locator(".waiting li")).to_have_count(0)
+        message.fill("last")
+        page.keyboard.press("Enter")
+        expect(page.locator(".waiting li")).to_have_count(1)
+        told.set()
+        expect(page.locator("#log .player")).to_have_text(["You first", "You last"])
+        expect(page.locator("#log .narration")).to_have_count(3)
+        expect(page.locator(".draft")).to_have_count(0)
+        assert seen.console == []
+
+
+def events_of(answer: httpx.Response) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the events of a stream with their ids."""
+    id_ = ""
+    for line in answer.iter_lines():
+        name, _, value = line.partition(": ")
+        if name == "id":
+            id_ = value
+        elif name == "data":
+            yield id_, json.loads(value)
+
+
+def test_who_reconnects_while_a_model_speaks_loses_and_repeats_nothing(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    words = " ".join(f"Sentence {number} is said." for number in range(30))
+    model_server.answer(lambda _: slow_drip(words, 0.005, 9))
+    with (
+        served_game(tmp_path, environment=model_server.environment()) as url,
+        httpx.Client(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=20) as http,
+    ):
+        root = url.partition("?")[0]
+        seen, lines, drafts = "0", "", list[str]()
+        is_over = False
+        while not is_over:
+            # A new connection for each event, as over the worst of lines.
+            with http.stream("GET", f"{root}stream", headers={"Last-Event-ID": seen}) as answer:
+                id_, told = next(events_of(answer))
+            if seen == "0":
+                assert http.post(f"{root}turn", data={"message": "look"}).status_code == 303
+            assert id_ != seen
+            assert not (seen != "0" and told.get("is_whole"))
+            seen, lines = id_, lines + told.get("lines", "")
+            drafts.append(told["pending"])
+            is_over = "What you can do" in told.get("actions", "") and words in lines
+        page = http.get(root).text
+
+    assert lines.count(words) == 1
+    assert lines.count("Sentence 0 is") == 1
+    assert drafts[-1].strip() == ""
+    assert any("Sentence 0 is said." in draft and "Sentence 29" not in draft for draft in drafts)
+    assert page.count("Sentence 0 is said.") == 1
+
+
+def test_phases_and_twin_runs_are_logged_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from wavewright.tools.tabletop.turn.header import turn_pipeline\n\n\n"
+        "def other(agents, cap):\n    return turn_pipeline(agents, cap, name='other')\n"
+    )
+    more = ", log_level: debug, twin: {pipeline: 'mine:other', sample: 1}"
+    with served_game(tmp_path, more=more) as url, httpx.Client() as http:
+        root = url.partition("?")[0]
+        assert http.get(f"{root}metrics").status_code == 401
+        http.headers["Authorization"] = f"Bearer {TOKEN}"
+        assert http.post(f"{root}turn", data={"message": "@Mira hello"}).status_code == 303
+        metrics = ""
+        for _ in range(500):
+            metrics = http.get(f"{root}metrics").text
+            if "wavewright_twin_runs_total" in metrics and 'outcome="equal"' in metrics:
+                break
+
+    halted = 'outcome="halt",phase="ExecuteNpcDialogue",pipeline="turn",reason="HALT_AFTER_NPC_DIALOGUE"'
+    assert f'agent_type="npc",branch="",{halted}' in metrics
+    assert 'wavewright_twin_runs_total{first="turn",outcome="equal",second="other"} 1.0' in metrics
+    lines = [json.loads(line) for line in (tmp_path / "log.txt").read_text().splitlines()]
+    [line] = [line for line in lines if line.get("phase") == "ExecuteNpcDialogue"]
+    shown = {name: line[name] for name in ("event", "game_id", "agent_type", "outcome", "reason", "reloads")}
+    assert shown == {
+        "event": "phase_finished",
+        "game_id": "cellar",
+        "agent_type": "npc",
+        "outcome": "halt",
+        "reason": "HALT_AFTER_NPC_DIALOGUE",
+        "reloads": "3",
+    }
+    assert [line["second"] for line in lines if line["event"] == "twin_compared"] == ["other"]
 
 
 def test_phases_are_traced_with_the_game_and_the_agent(

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tests.support.served_models import models_over, settings_for
 from tests.tools.tabletop.playing import kinds_of
 from wavewright.engine import PhaseEvent, PhaseRecord
-from wavewright.engine.fake_model.replies import AnswerLike
-from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer, calling_tool, denied
+from wavewright.engine.fake_model.replies import AnswerLike, slow_drip
+from wavewright.engine.fake_model.server import (
+    FakeModelRequest,
+    FakeModelServer,
+    calling_tool,
+    denied,
+    silence,
+)
 from wavewright.executor import MemoryJournal, Noted
 from wavewright.planner.types import JsonObject, RunId
-from wavewright.tools.tabletop.game.events import GameEvent, Refused, Said, TurnEnded
+from wavewright.tools.tabletop.game.events import GameEvent, Refused, Rolled, Said, TurnEnded
+from wavewright.tools.tabletop.project import open_project_game
 from wavewright.tools.tabletop.session import Game
 from wavewright.tools.workers import make_services
 
@@ -130,6 +143,95 @@ async def test_an_agent_without_an_answer_ends_no_turn(model_server: FakeModelSe
     assert [(one.speaker, one.speech) for one in said] == [("engine", "system")]
     assert "the agent 'narrative' gives no answer" in said[0].text
     assert isinstance(events[-1], TurnEnded)
+
+
+async def test_words_of_a_model_arrive_sentence_by_sentence_without_secrets(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    key = "sk-live-4f9a8b7c6d5e4f3a2b1c"
+
+    def answer(request: FakeModelRequest) -> AnswerLike:
+        if any(one.role == "tool" for one in request.messages):
+            return slow_drip(f"Rain falls. A door creaks.\nThe key {key} is lost. So it ends.", 0.001, 3)
+        called = calling_tool("roll", dice="d20", reason="luck")
+        return replace(called, text="I will roll. Let us see. ")
+
+    model_server.answer(answer)
+    drafts: list[str] = []
+    events: list[GameEvent] = []
+    async with (
+        game_with_model(model_server, tmp_path, MemoryJournal()) as game,
+        anyio.create_task_group() as group,
+    ):
+
+        async def follow() -> None:
+            while True:
+                changed = game.changed
+                drafts.append("" if game.draft is None else game.draft.text)
+                await changed.wait()
+
+        group.start_soon(follow)
+        events += [one.event async for one in game.turn("Is there luck")]
+        group.cancel_scope.cancel()
+
+    [said] = [event.text for event in events if isinstance(event, Said)]
+    assert said == "Rain falls. A door creaks.\nThe key [redacted] is lost. So it ends."
+    seen = [text for text, _ in groupby(drafts) if text]
+    assert seen[0] == "I will roll. Let us see. "  # words before a call, which are no answer
+    answer_parts = [text for text in seen if text.startswith("Rain")]
+    assert answer_parts[:2] == ["Rain falls. ", "Rain falls. A door creaks.\n"]
+    assert all(said.startswith(text) for text in answer_parts)
+    assert not any(key in text for text in seen)
+    assert game.draft is None
+
+
+KILLED = """
+import os, pathlib, sys, anyio
+from wavewright.tools.tabletop.project import open_project_game
+
+pathlib.Path(sys.argv[1], "pid").write_text(str(os.getpid()))
+
+async def main() -> None:
+    async with open_project_game(sys.argv[1]) as game:
+        async for _ in game.turn("Is there luck"):
+            pass
+
+anyio.run(main)
+"""
+
+
+async def test_an_agent_that_was_killed_goes_on_from_the_answers_of_its_model(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    killed: list[int] = []
+
+    def master(request: FakeModelRequest) -> AnswerLike:
+        made = sum(one.role == "tool" for one in request.messages)
+        if made < 2:
+            return calling_tool("roll", dice="d20", reason=f"luck {made}")
+        if not killed:
+            killed.append(int((tmp_path / "pid").read_text()))
+            os.kill(killed[0], signal.SIGKILL)
+            return silence()
+        return "Luck it is."
+
+    model_server.answer(master)
+    environment = {**os.environ, **model_server.environment()}
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    ended = await anyio.run_process(command, env=environment, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    assert len(model_server.requests) == 3
+
+    async with open_project_game(tmp_path, environment=environment) as game:
+        await game.settle()
+        events = [one.event for one in game.events_since()]
+        requests = len(model_server.requests)
+        assert [one async for one in game.turn("Is there luck")]
+
+    assert requests == 4  # the question that nobody had answered
+    assert [event.reason for event in events if isinstance(event, Rolled)] == ["luck 0", "luck 1"]
+    assert [event.text for event in events if isinstance(event, Said)][-1] == "Luck it is."
+    assert len(model_server.requests) == requests + 3  # another turn is asked anew
 
 
 async def test_a_model_that_does_something_else_after_a_crash_acts_after_what_has_happened(

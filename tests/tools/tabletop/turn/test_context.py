@@ -52,10 +52,10 @@ def test_a_message_that_is_wrapped_already_stays_as_it_is() -> None:
 def test_reloading_twice_is_reloading_once(groups: list[tuple[Rolled, ...]]) -> None:
     table = GameTable(GameLog(MemoryJournal(), RunId("game")), "game", Timeline(new_state()))
     table.turn_events = [event for group in groups for event in group]
-    context = TurnContext("hello", "game", new_state())
-    once = reload_context(context, table)
+    context = TurnContext("hello", "game", new_state(), table=table)
+    once = reload_context(context)
 
-    assert reload_context(once, table) == once
+    assert reload_context(once) == once
     fights = sum(isinstance(event, CombatBegan) for event in table.turn_events)
     assert once.machine.taken.count(TurnEvent.COMBAT_ENDED) == fights
     assert (combat_just_started(once), combat_active(once)) == (bool(fights), False)

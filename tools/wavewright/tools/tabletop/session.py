@@ -6,14 +6,24 @@ import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
 
 from wavewright.config.errors import WavewrightError
-from wavewright.engine import PhaseEvent, PhaseListener, PhaseRecord
+from wavewright.engine import (
+    DoneEffects,
+    Effects,
+    PhaseEvent,
+    PhaseListener,
+    PhaseRecord,
+    Pipeline,
+    TwinRuns,
+    open_twin,
+)
 from wavewright.executor import Journal, SqliteJournal
+from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.tabletop.game.events import (
@@ -35,8 +45,12 @@ from wavewright.tools.tabletop.turn.context import TurnContext, TurnFlags
 from wavewright.tools.tabletop.turn.game_master import INTRODUCTION
 from wavewright.tools.tabletop.turn.header import standard_registry, turn_pipeline
 from wavewright.tools.tabletop.turn.machine import TurnMachine
-from wavewright.tools.tabletop.turn.table import TURN_KEY, GameTable
+from wavewright.tools.tabletop.turn.table import TURN_KEY, Draft, GameTable
+from wavewright.tools.tabletop.turn.twin_turns import TurnTwin, view_of_turn
 from wavewright.tools.workers import Services
+
+MAX_WAITING: Final = 8
+"""Messages that wait at most while a turn is played."""
 
 
 class NumberedEvent(NamedTuple):
@@ -46,6 +60,13 @@ class NumberedEvent(NamedTuple):
     event: GameEvent
 
 
+class WaitingMessage(NamedTuple):
+    """A message that came while a turn is played; its turn comes after that."""
+
+    player: str
+    message: str
+
+
 class Game:
     """A game that is open; a turn that was interrupted is finished when it is opened."""
 
@@ -53,15 +74,21 @@ class Game:
         self,
         table: GameTable,
         agents: TurnAgents,
+        pipeline: Pipeline[TurnContext, TurnContext],
         group: TaskGroup,
         *,
-        cap: int = AUTO_RUN_CAP,
+        twins: TwinRuns[TurnContext, TurnContext] | None = None,
+        memory: ReplayCache = NULL_REPLAY_CACHE,
         listeners: Sequence[PhaseListener] = (),
     ) -> None:
         self._table = table
         self._group = group
         self._listeners = (self._announce, *listeners)
-        self._pipeline = turn_pipeline(table, agents, cap)
+        self._agents = agents
+        self._pipeline = pipeline
+        self._twins = twins
+        self._memory = memory
+        self._waiting: list[WaitingMessage] = []
         self._ended: anyio.Event | None = None
         """Of the turn under way; None where there is none."""
         self._failure: WavewrightError | None = None
@@ -79,6 +106,7 @@ class Game:
         services: Services | None = None,
         cap: int = AUTO_RUN_CAP,
         listeners: Sequence[PhaseListener] = (),
+        twin: TurnTwin | None = None,
     ) -> AsyncGenerator[Game]:
         """Open a game, and begin it where there is none of the name.
 
@@ -88,9 +116,11 @@ class Game:
             seed: Of the dice of a new game; a random one where absent.
             world: Of a new game; the one that comes with the pack where absent.
             registry: The agents; those that every game has where absent.
-            services: Models for the agents; without a model the rule-based game master plays.
+            services: Models for the agents, with the answers that they keep; without a model the rule-based game
+                master plays.
             cap: Most turns of enemies in one turn of the player.
             listeners: Are told of each phase, for log, metrics and traces.
+            twin: A second pipeline, which is compared.
 
         Raises:
             JournalError: the journal cannot be read or written, or somebody else has the game open.
@@ -106,15 +136,31 @@ class Game:
             stack.push_async_callback(journal.close_run, run)
             table = GameTable(GameLog(journal, run), name)
             interrupted = await table.load()
-            agents = TurnAgents(registry or standard_registry(), table, services)
+            agents = TurnAgents(registry or standard_registry(), services)
+            memory = NULL_REPLAY_CACHE if services is None else services.memory
+            pipeline = turn_pipeline(agents, cap)
             if not table.events:
                 began = GameBegan(seed or secrets.token_hex(8), world or read_world())
                 await _begin(table, began, is_ruled=agents.are_ruled)
+            twins = None
+            if twin is not None:
+                opened = open_twin(
+                    pipeline,
+                    twin.make(agents, cap),
+                    twin.report,
+                    view=view_of_turn,
+                    sample=twin.sample,
+                    seconds=twin.seconds,
+                )
+                twins = await stack.enter_async_context(opened)
             try:
                 async with anyio.create_task_group() as group:
-                    game = cls(table, agents, group, cap=cap, listeners=listeners)
+                    game = cls(
+                        table, agents, pipeline, group, twins=twins, memory=memory, listeners=listeners
+                    )
                     if interrupted is not None:
-                        game._begin_turn(interrupted)
+                        await memory.load(run)
+                        game._begin_turn(interrupted, is_resumed=True)
                     yield game
                     group.cancel_scope.cancel()
             except BaseExceptionGroup as failures:
@@ -130,6 +176,26 @@ class Game:
     def last_id(self) -> int:
         """Id of the last event."""
         return len(self._table.events)
+
+    @property
+    def draft(self) -> Draft | None:
+        """What an agent has said so far of an answer that is under way."""
+        return self._table.draft
+
+    @property
+    def waiting(self) -> tuple[WaitingMessage, ...]:
+        """Messages that came while a turn is played, in the order in which they are taken."""
+        return tuple(self._waiting)
+
+    @property
+    def failure(self) -> WavewrightError | None:
+        """Why the last turn failed; None where it did not, or is under way."""
+        return self._failure
+
+    @property
+    def changed(self) -> anyio.Event:
+        """Is set when anything changes next: events, draft or waiting messages."""
+        return self._table.changed
 
     @property
     def header(self) -> str:
@@ -171,13 +237,39 @@ class Game:
         if self._failure is not None:
             raise self._failure
 
-    async def settle(self) -> None:
-        """Wait until no turn is under way.
+    def say(self, message: str, player: str = "") -> None:
+        """Play a turn with a message; while another one is played it waits, one message for each player.
+
+        A further message of a player takes the place of the one that waits.
 
         Raises:
-            WavewrightError: the turn failed.
+            WavewrightError: too many players have one that waits.
         """
-        if self._ended is not None:
+        if self._ended is None or self._ended.is_set():
+            self._begin_turn(TurnBegan(self.state.turn + 1, message))
+            return
+        said = WaitingMessage(player, message)
+        place = next((number for number, one in enumerate(self._waiting) if one.player == player), None)
+        if place is not None:
+            self._waiting[place] = said
+        elif len(self._waiting) < MAX_WAITING:
+            self._waiting.append(said)
+        else:
+            raise WavewrightError(f"{MAX_WAITING} messages are waiting already", hint="wait for a turn")
+        self._table.wake()
+
+    def withdraw(self, player: str) -> None:
+        """Take back the message of a player that waits, if there is one."""
+        self._waiting = [one for one in self._waiting if one.player != player]
+        self._table.wake()
+
+    async def settle(self) -> None:
+        """Wait until no turn is under way and no message waits.
+
+        Raises:
+            WavewrightError: the last turn failed.
+        """
+        while self._ended is not None and not self._ended.is_set():
             await self._ended.wait()
         if self._failure is not None:
             raise self._failure
@@ -217,48 +309,63 @@ class Game:
         if self._ended is not None and not self._ended.is_set():
             raise WavewrightError(f"a turn is under way: cannot {what}", hint="wait until it has ended")
 
-    def _begin_turn(self, began: TurnBegan) -> anyio.Event:
+    def _begin_turn(self, began: TurnBegan, *, is_resumed: bool = False) -> anyio.Event:
         ended = self._ended = anyio.Event()
         self._failure = None
-        self._group.start_soon(self._play, began, ended)
+        self._group.start_soon(self._play, began, ended, is_resumed)
         return ended
 
-    async def _play(self, began: TurnBegan, ended: anyio.Event) -> None:
-        """Play a turn to its end, or up to what fails."""
+    async def _play(self, began: TurnBegan, ended: anyio.Event, is_resumed: bool) -> None:  # noqa: FBT001
+        """Play a turn to its end, or up to what fails; then the turn of a message that waits."""
         try:
-            await self._run_pipeline(began)
+            await self._run_pipeline(began, is_resumed=is_resumed)
         except WavewrightError as failure:
             self._failure = failure
         finally:
+            self._memory.evict(self._table.log.run)
+            self._table.drop_draft()
             ended.set()
             self._table.wake()
+        if self._waiting:
+            self.say(self._waiting.pop(0).message)
 
-    async def _run_pipeline(self, began: TurnBegan) -> None:
+    async def _run_pipeline(self, began: TurnBegan, *, is_resumed: bool) -> None:
         table = self._table
         table.begin_turn()
         before = table.state
         await table.record(TURN_KEY, lambda _: [began])
-        context = TurnContext(
-            user_message=began.message,
-            game_id=table.game_id,
-            game_state=table.state,
-            incoming_agent_hint=began.agent_hint,
-            flags=TurnFlags(combat_was_active=before.combat is not None),
-            machine=TurnMachine(before.mode),
-            events=tuple(table.turn_events),
-        )
+        twin = table.twin()
+
+        def start(effects: Effects) -> TurnContext:
+            at = table if isinstance(effects, DoneEffects) else twin
+            return TurnContext(
+                user_message=began.message,
+                game_id=at.game_id,
+                game_state=at.state,
+                incoming_agent_hint=began.agent_hint,
+                flags=TurnFlags(combat_was_active=before.combat is not None),
+                machine=TurnMachine(before.mode),
+                events=tuple(at.turn_events),
+                table=at,
+                effects=effects,
+            )
+
         try:
-            run = await self._pipeline.run(context, *self._listeners)
+            if self._twins is None or is_resumed:
+                run = await self._pipeline.run(start(DoneEffects()), *self._listeners)
+            else:
+                run = await self._twins.run(start, *self._listeners)
         except ToolError as error:
             failed = TurnEnded(began.turn, f"FAILED: {error.message}")
             await table.record("end", lambda _: [failed])
             raise
-        await table.record("end", lambda state: [*_suggestions(state), TurnEnded(began.turn, run.halted)])
+        await table.record(
+            "end", lambda state: [*self._suggestions(state), TurnEnded(began.turn, run.halted)]
+        )
 
-
-def _suggestions(state: GameState) -> list[GameEvent]:
-    """Return what the player can do next; in the turn of an ally that was suggested already."""
-    return [] if state.is_ally_turn else [Suggested(options_of(state))]
+    def _suggestions(self, state: GameState) -> list[GameEvent]:
+        """Return what the player can do next; in the turn of an ally that was suggested already."""
+        return [] if state.is_ally_turn else [Suggested(self._agents.suggestions(state))]
 
 
 async def _begin(table: GameTable, began: GameBegan, *, is_ruled: bool) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated, Final
 
 from pydantic import Field, ValidationError
 
+from wavewright.config.sections import LogLevel
+from wavewright.engine import TwinSettings
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject
 from wavewright.tools.packs import PackError
@@ -27,6 +29,10 @@ class TabletopSettings(DocumentModel):
     """Of the dice of new games; a random one for each where absent."""
     auto_run_cap: Annotated[int, Field(ge=1, le=1000)] = AUTO_RUN_CAP
     """Most turns of enemies in one turn of the player."""
+    log_level: LogLevel = "info"
+    """Lowest level of the lines that `wavewright play` logs; `debug` has one for each phase."""
+    twin: TwinSettings | None = None
+    """A second pipeline of the turn, which is run beside it on some turns and compared."""
 
     def games_file(self, root: Path) -> Path:
         """Return the file of the journal."""

@@ -29,8 +29,9 @@ def fold_events(events: Iterable[GameEvent], timeline: Timeline | None = None) -
 def advance(timeline: Timeline, event: GameEvent) -> Timeline:
     """Return what one event makes of a timeline."""
     match event:
-        case happened.TurnBegan():
-            return Timeline(replace(timeline.state, turn=timeline.state.turn + 1), timeline)
+        case happened.TurnBegan(message=message):
+            begun = replace(timeline.state, turn=timeline.state.turn + 1)
+            return Timeline(begun.with_said("Player", message), timeline)
         case happened.TurnUndone():
             return timeline.before_turn or timeline
         case _:
@@ -45,12 +46,8 @@ def apply(state: GameState, event: GameEvent) -> GameState:
             return begin_state(seed, world)
         case happened.Rolled(faces=faces):
             return replace(state, dice=state.dice + len(faces))
-        case happened.DialogueBegan(npcs=npcs):
-            return replace(state, dialogue=npcs)
-        case happened.DialogueEnded():
-            return replace(state, dialogue=())
-        case happened.Talked(npc=npc):
-            return replace(state, talks={**state.talks, npc: state.talks.get(npc, 0) + 1})
+        case happened.Said() | happened.DialogueBegan() | happened.DialogueEnded() | happened.Talked():
+            return _with_words(state, event)
         case happened.ExperienceGained(amount=amount):
             return replace(state, experience=state.experience + amount)
         case happened.LevelGained():
@@ -89,6 +86,21 @@ def _changed(creature: Creature, event: GameEvent) -> Creature:
             return replace(creature, side="party")
         case _:
             return creature
+
+
+def _with_words(
+    state: GameState,
+    event: happened.Said | happened.DialogueBegan | happened.DialogueEnded | happened.Talked,
+) -> GameState:
+    match event:
+        case happened.Said(speaker=speaker, text=text):
+            return state.with_said(speaker, text)
+        case happened.DialogueBegan(npcs=npcs):
+            return replace(state, dialogue=npcs)
+        case happened.DialogueEnded():
+            return replace(state, dialogue=())
+        case happened.Talked(npc=npc):
+            return replace(state, talks={**state.talks, npc: state.talks.get(npc, 0) + 1})
 
 
 def _in_combat(

@@ -8,6 +8,7 @@ from typing import Final, Literal
 from wavewright.tools.tabletop.game import events as happened
 from wavewright.tools.tabletop.game.play import refusal
 from wavewright.tools.tabletop.game.rules import GameRules
+from wavewright.tools.tabletop.game.state import EXPERIENCE_PER_LEVEL
 from wavewright.tools.tabletop.game.world import Place
 
 MAX_PLACES: Final = 24
@@ -29,7 +30,9 @@ class GrowthRules(GameRules):
         """
         self._require_peace()
         if not self.play.state.is_level_due:
-            raise refusal("the player lacks the experience of the next level")
+            state = self.play.state
+            needed = state.level * EXPERIENCE_PER_LEVEL
+            raise refusal(f"the next level needs {needed} experience, and the player has {state.experience}")
         self.play.emit(happened.LevelGained(choice))
 
     def create_place(self, name: str, description: str) -> None:

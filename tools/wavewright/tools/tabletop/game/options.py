@@ -38,7 +38,7 @@ def _in_peace(state: GameState, actor: Creature) -> Iterator[Option]:
                 yield Option(f"buy {item} from {person.name} for {price} gold", "give", params)
         if (hire := person.sheet.hire) and actor.has(GOLD, hire):
             wages: JsonObject = {"item": GOLD, "giver": PLAYER, "receiver": person.id, "count": hire}
-            yield Option(f"give {hire} gold to {person.name}", "give", wages)
+            yield Option(f"hire {person.name} for {hire} gold", "give", wages)
     for place in state.places[actor.place].exits:
         needed = state.places[place].needs
         if needed is None or actor.has(needed):

@@ -94,7 +94,7 @@ class GameRules:
             raise refusal(f"the fight goes on: {left} still stands")
 
     def move(self, place: str) -> None:
-        """Go with the party to a place next to the player's; not during a fight.
+        """Go with the party to a place next to the player's; not during a fight. At the refuge the party rests.
 
         Args:
             place: Id or name of the place.
@@ -112,6 +112,8 @@ class GameRules:
             raise refusal(f"{state.places[target].name} is closed: the player has no {needed}")
         followers = [one.id for one in state.creatures.values() if one.side == "party" and one.id != PLAYER]
         play.emit(*(happened.Moved(who, target) for who in (PLAYER, *followers)))
+        if target == state.refuge:
+            self._rest(1)
 
     def talk(self, npc: str, words: str = "") -> None:
         """Speak to a person at the player's place; not during a fight.
@@ -250,6 +252,14 @@ class GameRules:
         self._recover(fought)
         party = [one.id for one in state.creatures.values() if one.side == "party"]
         play.emit(*(happened.Moved(who, state.refuge) for who in party))
+        self._rest(2)
+
+    def _rest(self, share: int) -> None:
+        """Let the party regain its hit points, up to the most divided by `share`."""
+        for one in self.play.state.creatures.values():
+            missing = one.max_hit_points // share - one.hit_points
+            if one.side == "party" and missing > 0:
+                self.play.emit(happened.HitPointsChanged(one.id, missing, "rest"))
 
     def _recover(self, fought: Sequence[Creature]) -> None:
         """End the conditions of a fight, and let the party stand up with one hit point."""

@@ -19,6 +19,9 @@ from wavewright.tools.tabletop.game.world import (
 EXPERIENCE_PER_LEVEL: Final = 100
 """A player of level n may rise when it has n times as much experience."""
 
+REMEMBERED_TEXTS: Final = 12
+"""Texts of the game so far that agents are told."""
+
 Mode: TypeAlias = Literal["narrative", "combat", "dialogue"]
 
 
@@ -71,7 +74,7 @@ class GameState:
     seed: str = ""
     start: str = ""
     refuge: str = ""
-    opening: str = ""
+    ending: str = ""
     turn: int = 0
     """Turns that were begun and not undone."""
     dice: int = 0
@@ -86,6 +89,8 @@ class GameState:
     """How often the player spoke to each person."""
     experience: int = 0
     level: int = 1
+    said: tuple[str, ...] = ()
+    """The last texts of players and agents, with their speakers."""
 
     @property
     def player(self) -> Creature:
@@ -106,6 +111,11 @@ class GameState:
         return combat is not None and combat.current != PLAYER and self.side_of(combat.current) == "party"
 
     @property
+    def is_won(self) -> bool:
+        """Whether no enemy stands anywhere."""
+        return not any(one.side == "hostile" and one.is_standing for one in self.creatures.values())
+
+    @property
     def is_level_due(self) -> bool:
         """Whether the player has the experience of the next level."""
         return self.experience >= self.level * EXPERIENCE_PER_LEVEL
@@ -121,6 +131,10 @@ class GameState:
             return tuple(one for one in here if one.place == self.player.place)
         fighters = {name for name, _ in self.combat.order}
         return tuple(one for one in here if one.id in fighters)
+
+    def with_said(self, speaker: str, text: str) -> GameState:
+        """Return the state with another text."""
+        return replace(self, said=(*self.said, f"{speaker}: {text}")[-REMEMBERED_TEXTS:])
 
     def with_creature(self, who: str, creature: Creature) -> GameState:
         """Return the state with another version of a creature."""
@@ -147,7 +161,7 @@ def begin_state(seed: str, world: World) -> GameState:
         seed=seed,
         start=world.start,
         refuge=world.refuge,
-        opening=world.opening,
+        ending=world.ending,
         places=world.places,
         items=world.items,
         creatures=creatures,

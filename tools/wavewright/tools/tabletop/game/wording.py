@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from wavewright.tools.tabletop.game import events as happened
 from wavewright.tools.tabletop.game.events import GameEvent
+from wavewright.tools.tabletop.game.rules import CONDITION_TURNS
 from wavewright.tools.tabletop.game.state import EXPERIENCE_PER_LEVEL, GameState
-from wavewright.tools.tabletop.game.world import PLAYER
+from wavewright.tools.tabletop.game.world import CONDITIONS
 
 
 def describe_events(events: Iterable[GameEvent], state: GameState) -> str:
@@ -19,7 +20,25 @@ def describe_events(events: Iterable[GameEvent], state: GameState) -> str:
     """
     known = [*events]
     told = [event for event in known if not isinstance(event, happened.Rolled)] or known
-    return " ".join(text for text in (describe_event(event, state) for event in told) if text)
+    moved = [event for event in told if isinstance(event, happened.Moved)]
+    last = {event.who: event for event in told if isinstance(event, happened.HitPointsChanged)}
+    texts: list[str] = []
+    for event in told:
+        match event:
+            case happened.Moved():
+                texts.append(_describe_moves(moved, state) if event is moved[0] else "")
+            case happened.HitPointsChanged(who=who) if event is not last[who]:
+                texts.append(_describe_hit_points(event, state, is_last=False))
+            case _:
+                texts.append(describe_event(event, state))
+    return " ".join(text for text in texts if text)
+
+
+def _describe_moves(moved: Sequence[happened.Moved], state: GameState) -> str:
+    """Return who went where, in one sentence: a party goes together."""
+    *others, last = (_name(state, event.who) for event in moved)
+    who = f"{', '.join(others)} and {last} go" if others else f"{last} goes"
+    return f"{who} to {state.places[moved[-1].place].name}."
 
 
 def describe_event(event: GameEvent, state: GameState) -> str:
@@ -38,8 +57,6 @@ def describe_event(event: GameEvent, state: GameState) -> str:
             return f"{_name(state, attacker)} {done} {_name(state, target)} with {total}."
         case happened.CombatEnded(outcome=outcome):
             return f"The fight is over: {outcome}."
-        case happened.Moved(who=who, place=place):
-            return f"{_name(state, who)} goes to {state.places[place].name}."
         case happened.ExperienceGained(amount=amount):
             needed = state.level * EXPERIENCE_PER_LEVEL
             return f"{state.player.name} gains {amount} experience: {state.experience} of {needed}."
@@ -57,14 +74,12 @@ def describe_event(event: GameEvent, state: GameState) -> str:
 
 def _describe_change(event: GameEvent, state: GameState) -> str:
     match event:
-        case happened.HitPointsChanged(who=who, change=change):
-            creature = state.creatures[who]
-            left = f"{creature.hit_points} of {creature.max_hit_points} left"
-            done = f"loses {-change}" if change < 0 else f"regains {change}"
-            end = " and falls" if not creature.is_standing else ""
-            return f"{creature.name} {done} hit points{end}, {left}."
+        case happened.HitPointsChanged():
+            return _describe_hit_points(event, state, is_last=True)
         case happened.ConditionChanged(who=who, condition=condition, turns=turns):
-            return f"{_name(state, who)} is {condition if turns else f'no longer {condition}'}."
+            is_news = turns in (0, CONDITION_TURNS)
+            told = condition if turns else f"no longer {condition}"
+            return f"{_name(state, who)} is {told}." if is_news else ""
         case happened.Given(giver=giver, receiver=receiver, item=item, count=count, price=price):
             paid = f" for {price} gold" if price else ""
             return f"{_name(state, receiver)} gets {count} {item} from {_name(state, giver)}{paid}."
@@ -72,14 +87,27 @@ def _describe_change(event: GameEvent, state: GameState) -> str:
             return ""
 
 
-def describe_scene(state: GameState) -> str:
-    """Return where the player is, who else is there, and what leads away."""
+def _describe_hit_points(event: happened.HitPointsChanged, state: GameState, *, is_last: bool) -> str:
+    """Return what a creature lost or regained; what is left of it where nothing more is told."""
+    creature, change = state.creatures[event.who], event.change
+    points = f"{abs(change)} hit point{'' if abs(change) == 1 else 's'}"
+    done = f"{creature.name} {'loses' if change < 0 else 'regains'} {points}"
+    if event.reason in CONDITIONS:
+        done += f" by being {event.reason}"
+    if not is_last:
+        return f"{done}."
+    end = "" if creature.is_standing else " and falls"
+    return f"{done}{end}, {creature.hit_points} of {creature.max_hit_points} left."
+
+
+def describe_scene(state: GameState, *, has_come: bool = False) -> str:
+    """Return where the player is, who else is there, and what leads away; who has just come knows where it is."""
     place = state.places[state.player.place]
-    others = [one for one in state.creatures.values() if one.place == state.player.place and one.id != PLAYER]
-    present = [one.name for one in others if one.is_standing]
+    others = [one for one in state.creatures.values() if one.place == state.player.place]
+    present = [one.name for one in others if one.is_standing and one.side != "party"]
     ways = ", ".join(state.places[name].name for name in place.exits)
     here = f" Here: {', '.join(present)}." if present else ""
-    return f"{place.name}. {place.description}{here} Ways: {ways}."
+    return f"{'' if has_come else f'{place.name}. '}{place.description}{here} Ways: {ways}."
 
 
 def describe_party(state: GameState) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias, get_args
 
 from pydantic import Field, model_validator
 
@@ -23,6 +23,7 @@ Side: TypeAlias = Literal["party", "neutral", "hostile"]
 """Whom a creature stands by: the player and hired allies, nobody, or the enemies."""
 Condition: TypeAlias = Literal["poisoned", "frightened"]
 """`poisoned` costs hit points at the begin of each own turn in a fight; `frightened` makes attacks worse."""
+CONDITIONS: Final = get_args(Condition)
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 
 
@@ -79,10 +80,12 @@ class World(DocumentModel):
     """Places, items and creatures of a new game."""
 
     opening: str
+    ending: str = ""
+    """What is told when no enemy is left."""
     start: str
     """Place of the player."""
     refuge: str
-    """Place where a beaten party comes to itself."""
+    """Place where the party rests, and a beaten one comes to itself."""
     places: dict[str, Place]
     items: dict[str, Item]
     creatures: dict[str, CreatureSheet]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
@@ -10,13 +11,13 @@ from typing import Final, Literal, NamedTuple
 from wavewright.tools.tabletop.game import events as happened
 from wavewright.tools.tabletop.game.events import GameEvent
 from wavewright.tools.tabletop.game.options import options_of
-from wavewright.tools.tabletop.game.state import Creature, GameState
-from wavewright.tools.tabletop.game.world import GOLD
+from wavewright.tools.tabletop.game.state import EXPERIENCE_PER_LEVEL, Creature, GameState
 
-_CELL: Final = (132, 76)
+_CELL: Final = (118, 72)
 """Width and height of a cell of a map, in pixels of the drawing."""
+_BESIDE: Final = ((-1, 0), (1, 0), (0, 1), (0, -1))
+"""Where a place of another map is drawn, seen from the place that a way leads from."""
 _PHASE: Final = re.compile(r"(?P<indent> *)(?P<name>[\w ]+?)(?::|  +(?P<about>.*))")
-_NO_FACES: Final[tuple[int, ...]] = ()
 
 
 class TalkLine(NamedTuple):
@@ -27,8 +28,8 @@ class TalkLine(NamedTuple):
     kind: str
     who: str
     text: str
-    faces: tuple[int, ...] = _NO_FACES
-    """Of dice."""
+    roll: happened.Rolled | None = None
+    """Dice that it shows after the text."""
 
 
 @dataclass(slots=True)
@@ -67,11 +68,9 @@ class Transcript:
             case happened.PhaseBegan(phase=phase):
                 self.phases.append(phase)
             case happened.Said(speaker=speaker, text=text, speech=speech):
-                self.lines.append(TalkLine(id_, speech, _speaker(speaker, state), text))
-            case happened.Rolled(who=who, reason=reason, faces=faces, sides=sides, modifier=modifier):
-                shown = f"{len(faces)}d{sides}" + (f"{modifier:+}" if modifier else "")
-                text = f"rolls {shown} for {reason}: {event.total}"
-                self.lines.append(TalkLine(id_, "roll", _speaker(who, state), text, faces))
+                self.lines.append(TalkLine(id_, speech, speaker_name(speaker, state), text))
+            case happened.Rolled(who=who, reason=reason):
+                self.lines.append(TalkLine(id_, "roll", speaker_name(who, state), reason, event))
             case happened.Suggested(options=options):
                 self.options = tuple(option.label for option in options)
             case happened.TurnEnded(halted=halted):
@@ -86,15 +85,18 @@ class Transcript:
         return [line for line in self.lines if line.id > id_]
 
 
-def _speaker(name: str, state: GameState) -> str:
+def speaker_name(name: str, state: GameState) -> str:
+    """Return what a speaker is called: a creature by its name, an agent by its own."""
     return state.creatures[name].name if name in state.creatures else name.replace("_", " ").capitalize()
 
 
 class _ShownPlace(NamedTuple):
-    name: str
+    lines: tuple[str, ...]
+    """Its name."""
     x: int
     y: int
-    is_here: bool
+    kind: Literal["here", "near", "far", "beyond"]
+    """`near` is a way off, `beyond` is on another map."""
 
 
 class _ShownMap(NamedTuple):
@@ -139,7 +141,9 @@ class Board:
     """Of the fight; 0 where there is none."""
     level: int
     experience: int
-    items: str
+    needed: int
+    """Experience for the next level."""
+    items: tuple[str, ...]
     phases: tuple[_ShownPhase, ...]
 
 
@@ -148,7 +152,6 @@ def board_of(transcript: Transcript, state: GameState, header: str) -> Board:
     options = transcript.options
     if not options and not transcript.is_busy and not state.is_ally_turn:
         options = tuple(option.label for option in options_of(state))
-    carried = ", ".join(f"{count} {item}" for item, count in sorted(state.player.items.items()) if count)
     return Board(
         options=options,
         is_busy=transcript.is_busy,
@@ -158,36 +161,54 @@ def board_of(transcript: Transcript, state: GameState, header: str) -> Board:
         round=0 if state.combat is None else state.combat.round,
         level=state.level,
         experience=state.experience,
-        items=f"You carry {carried}." if carried else f"You carry no {GOLD} and nothing else.",
+        needed=state.level * EXPERIENCE_PER_LEVEL,
+        items=tuple(f"{count} {item}" for item, count in sorted(state.player.items.items())),
         phases=tuple(_shown_phases(header, transcript)),
     )
 
 
 def _shown_map(state: GameState) -> _ShownMap:
     here = state.places[state.player.place]
-    on_map = {name: place for name, place in state.places.items() if place.map == here.map}
-    left = min(place.at[0] for place in on_map.values())
-    top = min(place.at[1] for place in on_map.values())
+    cells = _cells_of(here.map, state)
+    left, top = min(x for x, _ in cells.values()), min(y for _, y in cells.values())
     centres = {
-        name: (
-            (place.at[0] - left) * _CELL[0] + _CELL[0] // 2,
-            (place.at[1] - top) * _CELL[1] + _CELL[1] // 2,
-        )
-        for name, place in on_map.items()
+        name: ((x - left) * _CELL[0] + _CELL[0] // 2, (y - top) * _CELL[1] + _CELL[1] // 2)
+        for name, (x, y) in cells.items()
     }
-    pairs = {frozenset((name, way)) for name, place in on_map.items() for way in place.exits if way in on_map}
+    pairs = {frozenset((name, way)) for name in centres for way in state.places[name].exits if way in centres}
     ends = [sorted(pair) for pair in pairs if len(pair) == 2]
-    beyond = [state.places[way].name for way in here.exits if way not in on_map]
-    ways = [state.places[way].name for way in here.exits]
-    text = f"Map of {here.map}. You are at {here.name}; ways lead to {', '.join(ways)}."
+    ways = ", ".join(state.places[way].name for way in here.exits)
     return _ShownMap(
-        here.map + (f", with a way to {', '.join(beyond)}" if beyond else ""),
-        text,
+        here.map,
+        f"Map of {here.map}. You are at {here.name}; ways lead to {ways}.",
         max(x for x, _ in centres.values()) + _CELL[0] // 2,
         max(y for _, y in centres.values()) + _CELL[1] // 2,
-        tuple(_ShownPlace(on_map[name].name, x, y, on_map[name] is here) for name, (x, y) in centres.items()),
+        tuple(_shown_place(name, *at, state) for name, at in centres.items()),
         tuple((*centres[one], *centres[other]) for one, other in sorted(ends)),
     )
+
+
+def _cells_of(map_: str, state: GameState) -> dict[str, tuple[int, int]]:
+    """Return column and row of each place of a map, and of places of others to which a way leads from it."""
+    cells = {name: place.at for name, place in state.places.items() if place.map == map_}
+    for name in [*cells]:
+        for way in state.places[name].exits:
+            if way in cells:
+                continue
+            beside = [(cells[name][0] + x, cells[name][1] + y) for x, y in _BESIDE]
+            cells[way] = next((at for at in beside if at not in cells.values()), beside[0])
+    return cells
+
+
+def _shown_place(name: str, x: int, y: int, state: GameState) -> _ShownPlace:
+    place, here = state.places[name], state.places[state.player.place]
+    if place is here:
+        kind: Literal["here", "near", "far", "beyond"] = "here"
+    elif place.map != here.map:
+        kind = "beyond"
+    else:
+        kind = "near" if name in here.exits else "far"
+    return _ShownPlace(tuple(textwrap.wrap(place.name, 11, max_lines=3, placeholder="…")), x, y, kind)
 
 
 def _shown_creatures(state: GameState) -> Iterator[_ShownCreature]:

@@ -1,41 +1,44 @@
 "use strict";
-// Follows the game. Each event has an id, the lines since the event before and the whole board; one that tells of an
-// undo has all lines. What was seen already is left out, so a new connection loses and repeats nothing.
+// Follows the game. The id of an event is that of the last event of the game, a point, and the number of what is still
+// open: the words that arrive and the messages that wait, which each event has whole. Lines come once; an undo has all.
 (() => {
+  const element = (id) => document.getElementById(id);
+  const [log, scroll, trouble, connection, message] = ["log", "scroll", "trouble", "connection", "message"].map(element);
   const table = document.querySelector(".table");
-  const log = document.getElementById("log");
-  const board = document.getElementById("board");
-  const trouble = document.getElementById("trouble");
-  const connection = document.getElementById("connection");
-  const message = document.getElementById("message");
-  let seen = Number(table.dataset.seen);
-  const toEnd = () => { log.scrollTop = log.scrollHeight; };
+  let seen = parseInt(table.dataset.seen, 10);
+  const toEnd = () => { scroll.scrollTop = scroll.scrollHeight; };
   const say = (text) => { trouble.textContent = text; trouble.hidden = !text; };
   const submit = async (form, button) => {
     say("");
     const given = new URLSearchParams(new FormData(form, button));
+    if (!given.has("player")) given.set("player", element("say").elements.player.value);
     const answer = await fetch(form.action, { method: "POST", body: given, headers: { accept: "application/json" } });
     if (!answer.ok) return say((await answer.json()).error);
     if (form.id === "say") form.reset();
     message.focus();
   };
+  const show = (id, html) => {
+    const part = element(id), focused = part.contains(document.activeElement);
+    part.innerHTML = html;
+    if (focused) message.focus();
+  };
   document.addEventListener("submit", (event) => {
     event.preventDefault();
     submit(event.target, event.submitter).catch(() => say("The game cannot be reached."));
   });
-  const source = new EventSource(`/stream?seen=${seen}`);
+  const source = new EventSource(`/stream?seen=${table.dataset.seen}`);
   source.addEventListener("open", () => { connection.textContent = "This page follows the game."; });
   source.addEventListener("error", () => { connection.textContent = "The connection is lost; it is tried again."; });
   source.addEventListener("changed", (event) => {
-    const id = Number(event.lastEventId);
-    if (id <= seen) return;
-    seen = id;
-    const told = JSON.parse(event.data);
-    if (told.is_whole) log.innerHTML = told.lines;
-    else log.insertAdjacentHTML("beforeend", told.lines);
-    const focused = board.contains(document.activeElement);
-    board.innerHTML = told.board;
-    if (focused) message.focus();
+    const id = parseInt(event.lastEventId, 10), told = JSON.parse(event.data);
+    show("pending", told.pending);
+    if (told.is_whole || id > seen) {
+      seen = id;
+      if (told.is_whole) log.innerHTML = told.lines;
+      else log.insertAdjacentHTML("beforeend", told.lines);
+      show("actions", told.actions);
+      show("board", told.board);
+    }
     toEnd();
   });
   toEnd();

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from wavewright.config.errors import WavewrightError
-from wavewright.engine import Phase
+from wavewright.engine import Effects, Phase
 from wavewright.planner.language.plan import Limits
+from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.run_data import MemoryRunData
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
 from wavewright.tools.tabletop.game.events import Option, Said, Speech
+from wavewright.tools.tabletop.game.options import options_of
+from wavewright.tools.tabletop.game.state import GameState
 from wavewright.tools.tabletop.game.tools import GAME_DATA, tool_signatures
 from wavewright.tools.tabletop.turn.context import Guard, TurnContext, reload_context
 from wavewright.tools.tabletop.turn.table import GameTable
@@ -60,6 +64,8 @@ class ToolUser:
     def __init__(self, table: GameTable, tools: Sequence[str], scope: str) -> None:
         self.table = table
         self.names = tuple(tools)
+        self.calls: list[tuple[str, JsonObject]] = []
+        """Those that were made, refused ones included."""
         self._scope = scope
 
     async def call(self, tool: str, params: JsonObject) -> str:
@@ -72,7 +78,19 @@ class ToolUser:
             raise ToolError(
                 f"this agent has no tool {tool!r}", hint=f"it has {', '.join(self.names) or 'none'}"
             )
+        self.calls.append((tool, params))
+        self.table.drop_draft()  # words before a call are no answer
         return await self.table.call(tool, params, self._scope)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAnswer:
+    """What an agent said, with the calls of tools that it made for it."""
+
+    text: str
+    calls: tuple[tuple[str, JsonObject], ...] = ()
+    fault: str = ""
+    """Why it has no answer."""
 
 
 RulesAnswer: TypeAlias = Callable[[AgentRequest, ToolUser], Awaitable[str]]
@@ -92,6 +110,8 @@ class TurnAgent:
     by_rules: RulesAnswer
     selects: Guard
     """Whether it answers a turn."""
+    offers: Callable[[GameState], Sequence[Option]] = lambda _: ()
+    """What it adds to the suggestions for the player."""
     before: Sequence[Phase[TurnContext, TurnContext]] = ()
     """Phases of its own, before it is asked."""
     after: Sequence[Phase[TurnContext, TurnContext]] = ()
@@ -125,16 +145,22 @@ class AgentRegistry:
 class TurnAgents:
     """Asks agents: models where there are services with one, and the rule-based game master where not."""
 
-    def __init__(self, registry: AgentRegistry, table: GameTable, services: Services | None = None) -> None:
+    def __init__(self, registry: AgentRegistry, services: Services | None = None) -> None:
         self.registry = registry
-        self._table = table
-        self._services = services if services is not None and services.models is not None else None
+        # What tools have done is recorded at the table; only models keep answers.
+        has_model = services is not None and services.models is not None
+        self._services = replace(services, memory=NULL_REPLAY_CACHE) if services and has_model else None
         self._concurrency = AgentConcurrency(Limits())
 
     @property
     def are_ruled(self) -> bool:
         """Whether the rule-based game master plays them."""
         return self._services is None
+
+    def suggestions(self, state: GameState) -> tuple[Option, ...]:
+        """Return what the player can do next, by the rules and by the agents that are registered."""
+        offered = [option for agent in self.registry.agents.values() for option in agent.offers(state)]
+        return (*offered, *options_of(state))
 
     def speaker(self, request: AgentRequest) -> str:
         """Return who says the answer."""
@@ -148,32 +174,29 @@ class TurnAgents:
         Raises:
             JournalError: what happens cannot be written.
         """
-        table, scope = self._table, self._table.scope(request.agent)
+        table, scope = context.table, context.table.scope(request.agent)
         answer = f"{scope}/answer"
         if not await table.has_recorded(answer):
             await table.record(f"{scope}/asked", lambda _: ())  # the phases so far are shown while it works
             agent = self.registry.agents[request.agent]
             tools = ToolUser(table, agent.tools if request.may_act else (), scope)
-            try:
-                said = Said(self.speaker(request), await self._text_of(agent, request, tools), request.speech)
-            except ToolError as error:
-                fault = f"the agent {agent.name!r} gives no answer: {error.message}"
+            answered = await self._answer_of(agent, request, tools, context.effects)
+            said = Said(self.speaker(request), answered.text, request.speech)
+            if answered.fault:
+                fault = f"the agent {agent.name!r} gives no answer: {answered.fault}"
                 context = context.with_updates(errors=(*context.errors, fault))
                 said = Said(ENGINE, fault, "system")
             await table.record(answer, lambda _: [said] if said.text else [])
-        return reload_context(context, table)
+            table.drop_draft()
+        return reload_context(context)
 
-    async def _text_of(self, agent: TurnAgent, request: AgentRequest, tools: ToolUser) -> str:
-        if self._services is None:
-            return await agent.by_rules(request, tools)
-        spec = AgentSpec(
-            name=agent.name,
-            description=agent.description,
-            prompt=agent.prompt,
-            limits=_LIMITS,
-        )
-        bound = {name: _bound_tool(name, tools) for name in tools.names}
-        named = NamedAgent(spec, bound, self._services, self._concurrency, version="1")
+    async def _answer_of(
+        self, agent: TurnAgent, request: AgentRequest, tools: ToolUser, effects: Effects
+    ) -> AgentAnswer:
+        """Return the answer of the rules, or that of a model: in a twin run the one that the first pipeline had."""
+        services = self._services
+        if services is None:
+            return AgentAnswer(await agent.by_rules(request, tools))
         values: JsonObject = {
             "message": request.message,
             "context": request.context,
@@ -181,21 +204,55 @@ class TurnAgents:
             "suggestions": [option.label for option in request.suggestions],
             "npc": _npc_values(request.npc, tools.table),
         }
-        answer = await named.answer(values, self._tool_call(agent.name, values))
-        return answer if isinstance(answer, str) else str(answer)
 
-    def _tool_call(self, agent: str, values: JsonObject) -> ToolCall:
-        """Return the call in which an agent works: its costs are those of the game."""
-        game, turn = self._table.game_id, self._table.state.turn
-        return ToolCall(
-            run=RunId(game),
-            step=StepId(f"turn_{turn}"),
-            tool=agent,
+        async def act() -> AgentAnswer:
+            try:
+                text = await self._model_text(services, agent, request, tools, values)
+            except ToolError as error:
+                return AgentAnswer("", tuple(tools.calls), error.message)
+            return AgentAnswer(text, tuple(tools.calls))
+
+        answered = await effects.do(f"ask {agent.name}", values, act)
+        for tool, params in answered.calls[len(tools.calls) :]:
+            with suppress(ToolError):  # also the refusal was answered
+                await tools.call(tool, params)
+        return answered
+
+    async def _model_text(
+        self,
+        services: Services,
+        agent: TurnAgent,
+        request: AgentRequest,
+        tools: ToolUser,
+        values: JsonObject,
+    ) -> str:
+        """Return the words of a model, which are shown as they arrive.
+
+        Raises:
+            ToolError: it has none.
+        """
+        table, speaker = tools.table, self.speaker(request)
+        spec = AgentSpec(
+            name=agent.name,
+            description=agent.description,
+            prompt=agent.prompt,
+            limits=_LIMITS,
+        )
+        bound = {name: _bound_tool(name, tools) for name in tools.names}
+        named = NamedAgent(spec, bound, services, self._concurrency, version="1")
+        call = ToolCall(
+            run=RunId(table.game_id),
+            step=StepId(f"turn_{table.turn_id}"),
+            tool=agent.name,
             params=values,
-            key=StepKey(f"{game}/{turn}/{agent}"),
+            key=StepKey(f"{table.game_id}/{table.turn_id}/{agent.name}"),
             now=dt.datetime.now(dt.UTC),
             data=MemoryRunData(reads=_GAME_DATA, writes=_GAME_DATA),
         )
+        answer = await named.answer(
+            values, call, on_text=lambda text: table.hear(speaker, text, request.speech)
+        )
+        return answer if isinstance(answer, str) else str(answer)
 
 
 _GAME_DATA: Final = frozenset({GAME_DATA})

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from typing_extensions import TypedDict, Unpack
 
+from wavewright.engine import DoneEffects, Effects
 from wavewright.tools.tabletop.game.events import CombatBegan, CombatEnded, GameEvent, Option
 from wavewright.tools.tabletop.game.state import GameState
 from wavewright.tools.tabletop.turn.machine import TurnEvent, TurnMachine
@@ -41,6 +42,7 @@ class ContextUpdates(TypedDict, total=False):
     machine: TurnMachine
     events: tuple[GameEvent, ...]
     errors: tuple[str, ...]
+    reloads: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,12 @@ class TurnContext:
     """Of this turn, up to the last reload."""
     errors: tuple[str, ...] = ()
     """Why agents gave no answer."""
+    table: GameTable = field(kw_only=True, repr=False, compare=False)
+    """Where what phases do is recorded: the game's own, or that of a twin run."""
+    effects: Effects = field(default_factory=DoneEffects, kw_only=True, repr=False, compare=False)
+    """How models are asked."""
+    reloads: int = field(default=0, kw_only=True, compare=False)
+    """How often the state was read again."""
 
     def with_updates(self, **updates: Unpack[ContextUpdates]) -> TurnContext:
         """Return the context with some fields replaced."""
@@ -71,7 +79,11 @@ class TurnContext:
     @property
     def labels(self) -> Mapping[str, str]:
         """What log, metrics and traces say of a phase."""
-        return {"game_id": self.game_id, "agent_type": self.selected_agent_type or ""}
+        return {
+            "game_id": self.game_id,
+            "agent_type": self.selected_agent_type or "",
+            "reloads": str(self.reloads),
+        }
 
 
 Guard: TypeAlias = Callable[[TurnContext], bool]
@@ -112,9 +124,9 @@ def is_selected(agent: str) -> Guard:
     return guard
 
 
-def reload_context(context: TurnContext, table: GameTable) -> TurnContext:
+def reload_context(context: TurnContext) -> TurnContext:
     """Return the context with the state of now, and the transitions of the events since the last reload."""
-    machine = context.machine
+    machine, table = context.machine, context.table
     for event in table.turn_events[len(context.events) :]:
         if isinstance(event, CombatBegan):
             machine = machine.after(TurnEvent.COMBAT_STARTED)
@@ -123,7 +135,12 @@ def reload_context(context: TurnContext, table: GameTable) -> TurnContext:
     state = table.state
     if state.is_ally_turn and machine.taken[-1:] != (TurnEvent.ALLY_TURN,):
         machine = machine.after(TurnEvent.ALLY_TURN)
-    return context.with_updates(game_state=state, machine=machine, events=tuple(table.turn_events))
+    return context.with_updates(
+        game_state=state,
+        machine=machine,
+        events=tuple(table.turn_events),
+        reloads=context.reloads + 1,
+    )
 
 
 def wrap_ally_action(message: str, ally: str) -> str:

@@ -15,7 +15,6 @@ from wavewright.tools.tabletop.game.wording import describe_scene
 from wavewright.tools.tabletop.turn.agents import NPC, AgentRequest, TurnAgents
 from wavewright.tools.tabletop.turn.context import TurnContext, reload_context
 from wavewright.tools.tabletop.turn.machine import TurnEvent
-from wavewright.tools.tabletop.turn.table import GameTable
 
 HALT_AFTER_NPC_DIALOGUE: Final = "HALT_AFTER_NPC_DIALOGUE"
 _ADDRESS: Final = r"@{0}\b|^{0}\s*[,:]|^(?:talk|speak|say)\s+(?:to|with)\s+{0}\b|^(?:ask|tell)\s+{0}\b"
@@ -40,7 +39,6 @@ def addressed_people(message: str, state: GameState) -> tuple[str, ...]:
 class DetectNpcDialogueTargets:
     """Find out whether the message is said to somebody, outside a fight."""
 
-    table: GameTable
     name: str = "DetectNpcDialogueTargets"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
@@ -48,10 +46,10 @@ class DetectNpcDialogueTargets:
         state, machine = context.game_state, context.machine
         targets = () if state.combat is not None else addressed_people(context.user_message, state)
         if not targets and state.dialogue:
-            await self.table.record("dialogue_ended", lambda _: [DialogueEnded()])
+            await context.table.record("dialogue_ended", lambda _: [DialogueEnded()])
         event = TurnEvent.NPC_TARGETED if targets else TurnEvent.PLAYER_ACTION
         flags = replace(context.flags, npc_targets=targets)
-        context = reload_context(context, self.table)
+        context = reload_context(context)
         return proceed(context.with_updates(flags=flags, machine=machine.after(event)))
 
 
@@ -59,23 +57,21 @@ class DetectNpcDialogueTargets:
 class BeginDialogueSession:
     """Turn the player to the people that it speaks to."""
 
-    table: GameTable
     name: str = "BeginDialogueSession"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Begin the dialogue, unless it goes on already."""
         targets = context.flags.npc_targets
-        await self.table.record(
+        await context.table.record(
             "dialogue", lambda state: [] if state.dialogue == targets else [DialogueBegan(targets)]
         )
-        return proceed(reload_context(context, self.table))
+        return proceed(reload_context(context))
 
 
 @dataclass(frozen=True, slots=True)
 class ExecuteNpcDialogue:
     """Let each of them answer; the turn ends here."""
 
-    table: GameTable
     agents: TurnAgents
     name: str = "ExecuteNpcDialogue"
 
@@ -83,10 +79,10 @@ class ExecuteNpcDialogue:
         """Ask the agent of each person, with what the rules allow as suggestions."""
         for npc in context.flags.npc_targets:
             try:
-                await self.table.call("talk", {"npc": npc, "words": context.user_message[:500]})
+                await context.table.call("talk", {"npc": npc, "words": context.user_message[:500]})
             except ToolError:
                 continue  # the refusal is an event
-            state = self.table.state
+            state = context.table.state
             request = AgentRequest(
                 NPC,
                 context.user_message,

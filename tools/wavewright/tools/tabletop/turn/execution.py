@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from wavewright.engine import PhaseResult, proceed
 from wavewright.tools.tabletop.turn.agents import NARRATIVE, AgentRequest, TurnAgents
 from wavewright.tools.tabletop.turn.context import TurnContext, reload_context
-from wavewright.tools.tabletop.turn.table import GameTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +33,8 @@ class ExecuteAgent:
 class ReloadState:
     """Read the state again, and take the transitions of what has happened."""
 
-    table: GameTable
     name: str = "ReloadState"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Return the context with the state of now; a second reload changes nothing."""
-        return proceed(reload_context(context, self.table))
+        return proceed(reload_context(context))

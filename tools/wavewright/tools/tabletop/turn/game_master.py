@@ -15,11 +15,15 @@ from wavewright.tools.tabletop.turn.agents import AgentRequest, ToolUser
 
 INTRODUCTION: Final = (
     "No language model is configured: a rule-based game master plays with you. It understands words such as look, "
-    "go to, talk to, attack, buy, give, drink and roll, and the suggestions below."
+    "go to, talk to, attack, buy, give, drink and roll, the suggestions below, and create place NAME: DESCRIPTION."
 )
 _FIGHT: Final = re.compile(r"\b(attack|fight|strike|hit|kill|shoot)\b")
 _GO: Final = re.compile(r"\b(go|move|walk|enter|travel|climb)\b")
-_ROLL: Final = re.compile(r"\b(?:roll|throw)\b.*?(\d*d\d+(?:\s*[+-]\s*\d+)?)")
+_ROLL: Final = re.compile(
+    r"\b(?:roll|throw)\b.*?(?P<dice>\d*d\d+(?:\s*[+-]\s*\d+)?)(?:\s+for\s+(?P<reason>.{1,100}))?"
+)
+_LOOK: Final = re.compile(r"\b(look|see|search|examine|where|wait)\b")
+_PUZZLED: Final = "I do not know how to do that. "
 _DRINK: Final = re.compile(r"\b(drink|use)\b")
 _BUY: Final = re.compile(r"\b(buy|sell me|give me)\b")
 _HAND: Final = re.compile(r"\b(give|pay|hand|hire)\b")
@@ -38,14 +42,19 @@ async def narrate(request: AgentRequest, tools: ToolUser) -> str:
     before = tools.table.state
     intended = intended_call(request.message, before) if request.by_player else None
     if intended is None:
-        return describe_scene(before)
+        is_understood = not request.by_player or _LOOK.search(request.message.lower())
+        return f"{'' if is_understood else _PUZZLED}{describe_scene(before)}"
     done = await _try(tools, intended)
     state = tools.table.state
+    if state.combat is not None:
+        return f"{state.player.name} attacks."  # that and how the fight begins is said by the engine
     if state.player.place == before.player.place:
         return done
-    if state.standing("hostile"):
-        done += " They have noticed you. " + await _try(tools, IntendedCall("start_combat", {}))
-    return f"{done} {describe_scene(state)}"
+    done = f"{done} {describe_scene(state, has_come=True)}"
+    if not state.standing("hostile"):
+        return done
+    await tools.call("start_combat", {})
+    return f"{done} They have noticed you."
 
 
 async def fight(request: AgentRequest, tools: ToolUser) -> str:
@@ -54,7 +63,8 @@ async def fight(request: AgentRequest, tools: ToolUser) -> str:
     if state.combat is None:
         return ""
     if not state.standing("hostile") or not state.standing("party"):
-        return await _try(tools, IntendedCall("end_combat", {}))
+        done = await _try(tools, IntendedCall("end_combat", {}))
+        return "" if tools.table.state.combat is None else done  # how it ended is said by the engine
     current = state.creatures[state.combat.current]
     if current.side == "hostile":
         weakest = min(state.standing("party"), key=lambda one: (one.hit_points, one.id))
@@ -104,7 +114,7 @@ def intended_call(message: str, state: GameState, person: Creature | None = None
         if option.tool != "talk" and option.label.lower() == text.rpartition(": ")[2].strip():
             return IntendedCall(option.tool, option.params)
     if dice := _ROLL.search(text):
-        return IntendedCall("roll", {"dice": dice[1], "reason": message[:100]})
+        return IntendedCall("roll", {"dice": dice["dice"], "reason": dice["reason"] or "luck"})
     if (handed := _handed_over(text, state, actor, person)) is not None:
         return handed
     if _FIGHT.search(text):

@@ -11,15 +11,25 @@ from wavewright.planner.types import Json
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.tabletop.game.events import LevelGained, Option, PlaceAdded
 from wavewright.tools.tabletop.game.growth import MAX_PLACES
+from wavewright.tools.tabletop.game.state import GameState
 from wavewright.tools.tabletop.turn.agents import AgentRequest, ToolUser, TurnAgent
 from wavewright.tools.tabletop.turn.context import TurnContext
 
 CHOICES: Final = ("hit_points", "attack", "armor")
-_LEVEL: Final = re.compile(r"\blevel\b")
+_LEVEL: Final = re.compile(r"\blevel[ -]?up\b", re.IGNORECASE)
 _CREATE: Final = re.compile(
     r"\b(?:create|add) (?:a )?place (?:called |named )?(?P<name>[^:.]+)[:.]?\s*(?P<what>.*)",
     re.IGNORECASE | re.DOTALL,
 )
+
+
+def level_options(state: GameState) -> tuple[Option, ...]:
+    """Return what can get better by a new level; nothing where none is due, or in a fight."""
+    if not state.is_level_due or state.combat is not None:
+        return ()
+    return tuple(
+        Option(f"level up: {choice.replace('_', ' ')}", "level_up", {"choice": choice}) for choice in CHOICES
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +40,7 @@ class OfferLevelChoices:
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Put the choices before the other suggestions."""
-        options = tuple(
-            Option(f"level up: {choice.replace('_', ' ')}", "level_up", {"choice": choice})
-            for choice in CHOICES
-        )
+        options = level_options(context.game_state)
         return proceed(context.with_updates(suggestions=(*options, *context.suggestions)))
 
 
@@ -116,10 +123,9 @@ LEVEL_UP: Final = TurnAgent(
     ("level_up",),
     level_up_by_rules,
     selects=lambda context: (
-        context.machine.mode == "narrative"
-        and context.game_state.is_level_due
-        and _LEVEL.search(context.user_message.lower()) is not None
+        context.machine.mode == "narrative" and _LEVEL.search(context.user_message) is not None
     ),
+    offers=level_options,
     before=(OfferLevelChoices(),),
     after=(CheckLevelChoice(),),
 )

@@ -6,6 +6,7 @@ from typing import Final
 
 from wavewright.engine import Pipeline, maybe
 from wavewright.tools.tabletop.game.tools import GAME_TOOLS
+from wavewright.tools.tabletop.settings import AUTO_RUN_CAP
 from wavewright.tools.tabletop.turn.agents import COMBAT, NARRATIVE, NPC, AgentRegistry, TurnAgent, TurnAgents
 from wavewright.tools.tabletop.turn.combat import (
     CombatAutoRun,
@@ -35,7 +36,6 @@ from wavewright.tools.tabletop.turn.preparation import (
     SelectAgent,
     WrapAllyActionIfNeeded,
 )
-from wavewright.tools.tabletop.turn.table import GameTable
 
 STANDARD_AGENTS: Final = (
     TurnAgent(
@@ -73,22 +73,24 @@ def standard_registry() -> AgentRegistry:
     return registry
 
 
-def turn_pipeline(table: GameTable, agents: TurnAgents, cap: int) -> Pipeline[TurnContext, TurnContext]:
+def turn_pipeline(
+    agents: TurnAgents, cap: int = AUTO_RUN_CAP, name: str = "turn"
+) -> Pipeline[TurnContext, TurnContext]:
     """Return the pipeline of a turn; the registered agents' own phases stand around `ExecuteAgent`."""
     registered = agents.registry.agents.values()
     preparation = (
-        Pipeline.builder("turn")
-        .phase(DetectNpcDialogueTargets(table))
-        .when(has_npc_targets, [BeginDialogueSession(table), ExecuteNpcDialogue(table, agents)])
+        Pipeline.builder(name)
+        .phase(DetectNpcDialogueTargets())
+        .when(has_npc_targets, [BeginDialogueSession(), ExecuteNpcDialogue(agents)])
         .phase(WrapAllyActionIfNeeded())
-        .phase(SelectAgent(table, agents.registry))
-        .phase(BuildAgentContext(table))
+        .phase(SelectAgent(agents.registry))
+        .phase(BuildAgentContext())
         .phase(EnrichContextWithToolSuggestions())
     )
     for agent in registered:
         if agent.before:
             preparation = preparation.when(is_selected(agent.name), agent.before)
-    execution = preparation.phase(ExecuteAgent(agents)).phase(ReloadState(table))
+    execution = preparation.phase(ExecuteAgent(agents)).phase(ReloadState())
     for agent in registered:
         if agent.after:
             execution = execution.when(is_selected(agent.name), agent.after)
@@ -96,11 +98,11 @@ def turn_pipeline(table: GameTable, agents: TurnAgents, cap: int) -> Pipeline[Tu
         execution.when(
             combat_just_started,
             [
-                TransitionNarrativeToCombat(table),
-                maybe(needs_initial_prompt, InitialCombatPrompt(table, agents)),
+                TransitionNarrativeToCombat(),
+                maybe(needs_initial_prompt, InitialCombatPrompt(agents)),
             ],
         )
-        .maybe(combat_active, CombatAutoRun(table, agents, cap))
-        .maybe(combat_just_ended, TransitionCombatToNarrative(table, agents))
+        .maybe(combat_active, CombatAutoRun(agents, cap))
+        .maybe(combat_just_ended, TransitionCombatToNarrative(agents))
         .build()
     )

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from wavewright.engine import PhaseResult, proceed
-from wavewright.tools.tabletop.game.events import AgentSelected, Said, TurnBegan
+from wavewright.tools.tabletop.game.events import AgentSelected
 from wavewright.tools.tabletop.game.options import options_of
+from wavewright.tools.tabletop.game.state import GameState
 from wavewright.tools.tabletop.game.wording import describe_party, describe_scene
 from wavewright.tools.tabletop.game.world import PLAYER
 from wavewright.tools.tabletop.turn.agents import AgentRegistry
 from wavewright.tools.tabletop.turn.context import TurnContext, reload_context, wrap_ally_action
-from wavewright.tools.tabletop.turn.table import GameTable
-
-_REMEMBERED: Final = 12
-"""Texts of the game so far that an agent is told."""
-_SEARCHED: Final = 400
-"""Events in which these are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,38 +34,30 @@ class WrapAllyActionIfNeeded:
 class SelectAgent:
     """Choose the agent that answers."""
 
-    table: GameTable
     registry: AgentRegistry
     name: str = "SelectAgent"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Choose among the registered agents by the state machine and the caller's hint."""
         agent = self.registry.select(context).name
-        await self.table.record("selected", lambda _: [AgentSelected(agent)])
-        return proceed(reload_context(context, self.table).with_updates(selected_agent_type=agent))
+        await context.table.record("selected", lambda _: [AgentSelected(agent)])
+        return proceed(reload_context(context).with_updates(selected_agent_type=agent))
 
 
 @dataclass(frozen=True, slots=True)
 class BuildAgentContext:
     """Write down what the agent is told of the game."""
 
-    table: GameTable
     name: str = "BuildAgentContext"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Tell the scene, the party, and what was said lately."""
-        return proceed(context.with_updates(context_text=context_text(self.table)))
+        return proceed(context.with_updates(context_text=context_text(context.table.state)))
 
 
-def context_text(table: GameTable) -> str:
+def context_text(state: GameState) -> str:
     """Return what an agent is told of the game: the scene, the party, and what was said lately."""
-    said = [
-        f"Player: {event.message}" if isinstance(event, TurnBegan) else f"{event.speaker}: {event.text}"
-        for event in table.events[-_SEARCHED:]
-        if isinstance(event, Said | TurnBegan)
-    ]
-    state = table.state
-    return "\n\n".join([describe_scene(state), describe_party(state), "\n".join(said[-_REMEMBERED:])])
+    return "\n\n".join([describe_scene(state), describe_party(state), "\n".join(state.said)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,10 @@
 
 A turn that was interrupted is played again from its begin. What its phases do is looked up among the recorded batches
 before anything is done, so no dice are rolled twice, and no agent that has answered is asked again. An agent that had
-not answered is asked again; what it does otherwise than before happens after what is recorded.
+not answered goes on from the answers of its model that are journaled; where it does otherwise than before, that happens
+after what is recorded.
+
+Words of an agent that are still arriving are a *draft*: kept in memory, and replaced by the text that is journaled.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Final, TypeAlias
 
 import anyio
 
+from wavewright.executor import MemoryJournal
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import JsonObject
@@ -38,6 +42,15 @@ TURN_KEY: Final = "turn"
 EventsOf: TypeAlias = Callable[[GameState], Sequence[GameEvent]]
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What an agent has said so far of an answer that is under way."""
+
+    speaker: str
+    text: str
+    speech: Speech = "narration"
+
+
 @dataclass(slots=True)
 class GameTable:
     """One game while it is played: its log, its state, and the events of the turn under way."""
@@ -49,6 +62,9 @@ class GameTable:
     """All events that have happened, the first has the id 1."""
     turn_events: list[GameEvent] = field(default_factory=list[GameEvent])
     """Those of the turn under way."""
+    turn_id: int = 0
+    """Id of the event with which the last turn began: no two turns have the same, also after an undo."""
+    draft: Draft | None = None
     _recorded: deque[Batch] = field(default_factory=deque[Batch])
     """Batches of an interrupted turn that are not played again yet; their events are among `events`."""
     _keys: Counter[str] = field(default_factory=Counter[str])
@@ -72,6 +88,7 @@ class GameTable:
             JournalError: it cannot be read.
         """
         for batch in await self.log.load():
+            self._number_turn(batch)
             self.events += batch.events
             if self._recorded or batch.key == TURN_KEY:
                 self._recorded.append(batch)
@@ -150,6 +167,28 @@ class GameTable:
                 self._calls[batch.key] = batch
             return self._answer(batch.events)
 
+    def hear(self, speaker: str, text: str, speech: Speech) -> None:
+        """Add the next words of an agent to the draft."""
+        said = "" if self.draft is None else self.draft.text
+        self.draft = Draft(speaker, said + text, speech)
+        self.wake()
+
+    def drop_draft(self) -> None:
+        """Forget the words that were said so far: they were no answer, or the answer is recorded."""
+        if self.draft is not None:
+            self.draft = None
+            self.wake()
+
+    def twin(self) -> GameTable:
+        """Return a table in memory on which the turn under way has just begun, for a second pipeline."""
+        return GameTable(
+            GameLog(MemoryJournal(), self.log.run),
+            self.game_id,
+            self.timeline,
+            turn_events=[*self.turn_events],
+            turn_id=self.turn_id,
+        )
+
     def scope(self, name: str) -> str:
         """Return a name for the next thing of this name in the turn, other than all before."""
         return self._key(f"scope:{name}")
@@ -182,9 +221,14 @@ class GameTable:
         with anyio.CancelScope(shield=True):
             await self.log.append(batch)
         self._phases.clear()
+        self._number_turn(batch)
         self._keep(batch.events)
         self.events += batch.events
         self.wake()
+
+    def _number_turn(self, batch: Batch) -> None:
+        if batch.key == TURN_KEY:
+            self.turn_id = len(self.events) + 1
 
     def _key(self, name: str) -> str:
         self._keys[name] += 1
@@ -194,6 +238,8 @@ class GameTable:
     def _keep(self, events: Sequence[GameEvent]) -> None:
         self.timeline = fold_events(events, self.timeline)
         self.turn_events += events
+        if any(isinstance(event, Said) for event in events):
+            self.draft = None
 
     def _is_recorded(self, key: str) -> bool:
         return any(batch.key == key for batch in self._recorded)
