@@ -89,6 +89,20 @@ def test_three_turns_are_played_by_talk_by_suggestion_and_in_a_fight(tmp_path: P
         expect(page.locator("#log")).to_contain_text("rule-based game master plays with you")
         expect(page.locator("#connection")).to_have_text("This page follows the game.")
         expect(page.locator("#map-text")).to_contain_text("You are at Village square;")
+        page.locator("body").focus()
+        reached: list[str] = []
+        for _ in range(6):
+            page.keyboard.press("Tab")
+            focused = page.locator(":focus")
+            reached.append(focused.get_attribute("aria-label") or focused.inner_text())
+        assert reached == [
+            "Skip to the message",
+            "The talk so far",
+            "",  # the message
+            "Say",
+            "talk to Mira",
+            "buy healing potion from Mira for 8 gold",
+        ]
 
         say(page, "go to North gate")
         expect(page.locator("#map-text")).to_contain_text("You are at North gate;")
@@ -189,6 +203,7 @@ def test_a_message_during_a_turn_waits_and_the_words_of_a_model_arrive(
             page.keyboard.press("Enter")
             expect(message).to_have_value("")
         expect(page.get_by_role("heading", name="A turn is played")).to_be_visible()
+        expect(page.locator(".phases .now")).to_have_text("ExecuteAgent")
         expect(page.locator(".waiting li")).to_have_text([re.compile(r"^waits third")])
         assert seen.serious_faults() == []
         message.fill("fourth")

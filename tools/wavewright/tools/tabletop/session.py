@@ -232,8 +232,12 @@ class Game:
             for numbered in self.events_since(id_):
                 id_ = numbered.id
                 yield numbered
+                if isinstance(numbered.event, TurnEnded):
+                    is_over = True
+                    break  # the turn of a message that has waited may have begun
             if not is_over:
                 await changed.wait()
+        await ended.wait()
         if self._failure is not None:
             raise self._failure
 

@@ -72,7 +72,6 @@ class GameState:
     """Everything that the rules know."""
 
     seed: str = ""
-    start: str = ""
     refuge: str = ""
     ending: str = ""
     turn: int = 0
@@ -159,7 +158,6 @@ def begin_state(seed: str, world: World) -> GameState:
     }
     return GameState(
         seed=seed,
-        start=world.start,
         refuge=world.refuge,
         ending=world.ending,
         places=world.places,

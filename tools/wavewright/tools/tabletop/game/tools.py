@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -40,8 +40,3 @@ def events_of_call(state: GameState, tool: str, params: JsonObject) -> tuple[Gam
     call: Callable[..., None] = getattr(GrowthRules(play), tool)
     call(**params)
     return tuple(play.events)
-
-
-def signatures_of(names: Iterable[str]) -> dict[str, ToolSignature]:
-    """Return the signatures of some tools."""
-    return {name: tool_signatures()[name] for name in names}

@@ -162,7 +162,9 @@ def board_of(transcript: Transcript, state: GameState, header: str) -> Board:
         level=state.level,
         experience=state.experience,
         needed=state.level * EXPERIENCE_PER_LEVEL,
-        items=tuple(f"{count} {item}" for item, count in sorted(state.player.items.items())),
+        items=tuple(
+            item if count == 1 else f"{item} × {count}" for item, count in sorted(state.player.items.items())
+        ),
         phases=tuple(_shown_phases(header, transcript)),
     )
 
