@@ -85,38 +85,45 @@ class Redactor:
         """Return a JSON value with secrets redacted: in texts, in names, and values with a secret's name.
 
         The lines of a private key may also be entries of a list. With `keep_numbers` every number is kept, so that a
-        record keeps its types.
+        record keeps its types. A value, or a part of one, that has no secret is returned itself and not copied.
         """
         return self._json(value, None, keep_numbers=keep_numbers)
 
     def _json(self, value: _Json, lines: PrivateKeyLines | None, *, keep_numbers: bool) -> _Json:
-        match value:
-            case str():
-                return self.redact(value if lines is None else lines.redact(value))
-            case list():
-                lines = lines or PrivateKeyLines()
-                return [self._json(item, lines, keep_numbers=keep_numbers) for item in value]
-            case dict():
-                return {
-                    self.redact(name): REDACTED
-                    if _is_named_secret(name, item, keep_numbers=keep_numbers)
-                    else self._json(item, lines, keep_numbers=keep_numbers)
-                    for name, item in value.items()
-                }
-            case _:
-                return value
+        if isinstance(value, str):
+            return self.redact(value if lines is None else lines.redact(value))
+        if isinstance(value, list):
+            lines = lines or PrivateKeyLines()
+            items = [self._json(item, lines, keep_numbers=keep_numbers) for item in value]
+            # Parts without a secret are the same objects, which are equal without being compared.
+            return value if items == value else items
+        if isinstance(value, dict):
+            members = {
+                self.redact(name): REDACTED
+                if _is_sensitive_name(name) and _may_be_secret(name, item, keep_numbers=keep_numbers)
+                else self._json(item, lines, keep_numbers=keep_numbers)
+                for name, item in value.items()
+            }
+            return value if members == value else members
+        return value
 
 
-def _is_named_secret(name: str, value: _Json, *, keep_numbers: bool) -> bool:
+@lru_cache(_CACHE_SIZE)
+def _is_sensitive_name(name: str) -> bool:
+    return SENSITIVE_NAME.search(name) is not None
+
+
+def _may_be_secret(name: str, value: _Json, *, keep_numbers: bool) -> bool:
+    """Whether a value under a secret's name may be the secret."""
     match value:
         case str():
             # A token may be a natural-language word.
             is_word = name.lower() == "token" and len(value) < (24 if value.isalpha() else 8)
-            return value != "" and not is_word and SENSITIVE_NAME.search(name) is not None
+            return value != "" and not is_word
         case bool():
             return False
         case int() | float() if not keep_numbers:
-            return len(str(value)) >= _MIN_DIGITS and SENSITIVE_NAME.search(name) is not None
+            return len(str(value)) >= _MIN_DIGITS
         case _:
             return False
 

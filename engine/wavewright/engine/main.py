@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from threading import Thread
 
 
-_GC_THRESHOLD = 200_000
+GC_THRESHOLD = 200_000
 """So many new objects make Python look for cycles: more than a small run makes. A run of many steps has few cycles."""
 
 
@@ -45,7 +45,7 @@ def run_process() -> NoReturn:
             # A file's name, or a sign that the terminal's encoding lacks, is written as well as can be.
             stream.reconfigure(errors="backslashreplace")
     # What is imported stays: looking for garbage among it takes a tenth of the time of a short command.
-    gc.set_threshold(_GC_THRESHOLD)
+    gc.set_threshold(GC_THRESHOLD)
     _disable_pydantic_plugins()
     try:
         code = main()

@@ -119,7 +119,7 @@ def _clean(value: object, depth: int) -> Json:
         return value
     if depth == 0:
         raise _NotJsonAt(f"is nested more than {MAX_DEPTH} deep")
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):  # asking for the exact type is much faster
         return _clean_object(cast("Mapping[object, object]", value), depth)
     if isinstance(value, list | tuple):
         return _clean_list(cast("Iterable[object]", value), depth)

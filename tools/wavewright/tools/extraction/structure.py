@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urldefrag, urljoin
 
@@ -17,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from wavewright.tools.extraction.blocks import Block, BlockKind, BlockLink, PageStructure
 
 if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 MAX_DEPTH: Final = 200
@@ -93,13 +95,14 @@ def read_structure(page: SourcePage) -> PageStructure:
 
 
 def _html_of_markdown(text: str) -> str:
+    return str(_markdown_parser().render(_DEFINITION.sub(r"**\g<term>:** \g<value>\n", text)))
+
+
+@cache
+def _markdown_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    return str(
-        MarkdownIt("commonmark", {"html": False})
-        .enable("table")
-        .render(_DEFINITION.sub(r"**\g<term>:** \g<value>\n", text))
-    )
+    return MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
 def _drop_hidden(tree: LexborHTMLParser) -> None:
