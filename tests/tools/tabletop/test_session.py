@@ -22,7 +22,7 @@ from tests.tools.tabletop.playing import (
 )
 from wavewright.config.errors import WavewrightError
 from wavewright.executor import MemoryJournal, Noted, RunBusy, SqliteJournal
-from wavewright.planner.types import RunId
+from wavewright.planner.types import JsonObject, RunId
 from wavewright.tools.tabletop.game.events import GameEvent, Rolled, Said, TurnBegan, TurnEnded
 from wavewright.tools.tabletop.session import MAX_WAITING, Game
 from wavewright.tools.tabletop.turn.agents import AgentRequest, ToolUser, TurnAgent
@@ -131,6 +131,16 @@ async def test_level_up_and_creator_join_by_registration_alone(snapshot: Snapsho
     assert "moved" in kinds_of(turns[-1])
     without = await play(*TO_ENTRANCE, "attack Goblin", "level up: attack", world=GROWN)
     assert not {"OfferLevelChoices", "CheckLevelChoice"} & {*phases_of(without[-1])}
+
+
+async def test_a_game_is_won_when_the_last_enemy_falls() -> None:
+    hostile = ("goblin", "wolf", "spider", "skeleton", "cultist")
+    tame = {name: JsonObject(side="neutral") for name in hostile[1:]}
+    world = world_with(player={"damage": "9d9", "attack": 30, "agility": 99}, **tame)
+    *_, events = await play(*TO_ENTRANCE, "attack Goblin", world=world)
+
+    said = [event.text for event in events if isinstance(event, Said)]
+    assert said[-1] == world.ending
 
 
 async def test_undo_takes_back_the_last_turn_and_the_same_dice_fall_again() -> None:

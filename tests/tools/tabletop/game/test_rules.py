@@ -9,9 +9,17 @@ import pytest
 from tests.tools.tabletop.playing import after, new_state, world_with
 from wavewright.planner.types import JsonObject
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.tabletop.game.events import Attacked, Rolled
+from wavewright.tools.tabletop.game.events import (
+    Attacked,
+    ConditionChanged,
+    GameEvent,
+    HitPointsChanged,
+    Moved,
+    Rolled,
+)
 from wavewright.tools.tabletop.game.options import options_of
 from wavewright.tools.tabletop.game.tools import events_of_call
+from wavewright.tools.tabletop.game.wording import describe_events
 
 Calls: TypeAlias = tuple[tuple[str, JsonObject], ...]
 TO_MINE: Calls = (("move", {"place": "gate"}), ("move", {"place": "entrance"}))
@@ -152,3 +160,34 @@ def test_dice_are_fair_enough() -> None:
 
     assert {*faces} == {1, 2, 3, 4, 5, 6}
     assert not any(isinstance(event, Attacked) for event in thrown)
+
+
+def test_a_party_rests_at_the_refuge_and_comes_to_itself_there_with_half_of_its_hit_points() -> None:
+    rested = after(new_state(hit_points=3), ("move", {"place": "inn"}))
+    assert rested.player.hit_points == rested.player.max_hit_points == 14
+
+    hit: JsonObject = {"attack": 99, "damage": "9d9", "agility": 99}
+    beaten = after(
+        new_state(world=world_with(goblin=hit, wolf={"place": "hall"}), place="entrance"),
+        ("start_combat", {}),
+        ("attack", {"target": "player"}),
+        ("end_combat", {}),
+    )
+    assert (beaten.player.place, beaten.player.hit_points, beaten.combat) == ("inn", 7, None)
+
+
+def test_what_several_events_did_to_one_creature_is_told_with_what_is_left_once() -> None:
+    state = new_state(hit_points=9)
+    events: list[GameEvent] = [
+        HitPointsChanged("player", -3, "1d6"),
+        ConditionChanged("player", "poisoned", 3),
+        HitPointsChanged("player", -1, "poisoned"),
+        ConditionChanged("player", "poisoned", 2),
+        Moved("player", "square"),
+        Moved("sela", "square"),
+    ]
+
+    assert describe_events(events, state) == (
+        "Rowan loses 3 hit points. Rowan is poisoned. Rowan loses 1 hit point by being poisoned, 9 of 14 left. "
+        "Rowan and Sela go to Village square."
+    )

@@ -188,8 +188,10 @@ class StreamRedactor:
         if not end and len(self._held) >= _MAX_TAIL_CHARS:
             # No secret on one line holds a space, so one that is cut here begins after it.
             end = self._held.rfind(" ") + 1
-        if self._by_sentence and self._redact(self._held) == self._held:
-            end = max([end, *(found.end() for found in _SENTENCE_END.finditer(self._held))])
+        if self._by_sentence:
+            last = max((found.end() for found in _SENTENCE_END.finditer(self._held, end)), default=end)
+            if last > end and self._redact(self._held) == self._held:
+                end = last
         # A text of several lines is emitted whole, its last line included.
         start = self._held.rfind(_BLOCK_START, 0, end)
         if start < 0 or _BLOCK_END.search(self._held, start, end):
