@@ -12,7 +12,8 @@ from wavewright.config.documents import read_document
 from wavewright.engine.dry_run.forecast import DryRun, forecast
 from wavewright.engine.dry_run.page import dry_run_page
 from wavewright.engine.dry_run.text import dry_run_text
-from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin, ResolvedJob
+from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
+from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.planner.language.goals import AvailableTool, Goal, Limits
 from wavewright.planner.language.plan import Plan
 from wavewright.reviewer.records import StepReport

@@ -1,7 +1,8 @@
 """The broken plans: one folder for each diagnostic, with the plan and the exact text that it gives.
 
 A folder holds `plan.yaml`, `plan.json`, or `plan.txt` (an answer of a model), and where the fault needs them a goal
-template (`goal.yaml`), a job (`job.yaml`), a patch (`patch.yaml`, whose base `PLAN` stands for the plan's hash), and
+template (`goal.yaml`), plans that the plan calls, a job (`job.yaml`), a patch (`patch.yaml`, whose base `PLAN` stands
+for the plan's hash), and
 `case.json` with the reader's limits, the steps that have finished, the name under which the plan is asked for,
 what is left of the budgets, whether a person can be asked, or what keeps tools from working (`obstacles`) where the
 plan is checked or run.
@@ -26,8 +27,10 @@ from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.expanded_plan import SubPlan
 from wavewright.planner.plans.goal_resolution import resolve_goal
 from wavewright.planner.plans.patches import check_patch
+from wavewright.planner.plans.sub_plans import expand_plan
 from wavewright.planner.ports.budgets import Allowance, RemainingBudget
 from wavewright.planner.reading.reader import (
     PlanText,
@@ -81,12 +84,22 @@ class BrokenPlan:
         if (self.folder / "patch.yaml").exists():
             return self._patch(text.plan)
         goal = self._goal()
-        plan = text.plan if goal is None else bind_plan(text.plan, goal, tools())
         assert text.document is not None
+        expanded = expand_plan(text.plan, Path(), self._sub_plan, (self.plan_file.name,))
+        if expanded.faults:
+            return tuple(locate_diagnostics(expanded.faults, text.document)), text.source
+        plan = expanded.plan if goal is None else bind_plan(expanded.plan, goal, tools())
         can_ask = self._case.get("can_ask", True)
         checked = check(plan, goal, tools(), allowance=self._allowance(), can_ask=can_ask)
-        found = locate_diagnostics([*checked, *self._unready(plan)], text.document)
+        placed = map(expanded.place, [*checked, *self._unready(plan)])
+        found = locate_diagnostics(placed, text.document)
         return (*text.diagnostics, *found), text.source
+
+    def _sub_plan(self, name: str, _folder: Path) -> SubPlan:
+        text = read_plan((self.folder / name).read_bytes(), name)
+        assert text.plan is not None
+        assert text.document is not None
+        return SubPlan(text.plan, text.document, "", Path())
 
     @cached_property
     def _case(self) -> dict[str, Any]:

@@ -64,6 +64,9 @@ _LENGTHS = {
     "too_long": ("at most", "max_length", "items"),
 }
 _PATTERNS = {
+    r"^[A-Za-z][A-Za-z0-9_]{0,62}(?:\.[A-Za-z0-9_]{1,63}){0,8}$": (
+        "begin with a letter and hold letters, digits and underscores only (ASCII, 63 at most)"
+    ),
     r"^[A-Za-z][A-Za-z0-9_]{0,62}$": (
         "begin with a letter and hold letters, digits and underscores only (ASCII, 63 at most)"
     ),

@@ -30,12 +30,15 @@ GateSeverity: TypeAlias = Literal["block", "warn"]
 Schedule: TypeAlias = Literal["waves", "dataflow"]
 
 ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
-"""Ids of steps and gates: they become CEL fields, file names and keys, so they are plain ASCII words."""
+"""Names of inputs, jobs and workers, and each part of a step's id: CEL fields, file names and keys in plain ASCII."""
 
 TOOL_NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})?$"
 """Names of tools: a word, or the word of a pack or an MCP server, a dot and the tool's name there."""
 
-GATE_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,127}$"
+STEP_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,62}(?:\.[A-Za-z0-9_]{1,63}){0,8}$"
+"""Ids of steps: those that come from a sub-plan have the id of the step that calls it before a dot."""
+
+GATE_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,127}(?:\.[A-Za-z0-9_]{1,191}){0,9}$"
 """Ids of gates are longer, because a template's gate on a tool becomes `<gate>__<step>` on each of its steps."""
 
 GATE_ID_SEPARATOR = "__"

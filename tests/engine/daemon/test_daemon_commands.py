@@ -248,7 +248,7 @@ def test_the_jobs_that_ship_can_be_submitted_where_their_files_are(tmp_path: Pat
     from wavewright.config.settings import load_settings
     from wavewright.engine.cli.service.submit_command import portable_job
     from wavewright.engine.jobs.inline import resolve_inline_job
-    from wavewright.engine.jobs.resolving import read_file
+    from wavewright.engine.jobs.plan_drafts import read_file
 
     plans = Path(__file__).parents[3] / "plans"
     settings = load_settings(plans.parent, {})

@@ -15,7 +15,7 @@ from tests.executor.execution_harness import ExecutionHarness
 from wavewright.config.documents import read_document
 from wavewright.engine.fixing.fixes import difference
 from wavewright.engine.fixing.plan_fixer import CheckedPlan, FixedDocument, fix_plan
-from wavewright.engine.jobs.resolving import PlanOrigin
+from wavewright.engine.jobs.plan_drafts import PlanOrigin
 from wavewright.planner.checks.checker import check
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.plan import Plan

@@ -12,7 +12,8 @@ from wavewright.config.settings import Settings
 from wavewright.engine.api.loaded_plan import LoadedPlan
 from wavewright.engine.jobs.goal_in_words import job_in_words
 from wavewright.engine.jobs.input_overrides import InputOverrides
-from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin, ResolvedJob
+from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
+from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.pipeline.context import Asker, RunRequest
 from wavewright.engine.planning_session import PlanReport, make_plan_for_request
 from wavewright.planner.diagnostics.diagnostic import PlanError

@@ -23,7 +23,7 @@ from wavewright.config.value_types import is_url
 from wavewright.engine.api.loaded_plan import LoadedPlan
 from wavewright.engine.api.people import Approve, Ask, CallbackApprover, CallbackAsker
 from wavewright.engine.api.plan_run import PlanRun, RunStream
-from wavewright.engine.jobs.resolving import read_file
+from wavewright.engine.jobs.plan_drafts import read_file
 from wavewright.engine.operations.trace_export import export_traces, traced
 from wavewright.engine.pipeline.context import (
     Ports,

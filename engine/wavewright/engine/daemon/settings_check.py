@@ -12,7 +12,7 @@ from wavewright.config.settings import Settings
 from wavewright.config.sources import combine_errors
 from wavewright.engine.bus.address import read_address
 from wavewright.engine.bus.errors import BusMisconfigured
-from wavewright.engine.jobs.resolving import read_file
+from wavewright.engine.jobs.plan_drafts import read_file
 from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.rules import message_types, request_forms
 from wavewright.engine.project.templates import named_template

@@ -14,7 +14,7 @@ from wavewright.config.documents import Document, DocumentError, read_document
 from wavewright.config.sources import pointer_keys
 from wavewright.engine.fixing.edits import NotEditable, apply_edits
 from wavewright.engine.fixing.fixes import Fix, difference, edits_for, fix_for, fixed_value, merged_steps
-from wavewright.engine.jobs.resolving import PlanOrigin
+from wavewright.engine.jobs.plan_drafts import PlanOrigin
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature

@@ -16,7 +16,8 @@ from wavewright.config.documents import DocumentError, read_document
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.engine.jobs.input_overrides import InputOverrides
-from wavewright.engine.jobs.resolving import ResolvedJob, read_file, resolve_job
+from wavewright.engine.jobs.plan_drafts import read_file
+from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job
 from wavewright.engine.project.templates import template_files
 from wavewright.engine.project.tool_sources import as_object, full_name
 from wavewright.engine.project.tools import all_tools

@@ -67,7 +67,8 @@ def _faults(document: Document) -> Iterator[DocumentFault]:
         )
     elif isinstance(document.value, dict):
         for name in _NAMES_FILES:
-            for pointer, text in _strings(document.value.get(name), pointer_token(name)):
+            named = _strings(document.value.get(name), pointer_token(name))
+            for pointer, text in (*named, *(_sub_plans(document.value, "") if name == "plan" else ())):
                 if leaves_folder(text):
                     yield DocumentFault(
                         "bad_value",
@@ -99,6 +100,17 @@ def _raised_limits(document: Document, most: MaxLimitsSection) -> Iterator[Docum
                     pointer,
                     hint=f"lower it, or have whoever runs the daemon raise daemon.max_limits.{name}",
                 )
+
+
+def _sub_plans(value: Json, pointer: str) -> Iterator[tuple[str, str]]:
+    """Return each text that names a sub-plan, in a plan or in the plan of a job, with its pointer."""
+    whole = value if isinstance(value, dict) else {}
+    steps = whole.get("steps")
+    for number, step in enumerate(steps if isinstance(steps, list) else ()):
+        if isinstance(step, dict) and isinstance(name := step.get("plan"), str):
+            yield f"{pointer}/steps/{number}/plan", name
+    if isinstance(inner := whole.get("plan"), dict):
+        yield from _sub_plans(inner, f"{pointer}/plan")
 
 
 def _strings(value: Json, pointer: str) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from wavewright.config.settings import Settings
 from wavewright.engine.jobs.goal_in_words import FoundTemplate, find_templates
-from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin, read_file
+from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin, read_file
 from wavewright.engine.jobs.saved_plan import signature_json
 from wavewright.planner.checks.checker import check
 from wavewright.planner.language.goals import Goal, GoalTemplate, KeptRun

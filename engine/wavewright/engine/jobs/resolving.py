@@ -7,7 +7,6 @@ holds it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,10 +14,7 @@ from typing import TypeAlias
 
 from wavewright.config.documents import (
     Document,
-    ReadLimits,
     Source,
-    read_bytes,
-    read_document,
 )
 from wavewright.config.settings import Settings
 from wavewright.engine.jobs.document_kinds import is_job, is_saved_plan, is_template
@@ -26,58 +22,31 @@ from wavewright.engine.jobs.errors import (
     JobErrors,
     misuse_error,
     refuse_unknown_preference,
-    valid_part_of_plan,
     without_unknown_packs,
 )
 from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.plan_drafts import (
+    PlanDraft,
+    PlanOrigin,
+    draft_of_job,
+    embedded_draft,
+    plan_draft,
+    read_file,
+)
 from wavewright.engine.jobs.saved_plan import SavedPlanError, read_saved_plan
 from wavewright.engine.jobs.target_inputs import first_target, inputs_of_target
-from wavewright.engine.project.templates import DEFAULT_LIMITS, read_named_document, read_template_document
+from wavewright.engine.project.templates import read_template_document
 from wavewright.engine.project.tools import agent_tools, signatures_to_check
-from wavewright.planner.checks.checker import PartialPlan, check, check_partial
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, locate_diagnostics
+from wavewright.planner.checks.checker import check, check_partial
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.language.goals import AvailableTool, Goal, GoalTemplate, Job, JobTargets
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import SUB_PLAN, Plan
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.goal_resolution import resolve_goal
-from wavewright.planner.reading.reader import read_model, read_plan_document
+from wavewright.planner.reading.reader import read_model
 from wavewright.planner.types import JsonObject, Schedule
 
 _NO_OVERRIDES = InputOverrides()
-
-
-@dataclass(frozen=True, slots=True)
-class PlanOrigin:
-    """The document that holds a plan, and the pointer of the plan in it."""
-
-    document: Document
-    pointer: str = ""
-
-    @classmethod
-    def with_plan_value(cls, plan: Plan, document: Document | None) -> PlanOrigin:
-        """Return the origin of a plan made by a model: its answer, or the plan as JSON if that is no document."""
-        if document is not None:
-            return cls(document)
-        text = json.dumps(plan.model_dump(mode="json", by_alias=True, exclude_unset=True), indent=2)
-        return cls(read_document(text, "the plan"))
-
-    def place(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-        """Return the diagnostics of the plan with their places in the document."""
-        moved = [replace(found, pointer=f"{self.pointer}{found.pointer}") for found in diagnostics]
-        return tuple(locate_diagnostics(moved, self.document))
-
-
-@dataclass(frozen=True, slots=True)
-class PlanDraft:
-    """A plan as its author wrote it, with its origin and the rung of the ladder that made it."""
-
-    plan: Plan
-    origin: PlanOrigin
-    rung: str
-    is_saved: bool = False
-    """Whether it is run unchanged: no planner replaces it, whatever its rung."""
-    partial: PartialPlan | None = None
-    """Set if the plan has faults of shape; `plan` is its valid part, which is checked and never run."""
 
 
 DraftChecker: TypeAlias = Callable[[PlanDraft, Goal], Iterable[Diagnostic]]
@@ -176,7 +145,7 @@ def resolve_job(
     goal = faults.collect(lambda: resolve_goal(job, template, document, inputs_follow=follow))
     goal = goal if goal is not None else _partial_goal(job, template)
     if goal is not None:
-        goal = _with_packs(goal, job, file, settings)
+        goal = _with_sub_plan_tool(_with_packs(goal, job, file, settings), draft)
     if faults and goal is not None and draft is not None:
         found = (judge or _draft_checker(settings))(draft, goal)
         certain = [each for each in found if parts.knows_inputs or each.code != "E302"]
@@ -211,17 +180,16 @@ def _read_parts(
 ) -> _JobParts:
     draft: PlanDraft | None = None
     if plan_file is not None:
-        draft = faults.collect(lambda: _plan_draft(read_file(plan_file), faults))
+        draft = faults.collect(lambda: plan_draft(read_file(plan_file), settings, faults))
     if is_template(document):
         template, _ = faults.read(document, GoalTemplate)
-        draft = draft or _embedded_draft(
-            template.plan if template is not None else None, document, "template"
-        )
+        own = template.plan if template is not None else None
+        draft = draft or embedded_draft(own, document, "template", settings, faults)
         return _JobParts(
             Job(name=_name_of(template, file)), template, document, draft, True, template is not None
         )
     if not is_job(document):
-        draft = draft or _plan_draft(document, faults)
+        draft = draft or plan_draft(document, settings, faults)
         goal, inputs = (draft.plan.goal, draft.plan.inputs) if draft is not None else (None, {})
         return _JobParts(
             Job(name=file_stem(file), goal=goal, inputs=inputs), None, document, draft, True, True
@@ -230,7 +198,7 @@ def _read_parts(
     job = read or Job()
     job = without_unknown_packs(job, document, faults)
     if draft is None:
-        draft = faults.collect(lambda: _plan_of_job(job, file, document, faults))
+        draft = faults.collect(lambda: draft_of_job(job, file, document, settings, faults))
     template, template_document = None, document
     if job.goal_template is not None:
         name = job.goal_template
@@ -238,9 +206,8 @@ def _read_parts(
         if found is not None:
             template_document = found
             template, _ = faults.read(found, GoalTemplate)
-            draft = draft or _embedded_draft(
-                template.plan if template is not None else None, template_document, "template"
-            )
+            own = template.plan if template is not None else None
+            draft = draft or embedded_draft(own, template_document, "template", settings, faults)
     if job.name is None:
         job = job.model_copy(update={"name": _name_of(template, file)})
     names_any = bool(job.goal_template or job.plan or unread & {"goal_template", "plan"})
@@ -329,44 +296,6 @@ def goal_of_file(file: Path, plan: Plan, plan_document: Document | None, setting
     return _with_packs(goal, job, file, settings)
 
 
-def read_file(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Document:
-    """Read a YAML, JSON or TOML file.
-
-    Raises:
-        DocumentError: the file cannot be read, or is no such document.
-    """
-    return read_document(read_bytes(path, limits), str(path), limits=limits)
-
-
-def _plan_of_job(job: Job, file: Path, document: Document, faults: JobErrors) -> PlanDraft | None:
-    if isinstance(job.plan, str):
-        return _plan_draft(read_named_document(file.parent / job.plan, "/plan", document), faults)
-    return _embedded_draft(job.plan, document, "given")
-
-
-def _embedded_draft(plan: Plan | None, document: Document, rung: str) -> PlanDraft | None:
-    """Return the plan embedded in a job or a goal template, or its valid part."""
-    origin = PlanOrigin(document, "/plan")
-    if plan is not None:
-        return PlanDraft(plan, origin, rung)
-    partial = valid_part_of_plan(document, origin.pointer)
-    return None if partial is None else PlanDraft(partial.plan, origin, rung, partial=partial)
-
-
-def _plan_draft(document: Document, faults: JobErrors) -> PlanDraft | None:
-    if is_saved_plan(document):
-        message = "a saved plan brings its own goal and is no plan for another job"
-        raise SavedPlanError(message, place=document.source.name, hint="name it in place of the job")
-    text = read_plan_document(document)
-    faults.add(text.diagnostics, document)
-    if text.plan is not None:
-        return PlanDraft(text.plan, PlanOrigin(document), "given")
-    partial = text.partial
-    return (
-        None if partial is None else PlanDraft(partial.plan, PlanOrigin(document), "given", partial=partial)
-    )
-
-
 def _template_of_plan(job: Job, draft: PlanDraft | None) -> GoalTemplate:
     """Return a template for a plan without one: the plan and its agents may use the tools that it names."""
     steps = draft.plan.steps if draft is not None else ()
@@ -387,6 +316,14 @@ def _with_packs(goal: Goal, job: Job, file: Path, settings: Settings) -> Goal:
         for name, given in job.tools.items()
     }
     return goal.model_copy(update={"packs": {**project, **own}})
+
+
+def _with_sub_plan_tool(goal: Goal, draft: PlanDraft | None) -> Goal:
+    """Return the goal with the tool that a plan's sub-plans need."""
+    needs = draft is not None and any(step.tool == SUB_PLAN for step in draft.plan.steps)
+    if not needs or SUB_PLAN in goal.tool_names:
+        return goal
+    return goal.model_copy(update={"tools": (*goal.tools, AvailableTool(name=SUB_PLAN))})
 
 
 def file_stem(file: Path) -> str:

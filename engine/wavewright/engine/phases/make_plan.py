@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from wavewright.config.documents import Source
 from wavewright.engine.jobs.errors import no_plan_error
 from wavewright.engine.jobs.kept_plans import KEPT_PLAN_TOPIC, KeptPlan, find_kept_plan
-from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin
+from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.pipeline.context import (
     CandidatePlan,
     PlannedContext,

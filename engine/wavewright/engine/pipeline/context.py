@@ -20,7 +20,8 @@ from wavewright.config.documents import Document, DocumentError
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.engine.jobs.input_overrides import InputOverrides
-from wavewright.engine.jobs.resolving import PlanDraft, ResolvedJob
+from wavewright.engine.jobs.plan_drafts import PlanDraft
+from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.jobs.saved_plan import SavedPlanError
 from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.cycles import Cycles

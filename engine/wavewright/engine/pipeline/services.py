@@ -21,7 +21,7 @@ import anyio
 from wavewright.config.documents import read_document
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.settings import Settings
-from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin
+from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.pipeline.context import Ports, RunContext
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, ModelCalled, Noted, RunFinished, RungTaken

@@ -31,9 +31,9 @@ def named_template(name: str, settings: Settings) -> Path | None:
     Raises:
         DocumentError: there is neither a template nor a file of that name.
     """
-    if _is_template_path(name) or Path(name).exists():
+    if _is_path(name) or Path(name).exists():
         return None
-    path = _template_path(name, Path(), settings)
+    path = template_path(name, Path(), settings)
     if path is None:
         known = template_names(settings)
         hint = suggest_name(name, known, what="goal templates")
@@ -49,7 +49,7 @@ def read_template_document(name: str, folder: Path, document: Document, settings
         DocumentError: it cannot be read.
         PlanError: there is no such template; the hint lists the known ones.
     """
-    path = _template_path(name, folder, settings)
+    path = template_path(name, folder, settings)
     if path is None:
         known = ", ".join(repr(known) for known in template_names(settings)) or "none"
         missing = Diagnostic(
@@ -80,12 +80,13 @@ def template_names(settings: Settings) -> list[str]:
 
 def template_files(settings: Settings) -> list[Path]:
     """Return the files of the goal templates of the project and of the packs, each name once."""
-    found = {name: _template_path(name, Path(), settings) for name in template_names(settings)}
+    found = {name: template_path(name, Path(), settings) for name in template_names(settings)}
     return [path for path in found.values() if path is not None]
 
 
-def _template_path(name: str, folder: Path, settings: Settings) -> Path | None:
-    if _is_template_path(name):
+def template_path(name: str, folder: Path, settings: Settings) -> Path | None:
+    """Return the file of a goal template by its name, or of its path in a folder; None where the name is unknown."""
+    if _is_path(name):
         return folder / name
     for home in settings.templates:
         for suffix in (".yaml", ".yml", ".json", ".toml"):
@@ -94,7 +95,7 @@ def _template_path(name: str, folder: Path, settings: Settings) -> Path | None:
     return pack_templates().get(name)
 
 
-def _is_template_path(name: str) -> bool:
+def _is_path(name: str) -> bool:
     return "/" in name or name.endswith((".yaml", ".yml", ".json", ".toml"))
 
 

@@ -27,13 +27,14 @@ from wavewright.engine.project.tool_sources import (
     refuse_unknown_packs,
 )
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.ask_person import ask_person_tool
 from wavewright.tools.functions.registry import Registry
 from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.packs import is_listed, load_pack, pack_names
+from wavewright.tools.sub_plan import sub_plan_tool
 from wavewright.tools.workers.services import Services, make_services
 
 if TYPE_CHECKING:
@@ -150,10 +151,12 @@ def _named_tools(
     all_if_missing: bool = False,
 ) -> Registry:
     sources = open_sources(packs, settings, services)
-    wanted = names if AGENT in sources.own else names - {AGENT}
+    wanted = (names if AGENT in sources.own else names - {AGENT}) - {SUB_PLAN}
     found = {name: tool for name in sorted(wanted) if (tool := sources.find(name)) is not None}
     if ASK_PERSON in names:
         found.setdefault(ASK_PERSON, ask_person_tool())
+    if SUB_PLAN in names:
+        found[SUB_PLAN] = sub_plan_tool()
     if all_if_missing and wanted - found.keys():
         found = {**sources.own, **sources.server_tools(), **found}
     if AGENT in names and AGENT not in found:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from wavewright.config.documents import Document, DocumentError, DocumentFault
 from wavewright.config.sources import pointer_token
-from wavewright.engine.jobs.resolving import read_file
+from wavewright.engine.jobs.plan_drafts import read_file
 from wavewright.engine.simulation.scenarios import SimulatedPlan, StubOutputs
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.signatures import ToolSignature

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from wavewright.config.settings import Settings
-from wavewright.engine.jobs.resolving import PlanDraft
+from wavewright.engine.jobs.plan_drafts import PlanDraft
 from wavewright.engine.pipeline.context import (
     ApprovalRequest,
     Ports,

@@ -20,7 +20,8 @@ from wavewright.engine.simulation.scenarios import SimulatedPlan, StubOutputs
 from wavewright.engine.simulation.schemas import intersect_schemas
 from wavewright.engine.simulation.texts import PatternNeedsExtra, formatted_text
 from wavewright.engine.simulation.values import GenerationMode, NoValueFound, ValueGenerator
-from wavewright.planner.language.plan import Step
+from wavewright.planner.checks.types import PlanTypes
+from wavewright.planner.language.plan import SUB_PLAN, Step
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import value_reads
 from wavewright.planner.schemas.validation import infer_schema, validator_of
@@ -58,6 +59,7 @@ class StubOutputSource:
         self._vocabulary = vocabulary_of(simulated.plan, simulated.now)
         self._generator = ValueGenerator(f"values {seed}", self._vocabulary)
         self._result_steps = _result_steps(simulated)
+        self._types = PlanTypes(simulated.plan, simulated.goal, simulated.signatures)
         self._schemas: dict[StepId, JsonSchema] = {}
         for step in simulated.plan.steps:
             shape = self.shapes.get(step.id, ReadShape())
@@ -114,6 +116,8 @@ class StubOutputSource:
         return varied if isinstance(varied, dict) else inputs
 
     def _declared_schema(self, step: Step) -> JsonSchema:
+        if step.tool == SUB_PLAN and step.params:
+            return self._types.call_output(step)
         return self._simulated.tools[step.tool].signature.output_schema
 
     def _generated(self, step: Step, mode: GenerationMode, size: int = 0) -> Json:

@@ -27,7 +27,7 @@ class StepReadiness:
         """Number of steps that have not settled."""
         self._program = program
         self._graph = program.graph
-        self._max_waves = max_waves
+        self._max_waves = max_waves + program.graph.free_waves
         self._place = program.place
         self._wave_of = program.wave_of
         self._missing = [len(program.graph.dependencies[step_id]) for step_id in program.place]

@@ -79,6 +79,27 @@ def guarded_steps(condition: str) -> frozenset[str]:
     return guarded_by_tree(condition)
 
 
+@lru_cache(maxsize=8192)
+def joined_conditions(condition: str) -> frozenset[str]:
+    """Return the conditions that `&&` joins in a bare condition, as texts."""
+    from wavewright.planner.cel.reads import conditions_in_tree
+
+    return conditions_in_tree(condition)
+
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def step_path(step: str) -> str:
+    """Return the expression that reads a step: ``steps.prices``, or ``steps.`clean.prices` `` of a sub-plan."""
+    return f"steps.{field_name(step)}"
+
+
+def field_name(name: str) -> str:
+    """Return a field's name as it follows a dot: in back quotes where it is no plain name."""
+    return name if _NAME.fullmatch(name) else f"`{name}`"
+
+
 class EmbeddedExpression(NamedTuple):
     """A reference in text: `text[start:end]` is the whole of it, `${` and `}` included."""
 

@@ -68,11 +68,25 @@ class RootMention(NamedTuple):
     root: str
     name: str | None
     start: int
+    """Of the name, or of the root where there is none."""
     end: int
+    path_start: int
+    """Of the root."""
+    path_end: int
+    """Of the root with its name."""
     is_guarded: bool = False
     """Whether `has()` asks for it."""
     quoted: bool = False
     """Whether the name stands as a string: `steps["prices"]`."""
+
+
+def root_mentions(expression: str) -> list[RootMention]:
+    """Return every mention of a root, in the order of the text.
+
+    Raises:
+        ExpressionError: it is no expression.
+    """
+    return _mentions(parse_expression(expression))
 
 
 def _mentions(tree: ExpressionNode) -> list[RootMention]:
@@ -93,7 +107,7 @@ def _collect_mentions(
             _collect_selection(node, local_names, found, asked=asked)
         case Identifier():
             if _is_root(node, local_names):
-                found.append(RootMention(node.name, None, node.start, node.end, asked))
+                found.append(RootMention(node.name, None, node.start, node.end, node.start, node.end, asked))
         case Macro():
             _collect_mentions(node.range, local_names, found)
             inner = local_names.union(node.variables)
@@ -118,11 +132,13 @@ def _collect_selection(
     operand = without_parens(node.operand)
     if isinstance(operand, Identifier) and _is_root(operand, local_names):
         if isinstance(node, Select):
-            found.append(RootMention(operand.name, node.field, node.field_start, node.end, asked))
+            places = (node.field_start, node.end, operand.start, node.end)
+            found.append(RootMention(operand.name, node.field, *places, asked))
             return
         key = without_parens(node.key)
         if isinstance(key, LiteralValue) and isinstance(key.value, str):
-            found.append(RootMention(operand.name, key.value, key.start, key.end, asked, quoted=True))
+            places = (key.start, key.end, operand.start, node.end)
+            found.append(RootMention(operand.name, key.value, *places, asked, quoted=True))
             return
     _collect_mentions(node.operand, local_names, found, asked=asked)
     if isinstance(node, Index):
@@ -135,6 +151,23 @@ def guarded_by_tree(condition: str) -> frozenset[str]:
         return _guarded(parse_expression(bare_expression(condition).expression))
     except ExpressionError:
         return _NOTHING
+
+
+def conditions_in_tree(condition: str) -> frozenset[str]:
+    """Return the conditions that `&&` joins in a bare condition, as texts; the whole where it is faulty."""
+    try:
+        text = bare_expression(condition).expression
+        return _joined(parse_expression(text), text)
+    except ExpressionError:
+        return frozenset({condition})
+
+
+def _joined(node: ExpressionNode, text: str) -> frozenset[str]:
+    match bare := without_parens(node):
+        case LogicalOperation(operator="&&", operands=operands):
+            return _NOTHING.union(*(_joined(operand, text) for operand in operands))
+        case _:
+            return frozenset({text[bare.start : bare.end]})
 
 
 def _guarded(node: ExpressionNode) -> frozenset[str]:

@@ -114,7 +114,11 @@ def read_partial_plan(value: Json, faults: Iterable[DocumentFault]) -> PartialPl
             "caps": tuple(_valid(Cap, part.given) or _NO_CAP for part in caps),
         }
     )
-    untyped = (step.id for step, part in zip(made, steps, strict=True) if part.may_have("for_each"))
+    untyped = (
+        step.id
+        for step, part in zip(made, steps, strict=True)
+        if part.may_have("for_each") or step.plan is not None
+    )
     replaced = {f"/{name}" for name in root.faulty}
     for number, part in enumerate(steps):
         replaced |= {f"/steps/{number}/{name}" for name in (*part.faulty, *(_REQUIRED - part.given.keys()))}

@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from wavewright.planner.language.plan import Gate, Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.plan import SUB_PLAN, Gate, Plan, Step
+from wavewright.planner.language.signatures import SUB_PLAN_SIGNATURE, ToolSignature
 from wavewright.planner.plans.graph import PlanGraph, StepIds, superseded_by
 from wavewright.planner.plans.uses import ExpressionText, step_texts, texts_read
 from wavewright.planner.types import JsonObject, StepId
@@ -33,6 +33,11 @@ class CheckContext:
     limits: Limits
     untyped: frozenset[StepId] = frozenset()
     """Steps of whose output nothing is known, whatever their tool says."""
+
+    def __post_init__(self) -> None:
+        """Know the tool that stands for sub-plans, which no goal needs to allow."""
+        if any(step.tool == SUB_PLAN for step in self.plan.steps):
+            object.__setattr__(self, "tools", {**self.tools, SUB_PLAN: SUB_PLAN_SIGNATURE})
 
     @cached_property
     def steps(self) -> Mapping[StepId, Step]:
@@ -61,7 +66,8 @@ class CheckContext:
     @cached_property
     def allowed_tools(self) -> frozenset[str]:
         """Names of the tools that the plan may use."""
-        return frozenset(self.tools) if self.goal is None else self.goal.tool_names
+        own = self.tools.keys() & {SUB_PLAN}
+        return frozenset(self.tools) if self.goal is None else self.goal.tool_names | own
 
     @cached_property
     def engine_params(self) -> Mapping[str, JsonObject]:

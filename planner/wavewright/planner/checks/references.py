@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from wavewright.config.documents import Span
-from wavewright.planner.cel.embedded import Read, guarded_steps, iterate_strings
+from wavewright.planner.cel.embedded import (
+    Read,
+    guarded_steps,
+    iterate_strings,
+    joined_conditions,
+    step_path,
+)
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.diagnostics.catalogue import codes_by_kind
@@ -185,21 +191,36 @@ def _check_step_read(
             suggest_name(name, subject.steps, what="steps"),
         )
     may_be_absent = step.optional or step.when is not None
-    if may_be_absent and not (read.guarded or name in reader.present or reader.tolerates_absence):
+    if may_be_absent and not (
+        read.guarded
+        or name in reader.present
+        or reader.tolerates_absence
+        or _runs_with(subject, step, reader, use.expression)
+    ):
         why = "it is optional" if step.optional else "it has a condition"
         where = (
             ""
             if reader.step is None or use.role in ("when", "gate")
-            else f", or give {reader.name} `when: has(steps.{name})`"
+            else f", or give {reader.name} `when: has({step_path(name)})`"
         )
         return _read_diagnostic(
             use,
             read,
             "E306",
             f"{reader.name} reads {name!r}, which may be absent: {why}",
-            f"ask first: has(steps.{name}) ? … : …{where}",
+            f"ask first: has({step_path(name)}) ? … : …{where}",
         )
     return None
+
+
+def _runs_with(subject: CheckContext, step: Step, reader: _ReferenceContext, expression: str) -> bool:
+    """Whether a step's conditions hold wherever a reader runs: the reader, or what is there, has them too."""
+    if step.optional or step.when is None:
+        return False
+    there = [subject.steps.get(StepId(name)) for name in (*reader.present, *guarded_steps(expression))]
+    whens = [one.when for one in (reader.step, *there) if one is not None and one.when is not None]
+    conditions = joined_conditions(step.when)
+    return any(conditions <= joined_conditions(when) for when in whens)
 
 
 def _check_input_read(

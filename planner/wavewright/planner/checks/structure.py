@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.diagnostics.suggestions import suggest_name
-from wavewright.planner.language.plan import Gate, Step
+from wavewright.planner.language.plan import SUB_PLAN, Gate, Step
 from wavewright.planner.plans.estimates import known_items
 from wavewright.planner.plans.uses import gate_reads
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
-from wavewright.planner.types import GATE_ID_PATTERN, ID_PATTERN, RESERVED_IDS, StepId
+from wavewright.planner.types import GATE_ID_PATTERN, RESERVED_IDS, STEP_ID_PATTERN, StepId
 
-_STEP_ID = re.compile(ID_PATTERN)
+_STEP_ID = re.compile(STEP_ID_PATTERN)
 _GATE_ID = re.compile(GATE_ID_PATTERN)
 
 
@@ -227,20 +227,22 @@ def _waiting_reason(subject: CheckContext, waiting: StepId, awaited: StepId) -> 
 
 
 def _check_size(subject: CheckContext) -> Iterator[Diagnostic]:
-    count, limits, graph = len(subject.plan.steps), subject.limits, subject.graph
+    limits, graph = subject.limits, subject.graph
+    counted = [number for number, step in enumerate(subject.plan.steps) if step.tool != SUB_PLAN]
+    count, depth = len(counted), graph.depth - graph.free_waves
     if count > limits.max_steps:
         yield make_diagnostic(
             "E404",
-            f"/steps/{limits.max_steps}",
+            f"/steps/{counted[limits.max_steps]}",
             f"the plan has {count} steps, and {limits.max_steps} are allowed",
             "calls that differ only in an item are one step with `for_each`",
         )
-    if not graph.cycles and graph.depth > limits.max_waves:
+    if not graph.cycles and depth > limits.max_waves:
         chain = graph.critical_path(dict.fromkeys(graph.steps, 1.0)).steps
         yield make_diagnostic(
             "E405",
             f"/steps/{subject.numbers[chain[limits.max_waves]]}",
-            f"the plan takes {graph.depth} waves, one after the other, and {limits.max_waves} are allowed",
+            f"the plan takes {depth} waves, one after the other, and {limits.max_waves} are allowed",
             f"the longest chain is {path_text(chain)}",
         )
 

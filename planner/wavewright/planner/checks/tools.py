@@ -253,6 +253,10 @@ def check_tools(subject: CheckContext) -> Iterator[Diagnostic]:
     schemas = _schemas(subject)
     for number, (step, texts) in enumerate(zip(subject.plan.steps, subject.texts, strict=True)):
         schema = schemas.get(step.tool)
+        if step.plan is not None:
+            if step.id not in subject.untyped:
+                yield _sub_plan_diagnostic(step, f"/steps/{number}/plan")
+            continue
         if schema is None:
             yield _unusable_schema_diagnostic(subject, step, f"/steps/{number}/tool")
             continue
@@ -269,6 +273,15 @@ def _schemas(subject: CheckContext) -> dict[str, InputSchema]:
     called = {step.tool for step in subject.plan.steps} & subject.allowed_tools & subject.tools.keys()
     prepared = ((name, _usable_schema(subject.tools[name])) for name in called)
     return {name: schema for name, schema in prepared if schema is not None}
+
+
+def _sub_plan_diagnostic(step: Step, place: str) -> Diagnostic:
+    return make_diagnostic(
+        "E411",
+        place,
+        f"step {step.id!r} calls the plan {step.plan!r}, and no plan can be called from here",
+        "write the steps themselves; plans are called from files of plans, jobs and goal templates",
+    )
 
 
 def _unusable_schema_diagnostic(subject: CheckContext, step: Step, place: str) -> Diagnostic:

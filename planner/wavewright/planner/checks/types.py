@@ -15,9 +15,10 @@ from functools import cached_property
 from wavewright.planner.cel.errors import ExpressionError, join_names
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import TypedEnvironment
+from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import CALL_ROLES, ExpressionUse, embedded_uses, holds_expression
 from wavewright.planner.schemas.operator_types import kind_with_article
 from wavewright.planner.schemas.validation import infer_schema, schema_definitions
@@ -177,12 +178,25 @@ class PlanTypes:
     def outputs(self) -> dict[str, JsonSchema]:
         """What each step gives."""
         found: dict[str, JsonSchema] = {}
+        results: list[Step] = []
         for step in self._plan.steps:
+            if step.tool == SUB_PLAN and step.id not in self._untyped:
+                results.append(step)
             found.setdefault(step.id, self._output(step))
+        # What such a step gives follows from its parameters, and so from other steps; those come first in the graph.
+        if results:
+            order = {name: place for place, name in enumerate(PlanGraph.of(self._plan).order())}
+            self._base = TypedEnvironment(inputs=self.inputs, steps=found)
+            for step in sorted(results, key=lambda step: order.get(step.id, -1)):
+                found[step.id] = self._listed(step, self._result_of_sub_plan(step))
         return found
 
     def call_output(self, step: Step) -> JsonSchema:
         """Return what one call of a step gives."""
+        if step.tool == SUB_PLAN:
+            output = self.outputs.get(step.id, {})
+            items = output.get("items", {}) if step.for_each is not None else output
+            return {**schema_definitions(output), **items} if isinstance(items, dict) else {}
         signature = self._tools.get(step.tool)
         return {} if signature is None else signature.output_schema
 
@@ -220,12 +234,37 @@ class PlanTypes:
         return self._items[id(step)]
 
     def _output(self, step: Step) -> JsonSchema:
-        if step.id in self._untyped:
-            return {}
-        output = self.call_output(step)
+        signature = self._tools.get(step.tool)
+        if step.id in self._untyped or signature is None or step.tool == SUB_PLAN:
+            return {} if step.for_each is None or step.id in self._untyped else {"type": "array", "items": {}}
+        return self._listed(step, signature.output_schema)
+
+    def _listed(self, step: Step, output: JsonSchema) -> JsonSchema:
+        """Return what a step gives of which each call gives this."""
         if step.for_each is None:
             return output
         return {**schema_definitions(output), "type": "array", "items": output}
+
+    def _result_of_sub_plan(self, step: Step) -> JsonSchema:
+        return self._value(step.params.get("result"), step)
+
+    def _value(self, value: Json, step: Step) -> JsonSchema:
+        """Return what a value gives whose texts may hold `${…}`."""
+        if not holds_expression(value):
+            return infer_schema(value)
+        if isinstance(value, str):
+            try:
+                uses = embedded_uses(value, "", "params")
+            except ExpressionError:
+                return {}
+            return (self.result(uses[0], step) or {}) if uses and uses[0].is_whole else {"type": "string"}
+        if isinstance(value, dict):
+            members: JsonObject = {name: self._value(one, step) for name, one in value.items()}
+            if not any(schema_definitions(one) for one in members.values() if isinstance(one, dict)):
+                shape: JsonSchema = {"type": "object", "properties": members, "required": list(members)}
+                return {**shape, "additionalProperties": False}
+            return {"type": "object"}
+        return {"type": "array"}
 
     def _item(self, step: Step) -> JsonSchema | None:
         if isinstance(step.for_each, list):

@@ -25,6 +25,7 @@ from wavewright.planner.types import (
     GATE_ID_PATTERN,
     GATE_KINDS,
     ID_PATTERN,
+    STEP_ID_PATTERN,
     GateId,
     GateKind,
     GateSeverity,
@@ -32,6 +33,9 @@ from wavewright.planner.types import (
     PlanHash,
     StepId,
 )
+
+SUB_PLAN: Final = "sub_plan"
+"""Name of the tool whose output is the result of a sub-plan; the engine alone writes steps that call it."""
 
 
 class DocumentModel(BaseModel):
@@ -83,23 +87,38 @@ class Budget(DocumentModel, defer_build=False):
     """Cost in US dollars."""
 
 
+class Repeat(DocumentModel, defer_build=False):
+    """Further runs of a sub-plan, each after the one before, until a condition holds."""
+
+    until: Expression
+    """A condition over the step's own result, asked after each run; where it is true no other run follows."""
+    max: Annotated[int, Field(ge=2, le=10)]
+    """Runs in all, the first included."""
+    params: dict[str, JsonValue] = {}
+    """What further runs get in place of the same names in the step's `params`; may read the step's own result."""
+
+
 class Step(DocumentModel, defer_build=False):
     """One call of one tool, or one call an item where `for_each` is given."""
 
     why: str | None = None
     """One line for the reader and the reviewer; first in what a model emits, so that it reasons first."""
-    id: Annotated[StepId, Field(pattern=ID_PATTERN)]
+    id: Annotated[StepId, Field(pattern=STEP_ID_PATTERN)]
     """Name of the step in expressions: a word, unique without regard to case."""
     tool: Annotated[str, Field(min_length=1)]
     """Name of a tool that the goal allows."""
+    plan: Annotated[str, Field(min_length=1)] | None = None
+    """In place of `tool`: the path of a plan's file, from this file, or the name of a goal template with a plan."""
     params: dict[str, JsonValue] = {}
-    """Arguments of the tool; strings may hold `${…}`."""
+    """Arguments of the tool, or inputs of the sub-plan; strings may hold `${…}`."""
     for_each: Annotated[str, Field(min_length=1)] | list[JsonValue] | None = None
     """A list, or `${…}` that gives one; the step runs once an item, as `item` and `index`."""
     when: Expression | None = None
     """A condition; where it is false the step ends *skipped*."""
     depends_on: Annotated[tuple[StepId, ...], Field(strict=False)] = ()
     """Steps to wait for although nothing here reads them: order that no reference shows."""
+    repeat: Repeat | None = None
+    """How often a sub-plan runs again."""
     optional: bool = False
     """Its failure does not fail the run; its readers must guard with `has()`."""
     supersedes: StepId | None = None
@@ -118,6 +137,14 @@ class Step(DocumentModel, defer_build=False):
     """Upper bounds of what the step may spend."""
     needs_approval: bool = False
     """Whether a person must allow the step, besides what its tool says."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _tool_of_sub_plan(cls, given: object) -> object:
+        """Give a step with `plan` and without `tool` the tool that stands for sub-plans."""
+        if isinstance(given, dict) and "plan" in given and "tool" not in given:
+            return {**given, "tool": SUB_PLAN}
+        return given
 
     def model_post_init(self, _context: object, /) -> None:
         """Share the names of the fields, and the set of those that are given, with all other steps.

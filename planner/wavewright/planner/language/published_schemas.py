@@ -44,6 +44,9 @@ def document_schema(name: str) -> JsonSchema:
                 {"oneOf": [_requires_non_null(one) for one in all_]} for all_ in (GATE_KINDS, GATE_TARGETS)
             ]
             definition["allOf"] = exactly_one
+        if isinstance(definition, dict) and model == "Step":
+            definition["required"] = ["id"]
+            definition["anyOf"] = [{"required": ["tool"]}, {"required": ["plan"]}]
         if isinstance(definition, dict) and model in _OPERATIONS:
             _require_op(definition)
     return schema

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from wavewright.config.value_types import Seconds
-from wavewright.planner.language.plan import DocumentModel, Retry, Step
+from wavewright.planner.language.plan import SUB_PLAN, DocumentModel, Retry, Step
 from wavewright.planner.types import TOOL_NAME_PATTERN, ConfidenceSource, Effect, JsonSchema
 
 RUN_INPUTS: Final = "inputs"
@@ -90,6 +90,22 @@ class ToolSignature(DocumentModel):
         return not self.effects or ("read" in self.effects and not self.writes)
 
 
+SUB_PLAN_SIGNATURE: Final = ToolSignature(
+    name=SUB_PLAN,
+    description="Give the result of a sub-plan.",
+    input_schema={
+        "type": "object",
+        "properties": {"result": {}},
+        "required": ["result"],
+        "additionalProperties": False,
+    },
+    effects=frozenset(),
+    expected_seconds=0.001,
+)
+"""What the checker knows of the steps that give results of sub-plans."""
+_NOT_FOR_AGENTS: Final = frozenset({AGENT, ASK_PERSON, SUB_PLAN})
+
+
 def asks_approval(step: Step, signature: ToolSignature) -> bool:
     """Whether a person must allow each call of a step."""
     return step.needs_approval or signature.needs_approval
@@ -97,7 +113,7 @@ def asks_approval(step: Step, signature: ToolSignature) -> bool:
 
 def is_open_to_agents(signature: ToolSignature) -> bool:
     """Whether an agent may call a tool: it only reads, asks no person, and is no agent itself."""
-    return signature.only_reads and not signature.needs_approval and signature.name not in {AGENT, ASK_PERSON}
+    return signature.only_reads and not signature.needs_approval and signature.name not in _NOT_FOR_AGENTS
 
 
 Tools = dict[str, ToolSignature]

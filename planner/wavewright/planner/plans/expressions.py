@@ -20,6 +20,7 @@ from wavewright.planner.cel.embedded import (
     EmbeddedExpression,
     Read,
     bare_expression,
+    field_name,
     iterate_strings,
     join_references,
     reads,
@@ -305,6 +306,6 @@ def rename_in_expression(expression: str, old: str, new: str) -> str:
     """
     renamed = expression
     for mention in reversed(step_mentions(expression, old)):
-        name = f'"{new}"' if mention.quoted else new
+        name = f'"{new}"' if mention.quoted else field_name(new)
         renamed = renamed[: mention.start] + name + renamed[mention.end :]
     return renamed

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
 
-from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
 from wavewright.planner.plans.uses import gate_reads, step_reads
 from wavewright.planner.types import StepId
 
@@ -158,6 +158,13 @@ class PlanGraph:
     def depth(self) -> int:
         """How many waves there are."""
         return max(self.wave_of().values(), default=-1) + 1
+
+    @cached_property
+    def free_waves(self) -> int:
+        """How many waves only give results of sub-plans: they take no time, and no limit counts them."""
+        if all(step.tool != SUB_PLAN for step in self.steps.values()):
+            return 0
+        return sum(all(self.steps[name].tool == SUB_PLAN for name in wave) for wave in self.waves)
 
     @property
     def edges(self) -> tuple[tuple[StepId, StepId], ...]:

@@ -103,6 +103,28 @@ def test_a_killed_run_is_resumed_where_it_stood(wavewright: CommandLine, slow_pr
     assert (slow_project / "calls.txt").read_text().split() == ["first", "second", "second", "third"]
 
 
+def test_a_killed_run_is_resumed_inside_a_sub_plan(wavewright: CommandLine, slow_project: Path) -> None:
+    called = PLAN.replace("first}}", '"${inputs.name}"}}', 1)
+    (slow_project / "called.yaml").write_text('inputs: {name: ""}\n' + called)
+    call = "{id: all, plan: called.yaml, params: {name: first}, repeat: {until: 'false', max: 3}}"
+    (slow_project / "plan.yaml").write_text(f"steps:\n  - {call}\nresult: ${{steps.all}}\n")
+    running = start(slow_project)
+    os.kill(running.pid, signal.SIGKILL)
+    running.communicate(timeout=30)
+    run = only_run(wavewright)
+    (slow_project / "go").touch()
+    (slow_project / "called.yaml").unlink()
+
+    resumed = wavewright("resume", run["run"])
+    replayed = wavewright("replay", run["run"])
+
+    assert resumed.code == 0, resumed.err
+    assert (slow_project / "calls.txt").read_text().split() == ["first", "second", "second", "third"]
+    assert "all.1.second" in resumed.out
+    assert "gate all.until warns" in resumed.err
+    assert replayed.code == 0, replayed.err
+
+
 def test_a_run_that_another_process_works_on_is_not_resumed(
     wavewright: CommandLine, slow_project: Path
 ) -> None:

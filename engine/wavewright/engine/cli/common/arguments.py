@@ -152,7 +152,7 @@ def input_overrides(single: Sequence[str] | None, file: Path | None) -> InputOve
     """
     if file is None:
         return InputOverrides(assignments=tuple(single or ()))
-    from wavewright.engine.jobs.resolving import read_file
+    from wavewright.engine.jobs.plan_drafts import read_file
 
     given = read_file(file).value
     if not isinstance(given, dict):

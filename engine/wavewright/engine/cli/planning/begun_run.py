@@ -15,7 +15,8 @@ from wavewright.config.documents import Source
 from wavewright.engine.cli.common.arguments import has_journal, no_journal, open_journal
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.dry_run.kept_results import BegunRunForecast, rerun_statuses
-from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin, ResolvedJob, read_file
+from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin, read_file
+from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.pipeline.context import goal_with_feedback
 from wavewright.engine.project.tools import signatures_to_check
 from wavewright.engine.targets.waves import no_plan_reason

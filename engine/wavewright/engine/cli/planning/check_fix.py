@@ -18,7 +18,7 @@ from wavewright.engine.fixing.plan_fixer import (
     UnfixedWarning,
     fix_plan,
 )
-from wavewright.engine.jobs.resolving import PlanOrigin
+from wavewright.engine.jobs.plan_drafts import PlanOrigin
 from wavewright.planner.diagnostics.diagnostic import locate_diagnostics
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.plan import Plan

@@ -25,7 +25,8 @@ from wavewright.engine.dry_run.text import dry_run_text
 from wavewright.engine.jobs.goal_in_words import FoundTemplate, find_templates, job_in_words
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.kept_plans import find_kept_plan
-from wavewright.engine.jobs.resolving import PlanDraft, PlanOrigin, ResolvedJob
+from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
+from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.pipeline.context import RunRequest
 from wavewright.engine.project.tools import tools_of_goal
 from wavewright.planner.diagnostics.rendering import printable

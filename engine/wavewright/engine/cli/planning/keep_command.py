@@ -19,7 +19,7 @@ from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.cli.common.terminal import is_attended
 from wavewright.engine.cli.planning.plan_report import as_yaml, plan_as_yaml
 from wavewright.engine.jobs.kept_plans import generalised, kept_template, tool_lock, unbound_plan
-from wavewright.engine.jobs.resolving import PlanOrigin
+from wavewright.engine.jobs.plan_drafts import PlanOrigin
 from wavewright.engine.project.templates import template_names
 from wavewright.engine.project.tools import signatures_to_check
 from wavewright.executor.events.state import RunState, fold

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wavewright.config.settings import Settings
-    from wavewright.engine.jobs.resolving import DraftChecker, PlanDraft, ResolvedJob
+    from wavewright.engine.jobs.plan_drafts import PlanDraft
+    from wavewright.engine.jobs.resolving import DraftChecker, ResolvedJob
     from wavewright.planner.language.goals import Goal
     from wavewright.planner.language.signatures import ToolSignature
+    from wavewright.planner.plans.expanded_plan import ExpandedPlan
     from wavewright.planner.ports.budgets import Allowance
 
 
@@ -119,6 +121,12 @@ def check_plan(options: CheckOptions) -> CheckedDocument:
     if plan is None:
         return CheckedDocument(text, None, text.diagnostics)
     plan = options.inputs.applied_to_plan(plan)
+    expanded = _with_sub_plans(text, plan, options)
+    if expanded.faults:
+        assert text.document is not None
+        placed = locate_diagnostics([*text.diagnostics, *expanded.faults], text.document)
+        return CheckedDocument(text, None, tuple(placed))
+    plan = expanded.plan
     try:
         goal = _goal(options, plan, text.document)
     except PlanError as error:
@@ -126,7 +134,19 @@ def check_plan(options: CheckOptions) -> CheckedDocument:
     tools = _tools(options, plan, goal)
     if text.plan is None:
         return _check_partial(text, goal, tools, options)
-    return _check_plan(text, plan, goal, tools, options)
+    return _check_plan(text, expanded, goal, tools, options)
+
+
+def _with_sub_plans(text: PlanText, plan: Plan, options: CheckOptions) -> ExpandedPlan:
+    """Return a plan of a file with its sub-plans put in; a faulty one, or a model's, as it is."""
+    from wavewright.planner.plans.expanded_plan import ExpandedPlan
+
+    calls_any = any(step.plan is not None for step in plan.steps)
+    if text.plan is None or text.document is None or options.from_model or not calls_any:
+        return ExpandedPlan(plan)
+    from wavewright.engine.jobs.sub_plans import plan_with_sub_plans
+
+    return plan_with_sub_plans(plan, text.document, _settings(options))
 
 
 def _check_other(document: Document, options: CheckOptions) -> CheckedDocument:
@@ -198,7 +218,7 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
     if is_template(document):
         own = _check_template(document, options, order.goal).diagnostics
         found = tuple(locate_diagnostics([*own, *found], document))
-    return CheckedDocument(text, plan, found, basis)
+    return CheckedDocument(text, plan, found, None if origin.expanded is not None else basis)
 
 
 def _check_expansion(
@@ -251,8 +271,13 @@ def _check_template(document: Document, options: CheckOptions, goal: Goal) -> Ch
 
 
 def _check_plan(
-    text: PlanText, own: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature], options: CheckOptions
+    text: PlanText,
+    expanded: ExpandedPlan,
+    goal: Goal | None,
+    tools: Mapping[str, ToolSignature],
+    options: CheckOptions,
 ) -> CheckedDocument:
+    own = expanded.plan
     document = None if text.repairs else text.document
     allowance = _allowance(options, own, goal)
     obstacles, limits = _obstacles(options, own, tools), _limits(options, goal)
@@ -268,8 +293,10 @@ def _check_plan(
         can_ask=options.can_ask,
     )
     plan, found = basis.check(own)
+    found = tuple(map(expanded.place, found))
     placed = tuple(locate_diagnostics(found, text.document)) if text.document is not None else found
-    return CheckedDocument(text, plan, (*text.diagnostics, *placed), basis)
+    # An editor of the text cannot fix what stands in a sub-plan.
+    return CheckedDocument(text, plan, (*text.diagnostics, *placed), None if expanded.places else basis)
 
 
 def _check_partial(

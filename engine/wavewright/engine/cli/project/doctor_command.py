@@ -26,7 +26,7 @@ from wavewright.engine.cli.project.project_checks import (
     ladder_findings,
     prompt_findings,
 )
-from wavewright.engine.jobs.resolving import read_file
+from wavewright.engine.jobs.plan_drafts import read_file
 from wavewright.engine.pipeline.version import __version__
 from wavewright.engine.project.templates import template_names
 from wavewright.engine.project.tools import all_tools

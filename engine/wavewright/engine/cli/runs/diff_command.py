@@ -22,7 +22,9 @@ from wavewright.engine.cli.common.output import print_json
 from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.jobs.document_kinds import is_job, is_template
 from wavewright.engine.jobs.errors import misuse_error
-from wavewright.engine.jobs.resolving import read_file, resolve_job
+from wavewright.engine.jobs.plan_drafts import read_file
+from wavewright.engine.jobs.resolving import resolve_job
+from wavewright.engine.jobs.sub_plans import plan_with_sub_plans
 from wavewright.engine.project.tools import tools_of_plan
 from wavewright.engine.targets.waves import no_plan_reason
 from wavewright.executor.events.state import RunState, fold
@@ -194,7 +196,7 @@ def _state_of_run(name: str, settings: Settings) -> RunState:
 
 def _plan_of_document(document: Document, path: Path, settings: Settings) -> tuple[Plan, Goal | None]:
     if not (is_job(document) or is_template(document)):
-        return read_model(document, Plan), None
+        return plan_with_sub_plans(read_model(document, Plan), document, settings).plan, None
     order = resolve_job(document, path, None, settings)
     draft = order.draft
     if draft is None:

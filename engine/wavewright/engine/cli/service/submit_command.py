@@ -36,7 +36,8 @@ from wavewright.engine.daemon.settings_check import check_broker_configured
 from wavewright.engine.jobs.document_kinds import is_job, is_template
 from wavewright.engine.jobs.inline import resolve_inline_job
 from wavewright.engine.jobs.input_overrides import InputOverrides
-from wavewright.engine.jobs.resolving import read_file, resolve_job
+from wavewright.engine.jobs.plan_drafts import read_file
+from wavewright.engine.jobs.resolving import resolve_job
 from wavewright.engine.messages.decoding import TRACE_KEY
 from wavewright.engine.messages.encoding import MessageAddress, encode
 from wavewright.engine.messages.models import JobRequest

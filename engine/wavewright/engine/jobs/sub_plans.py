@@ -1,0 +1,77 @@
+"""Read the plans that steps of other plans call: files, and goal templates with a plan."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from wavewright.config.documents import (
+    Document,
+    DocumentError,
+    DocumentFault,
+    Source,
+    read_bytes,
+    read_document,
+)
+from wavewright.config.settings import Settings
+from wavewright.engine.jobs.document_kinds import is_template
+from wavewright.engine.project.templates import DEFAULT_LIMITS, template_names, template_path
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.language.goals import GoalTemplate, Job
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.expanded_plan import ExpandedPlan, SubPlan
+from wavewright.planner.plans.goal_resolution import resolve_goal
+from wavewright.planner.plans.sub_plans import expand_plan
+from wavewright.planner.reading.reader import read_model, read_plan_document
+from wavewright.planner.types import JsonSchema
+
+
+def plan_with_sub_plans(plan: Plan, document: Document, settings: Settings) -> ExpandedPlan:
+    """Return a plan of a document with the sub-plans put in that its steps call; paths are relative to its file."""
+
+    def read(name: str, folder: Path) -> SubPlan:
+        return _read_sub_plan(name, folder, settings)
+
+    own = os.path.normpath(document.source.name)
+    return expand_plan(plan, Path(own).parent, read, (own,))
+
+
+def _read_sub_plan(name: str, folder: Path, settings: Settings) -> SubPlan:
+    """Return the plan of a file, or of a goal template.
+
+    Raises:
+        DocumentError: there is no such file or template, or it is no document.
+        PlanError: it is faulty, or the template has no plan.
+    """
+    path = template_path(name, folder, settings)
+    if path is None:
+        hint = suggest_name(name, template_names(settings), what="goal templates")
+        fault = DocumentFault("unreadable_file", f"there is no goal template {name!r}", hint=hint)
+        raise DocumentError(Source(name, ""), (fault,))
+    path = Path(os.path.normpath(path))
+    document = read_document(read_bytes(path, DEFAULT_LIMITS), str(path), limits=DEFAULT_LIMITS)
+    if not is_template(document):
+        text = read_plan_document(document)
+        if text.plan is None:
+            raise PlanError(text.diagnostics, document.source)
+        return SubPlan(text.plan, document, "", path.parent)
+    template = read_model(document, GoalTemplate)
+    if template.plan is None:
+        missing = Diagnostic("E105", f"the goal template {template.name!r} has no plan of its own")
+        raise PlanError((missing,), document.source)
+    goal = resolve_goal(Job(inputs=template.plan.inputs), template, inputs_follow=True)
+    return SubPlan(
+        bind_plan(template.plan, goal, {}), document, "/plan", path.parent, _declared_inputs(template)
+    )
+
+
+def _declared_inputs(template: GoalTemplate) -> dict[str, JsonSchema]:
+    declared = template.inputs_schema.get("properties")
+    named = declared if isinstance(declared, dict) else {}
+    assert template.plan is not None
+    return {
+        **{name: {} for name in template.plan.inputs},
+        **{name: schema if isinstance(schema, dict) else {} for name, schema in named.items()},
+    }

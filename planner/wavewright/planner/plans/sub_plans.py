@@ -1,0 +1,383 @@
+"""Put sub-plans into the plan that calls them.
+
+A step with `plan` becomes the steps of that plan, with the step's id and a dot before their ids, and one step more
+under the id itself, whose output is the sub-plan's result. Inputs of the sub-plan become what the step's `params`
+give; a condition of the step becomes one of each of its steps. With `for_each` every step of the sub-plan runs once an
+item; with `repeat` the sub-plan stands there once a run, as `id.1`, `id.2`, …, each under the condition that the run
+before gives. So a run knows nothing of sub-plans: it has one graph, one budget, and one journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from wavewright.config.documents import DocumentError
+from wavewright.config.sources import pointer_keys
+from wavewright.planner.cel.embedded import (
+    bare_expression,
+    iterate_strings,
+    step_path,
+)
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, make_diagnostic
+from wavewright.planner.diagnostics.suggestions import list_names, suggest_name
+from wavewright.planner.language.plan import SUB_PLAN, Cap, Gate, Plan, Repeat, Step
+from wavewright.planner.plans.binding import escape_references, repoint_condition, repoint_value
+from wavewright.planner.plans.expanded_plan import ExpandedPlan, Place, SubPlan, SubPlanReader, position_text
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.sub_plan_expressions import Rewriting
+from wavewright.planner.plans.uses import ExpressionText, value_reads
+from wavewright.planner.schemas.validation import infer_schema, validator_of
+from wavewright.planner.types import GateId, Json, JsonObject, JsonSchema, StepId
+
+_UNFIT: Final = (
+    "optional",
+    "supersedes",
+    "retry",
+    "timeout",
+    "max_items",
+    "concurrency",
+    "min_ok",
+    "budget",
+    "needs_approval",
+)
+"""Fields of a call; a step with `plan` makes none itself."""
+_MAX_STEPS: Final = 2000
+"""Of one plan; no further sub-plan is put in, and the limit of the goal, which is far lower, is reported."""
+_MAX_FAULTS: Final = 20
+
+
+def expand_plan(plan: Plan, folder: Path, read: SubPlanReader, callers: Sequence[str] = ()) -> ExpandedPlan:
+    """Return a plan with its sub-plans put in.
+
+    Args:
+        plan: The plan as it was written.
+        folder: What paths of sub-plans in it are relative to.
+        read: Reads a sub-plan.
+        callers: The documents of the plans that call this one, the outermost first.
+    """
+    if all(step.plan is None for step in plan.steps):
+        return ExpandedPlan(plan)
+    expansion = _Expansion(plan, folder, read, callers)
+    for number, step in enumerate(plan.steps):
+        expansion.add_step(step, f"/steps/{number}")
+    gates = [(gate, Place(f"/gates/{number}")) for number, gate in enumerate(plan.gates)]
+    caps = [(cap, Place(f"/caps/{number}")) for number, cap in enumerate(plan.caps)]
+    return expansion.result([*gates, *expansion.gates], [*caps, *expansion.caps])
+
+
+class _Expansion:
+    """What a plan becomes, step by step."""
+
+    def __init__(self, plan: Plan, folder: Path, read: SubPlanReader, callers: Sequence[str]) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._read = read
+        self._callers = callers
+        self._steps: list[Step] = []
+        self._places: dict[str, Place] = {}
+        self._faults: list[Diagnostic] = []
+        self.gates: list[tuple[Gate, Place]] = []
+        self.caps: list[tuple[Cap, Place]] = []
+
+    def result(self, gates: list[tuple[Gate, Place]], caps: list[tuple[Cap, Place]]) -> ExpandedPlan:
+        """Return the plan with these gates and caps."""
+        for name, parts in (("gates", gates), ("caps", caps)):
+            self._places |= {f"/{name}/{number}": place for number, (_, place) in enumerate(parts)}
+        plan = self._plan.model_copy(
+            update={
+                "steps": tuple(self._steps),
+                "gates": tuple(gate for gate, _ in gates),
+                "caps": tuple(cap for cap, _ in caps),
+            }
+        )
+        return ExpandedPlan(plan, self._places, tuple(self._faults))
+
+    def add_step(self, step: Step, pointer: str) -> None:
+        """Add a step, or the steps of its sub-plan."""
+        if step.plan is None:
+            self._add(step, Place(pointer))
+            return
+        if len(self._steps) > _MAX_STEPS or len(self._faults) > _MAX_FAULTS:
+            return
+        misuses = list(_misuses(step, pointer))
+        self._faults += misuses
+        try:
+            source = self._read(step.plan, self._folder)
+        except (PlanError, DocumentError) as error:
+            self._faults += [
+                make_diagnostic(
+                    "E411", f"{pointer}/plan", f"step {step.id!r} cannot call its plan: {text}", hint
+                )
+                for text, hint in _reading_faults(error)
+            ]
+            return
+        name = source.document.source.name
+        if name in self._callers:
+            path = " -> ".join([*self._callers[self._callers.index(name) :], name])
+            hint = "a plan that runs until a condition holds is a step with `repeat`"
+            self._faults.append(
+                make_diagnostic(
+                    "E410",
+                    f"{pointer}/plan",
+                    f"step {step.id!r} calls a plan that calls itself: {path}",
+                    hint,
+                )
+            )
+            return
+        inner = expand_plan(source.plan, source.folder, self._read, (*self._callers, name))
+        call = _Call(step, pointer, source, inner)
+        faults = [*call.inner_faults(), *call.faults()]
+        self._faults += faults
+        if not (faults or misuses):
+            self._inline(call)
+
+    def _inline(self, call: _Call) -> None:
+        step, repeat = call.step, call.step.repeat
+        if repeat is None:
+            self._add_run(call, step.id, step.params, step.when)
+            return
+        whens = [] if step.when is None else [step.when]
+        for number in range(1, repeat.max + 1):
+            run, before = f"{step.id}.{number}", StepId(f"{step.id}.{number - 1}")
+            params = step.params
+            if number > 1:
+                params = {
+                    **params,
+                    **{name: repoint_value(value, step.id, before) for name, value in repeat.params.items()},
+                }
+                whens = _whens_of_run(step.id, number, repeat, step.when)
+            self._add_run(call, run, params, _all_of(whens))
+        self._add(_last_result(step, repeat), Place(call.pointer))
+        gate = Gate(
+            id=GateId(f"{step.id}.until"),
+            on=step.id,
+            check=repeat.until,
+            severity="warn",
+            hint=f"{step.id!r} ended without it: after {repeat.max} runs, or since two runs gave the same result",
+        )
+        self.gates.append((gate, Place(f"{call.pointer}/repeat")))
+
+    def _add_run(self, call: _Call, run: str, params: JsonObject, when: str | None) -> None:
+        """Add one run of a sub-plan, under the id of the run."""
+        step, inner = call.step, call.inner
+        rewriting = Rewriting(run, {**call.defaults, **params}, by_item=step.for_each is not None)
+        graph = PlanGraph.of(inner.plan)
+        for number, child in enumerate(inner.plan.steps):
+            waits = () if graph.dependencies[child.id] else step.depends_on
+            own = None if child.when is None else rewriting.condition(child.when)
+            self._add(
+                child.model_copy(
+                    update={
+                        "id": StepId(f"{run}.{child.id}"),
+                        "params": rewriting.value(child.params),
+                        "for_each": rewriting.value(child.for_each)
+                        if step.for_each is None
+                        else step.for_each,
+                        "when": _all_of([each for each in (when, own) if each is not None]),
+                        "depends_on": (*waits, *(StepId(f"{run}.{name}") for name in child.depends_on)),
+                    }
+                ),
+                call.place(f"/steps/{number}"),
+            )
+        result = inner.plan.result
+        if result is None:
+            outputs: JsonObject = {name: f"${{{step_path(name)}}}" for name in graph.terminal}
+            result = outputs if len(outputs) > 1 else next(iter(outputs.values()))
+        resting = (name for name in graph.terminal if name not in value_reads(result))
+        value = f"/steps/{len(self._steps)}/params/result"
+        self._add(
+            Step(
+                why=step.why,
+                id=StepId(run),
+                tool=SUB_PLAN,
+                params={"result": rewriting.value(result)},
+                for_each=step.for_each,
+                when=when,
+                depends_on=tuple(StepId(f"{run}.{name}") for name in resting),
+            ),
+            Place(call.pointer),
+        )
+        self._places[value] = call.place("/result")
+        for number, gate in enumerate(inner.plan.gates):
+            asked = replace(rewriting, own=gate.on)
+            update = {
+                "id": GateId(f"{run}.{gate.id}"),
+                "on": StepId(f"{run}.{gate.on}"),
+                "check": None if gate.check is None else asked.condition(gate.check),
+            }
+            self.gates.append((gate.model_copy(update=update), call.place(f"/gates/{number}")))
+        is_whole = self._plan.result == f"${{{step_path(step.id)}}}"
+        for number, cap in enumerate(inner.plan.caps):
+            holds = rewriting.condition(cap.when)
+            update = {
+                "field": cap.field if is_whole else "overall",
+                "when": holds if when is None else f"has({step_path(run)}) && ({holds})",
+                "because": f"{run}: {cap.because}",
+            }
+            self.caps.append((cap.model_copy(update=update), call.place(f"/caps/{number}")))
+        self._faults += call.rewriting_faults(rewriting)
+
+    def _add(self, step: Step, place: Place) -> None:
+        self._places[f"/steps/{len(self._steps)}"] = place
+        self._steps.append(step)
+
+
+def _reading_faults(error: PlanError | DocumentError) -> Iterator[tuple[str, str | None]]:
+    faults = error.diagnostics if isinstance(error, PlanError) else error.faults
+    for fault in faults:
+        where = error.source.name
+        if fault.span is not None:
+            line, column = error.source.position(fault.span.start)
+            where = f"{where}:{line}:{column}"
+        yield f"{where}: {fault.message}", fault.hint
+
+
+def _misuses(step: Step, pointer: str) -> Iterator[Diagnostic]:
+    """Yield what a step with a sub-plan says that only a call of a tool can say."""
+    wrong = [name for name in _UNFIT if getattr(step, name) not in (None, False)]
+    wrong += ["tool"] if step.tool != SUB_PLAN else []
+    for name in wrong:
+        hint = f"remove {name!r}, or write it at the steps of {step.plan!r}"
+        yield make_diagnostic(
+            "E411", f"{pointer}/{name}", f"step {step.id!r} has both 'plan' and {name!r}", hint
+        )
+    if step.repeat is not None and step.for_each is not None:
+        message = f"step {step.id!r} has both 'for_each' and 'repeat'"
+        hint = "repeat a plan of which one step has the `for_each`"
+        yield make_diagnostic("E411", f"{pointer}/repeat", message, hint)
+    given = {"params": step.params, "repeat": {} if step.repeat is None else step.repeat.params}
+    for name, value in given.items():
+        if _reads_item(value, pointer) and step.for_each is None:
+            message = f"step {step.id!r} reads the item of a `for_each` that it does not have"
+            yield make_diagnostic("E305", f"{pointer}/{name}", message, "give the step a `for_each`")
+
+
+def _reads_item(value: Json, pointer: str) -> bool:
+    return any(
+        read.root in ("item", "index")
+        for place, text in iterate_strings(value, pointer)
+        for found in ExpressionText(place, text, "result").reads.values()
+        if not isinstance(found, ExpressionError)
+        for read in found
+    )
+
+
+def _whens_of_run(step: StepId, number: int, repeat: Repeat, when: str | None) -> list[str]:
+    """Return the conditions of a further run: those before have results, the last one not what is looked for.
+
+    A result that a run before had already leads to the same inputs, and so to nothing new.
+    """
+    runs = [StepId(f"{step}.{earlier}") for earlier in range(1, number)]
+    until = repoint_condition(repeat.until, step, runs[-1]) or repeat.until
+    conditions = [] if when is None else [when]
+    conditions += [f"has({step_path(run)})" for run in runs]
+    conditions.append(f"!({bare_expression(until).expression})")
+    conditions += [f"{step_path(runs[-1])} != {step_path(run)}" for run in runs[:-1]]
+    return conditions
+
+
+def _last_result(step: Step, repeat: Repeat) -> Step:
+    """Return the step whose output is the result of the last run."""
+    runs = [step_path(f"{step.id}.{number}") for number in range(1, repeat.max + 1)]
+    result = runs[0]
+    for run in runs[1:]:
+        result = f"has({run}) ? {run} : {result}"
+    update = {
+        "tool": SUB_PLAN,
+        "plan": None,
+        "repeat": None,
+        "params": {"result": f"${{{result}}}"},
+        "depends_on": (),
+    }
+    return step.model_copy(update=update)
+
+
+def _all_of(conditions: Sequence[str]) -> str | None:
+    """Return the condition that all of these hold."""
+    bare = [bare_expression(one).expression for one in conditions]
+    joined = [f"({one})" if "||" in one or "?" in one else one for one in bare] if len(bare) > 1 else bare
+    return " && ".join(joined) or None
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A step with the sub-plan that it calls."""
+
+    step: Step
+    pointer: str
+    source: SubPlan
+    inner: ExpandedPlan
+
+    @property
+    def defaults(self) -> JsonObject:
+        """Inputs of the sub-plan that the step need not give."""
+        return {name: escape_references(value) for name, value in self.source.plan.inputs.items()}
+
+    def place(self, pointer: str) -> Place:
+        """Return the place of a part of the sub-plan."""
+        place = self.inner.places.get(pointer, Place(pointer))
+        if place.document is None:
+            return Place(self.source.pointer + place.pointer, self.source.document, self.pointer)
+        return place._replace(step=self.pointer)
+
+    def inner_faults(self) -> Iterator[Diagnostic]:
+        """Yield what is wrong with sub-plans of the sub-plan."""
+        for found in self.inner.faults:
+            where = position_text(self.source.document, self.source.pointer + found.pointer)
+            yield replace(
+                found, pointer=f"{self.pointer}/plan", message=f"{where}: {found.message}", within=None
+            )
+
+    def faults(self) -> Iterator[Diagnostic]:
+        """Yield what keeps the step from calling its sub-plan."""
+        declared = self.source.inputs
+        if declared is None:
+            declared = {name: _loose_schema(value) for name, value in self.source.plan.inputs.items()}
+        given = [("/params", self.step.params)]
+        given += [("/repeat/params", self.step.repeat.params)] if self.step.repeat is not None else []
+        for pointer, params in given:
+            for name, value in params.items():
+                place = f"{self.pointer}{pointer}/{name}"
+                if name not in declared:
+                    hint = suggest_name(name, declared, what="inputs") or list_names(declared, what="inputs")
+                    yield make_diagnostic("E411", place, f"{self.step.plan!r} takes no input {name!r}", hint)
+                elif not any("${" in text for _, text in iterate_strings(value)):
+                    for misfit in validator_of(declared[name]).violations(value):
+                        message = f"the input {name!r} of {self.step.plan!r} {misfit.message}"
+                        yield make_diagnostic("E411", place, message)
+        if self.step.for_each is None:
+            return
+        parts = [(f"/steps/{number}", step) for number, step in enumerate(self.inner.plan.steps)]
+        wrong = [
+            (f"{pointer}/{name}", f"step {step.id!r} has {name!r}")
+            for pointer, step in parts
+            for name in ("for_each", "when", "optional")
+            if getattr(step, name) not in (None, False)
+        ]
+        wrong += [(f"/caps/{number}", "it has a cap") for number in range(len(self.inner.plan.caps))]
+        for pointer, message in wrong:
+            written = self.place("".join(f"/{key}" for key in pointer_keys(pointer)[:2]))
+            where = position_text(written.document or self.source.document, written.pointer)
+            hint = "of a sub-plan that runs for each item, every step runs once an item"
+            text = f"{where}: step {self.step.id!r} runs this plan for each item, and {message}"
+            yield make_diagnostic("E411", f"{self.pointer}/for_each", text, hint)
+
+    def rewriting_faults(self, rewriting: Rewriting) -> Iterator[Diagnostic]:
+        """Yield what the sub-plan reads and is not given."""
+        for name in dict.fromkeys(rewriting.missing):
+            message = f"step {self.step.id!r} lacks the input {name!r} of {self.step.plan!r}"
+            yield make_diagnostic("E411", f"{self.pointer}/params", message, f"add `{name}:` to its params")
+        for text in rewriting.captured:
+            message = f"in {self.step.plan!r}, a variable of {text!r} has the name of a root"
+            hint = "call the variable otherwise than inputs, steps, item and index"
+            yield make_diagnostic("E411", f"{self.pointer}/plan", message, hint)
+
+
+def _loose_schema(value: Json) -> JsonSchema:
+    """Return a schema of values of the same type as one that stands for them."""
+    kind = infer_schema(value).get("type")
+    return {} if kind is None else {"type": "number" if kind == "integer" else kind}

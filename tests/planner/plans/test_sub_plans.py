@@ -1,0 +1,205 @@
+"""Plans whose steps call plans: what they become, and what is wrong with them at its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wavewright.planner.checks.checker import check
+from wavewright.planner.diagnostics.diagnostic import Diagnostic
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.expanded_plan import ExpandedPlan, SubPlan
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.sub_plans import expand_plan
+from wavewright.planner.reading.reader import read_plan
+from wavewright.planner.types import Json, JsonSchema
+
+CALLED = """\
+inputs: {code: GNP, days: 10}
+steps:
+  - {id: fetch, tool: fetch, params: {code: "${inputs.code}", days: "${inputs.days}"}}
+  - {id: sum, tool: sum, when: inputs.days > 1, params: {rows: "${steps.fetch.rows.filter(r, r < inputs.days)}"}}
+gates:
+  - {id: some, on: fetch, check: "steps.fetch.rows.size() > 0 && output.code == inputs.code"}
+caps:
+  - {field: total, when: "!has(steps.sum)", max: 0.5, because: nothing to add up}
+result: {total: "${has(steps.sum) ? steps.sum : 0.0}", of: "${steps.fetch.code}"}
+"""
+
+
+def shape(**fields: Json) -> JsonSchema:
+    return {
+        "type": "object",
+        "properties": fields,
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+
+
+STRING: JsonSchema = {"type": "string"}
+NUMBERS: JsonSchema = {"type": "array", "items": {"type": "number"}}
+TOOLS = {
+    tool.name: tool
+    for tool in (
+        ToolSignature(
+            name="fetch",
+            input_schema=shape(code=STRING, days={"type": "integer"}),
+            output_schema=shape(code=STRING, rows=NUMBERS),
+            untrusted_output=True,
+            effects=frozenset({"read", "egress"}),
+        ),
+        ToolSignature(name="sum", input_schema=shape(rows=NUMBERS), output_schema={"type": "number"}),
+        ToolSignature(name="send", input_schema=shape(text=STRING), effects=frozenset({"write"})),
+    )
+}
+
+
+def expand(text: str, **called: str) -> ExpandedPlan:
+    def read(name: str, folder: Path) -> SubPlan:
+        found = read_plan(called[name], f"{name}.yaml")
+        assert found.plan is not None, found.diagnostics
+        assert found.document is not None
+        return SubPlan(found.plan, found.document, "", folder)
+
+    own = read_plan(text, "own.yaml")
+    assert own.plan is not None, own.diagnostics
+    return expand_plan(own.plan, Path(), read, ("own.yaml",))
+
+
+def errors(expanded: ExpandedPlan) -> list[Diagnostic]:
+    found = [one for one in check(expanded.plan, None, TOOLS) if one.severity == "error"]
+    return [*expanded.faults] or [*map(expanded.place, found)]
+
+
+def test_a_sub_plan_becomes_steps_with_the_id_of_the_step_that_calls_it() -> None:
+    expanded = expand(
+        """\
+steps:
+  - {id: first, tool: fetch, params: {code: A, days: 3}}
+  - {id: clean, plan: called, when: steps.first.rows.size() > 0, params: {code: "${steps.first.code}"}}
+  - {id: last, tool: sum, when: has(steps.clean), params: {rows: ["${steps.clean.total}"]}}
+result: ${steps.clean}
+""",
+        called=CALLED,
+    )
+    plan = expanded.plan
+
+    assert errors(expanded) == []
+    assert [step.id for step in plan.steps] == ["first", "clean.fetch", "clean.sum", "clean", "last"]
+    assert plan.step("clean.fetch").params == {"code": "${steps.first.code}", "days": 10}
+    assert plan.step("clean.sum").when == "steps.first.rows.size() > 0 && 10 > 1"
+    assert plan.step("clean.sum").params == {"rows": "${steps.`clean.fetch`.rows.filter(r, r < 10)}"}
+    assert plan.gates[0].check == "steps.`clean.fetch`.rows.size() > 0 && output.code == steps.first.code"
+    assert (plan.gates[0].id, plan.gates[0].on) == ("clean.some", "clean.fetch")
+    assert plan.caps[0].because == "clean: nothing to add up"
+    assert PlanGraph.of(plan).dependencies[plan.step("last").id] == ("clean",)
+    assert Plan.model_validate(plan.model_dump(mode="json", by_alias=True)) == plan
+
+
+def test_types_and_untrusted_text_are_followed_through_a_sub_plan() -> None:
+    expanded = expand(
+        """\
+steps:
+  - {id: clean, plan: called, params: {days: 3}}
+  - {id: typo, tool: sum, params: {rows: "${[steps.clean.totl]}"}}
+  - {id: wrong, tool: sum, params: {rows: "${steps.clean.of}"}}
+  - {id: tell, tool: send, params: {text: "${steps.clean.of}"}}
+""",
+        called=CALLED,
+    )
+
+    assert [(one.code, one.pointer) for one in errors(expanded)] == [
+        ("E303", "/steps/1/params/rows"),
+        ("E304", "/steps/2/params/rows"),
+        ("E601", "/steps/3/params/text"),
+    ]
+
+
+def test_a_fault_in_a_sub_plan_stands_at_the_call_and_names_its_own_place() -> None:
+    inner = (
+        'inputs: {code: A}\nsteps:\n  - {id: go, tool: fetch, params: {code: "${inputs.code}", days: x}}\n'
+    )
+    outer = 'inputs: {n: 1}\nsteps:\n  - {id: deep, plan: inner, params: {code: "${inputs.code}"}}\n'
+
+    [unfit] = errors(expand("steps:\n  - {id: a, plan: inner}\n", inner=inner))
+    [twice] = errors(
+        expand("steps:\n  - {id: a, plan: outer}\n", inner=inner.replace("days: x", "days: 1"), outer=outer)
+    )
+
+    assert (unfit.code, unfit.pointer) == ("E205", "/steps/0/plan")
+    assert unfit.message.startswith("inner.yaml:3:66: argument 'days' of 'fetch'")
+    assert (twice.code, twice.pointer) == ("E411", "/steps/0/params")
+    assert "lacks the input 'code' of 'outer'" in twice.message
+
+
+def test_a_sub_plan_for_each_item_runs_each_of_its_steps_once_an_item() -> None:
+    plain = """\
+inputs: {code: A}
+steps:
+  - {id: fetch, tool: fetch, params: {code: "${inputs.code}", days: 2}}
+  - {id: sum, tool: sum, params: {rows: "${steps.fetch.rows}"}}
+gates:
+  - {id: some, on: sum, check: steps.sum > steps.fetch.rows.size()}
+"""
+    expanded = expand(
+        """\
+inputs: {stocks: [{code: A}, {code: B}]}
+steps:
+  - {id: each, plan: plain, for_each: "${inputs.stocks}", params: {code: "${item.code}"}}
+  - {id: all, tool: sum, params: {rows: "${steps.each}"}}
+""",
+        plain=plain,
+    )
+
+    assert errors(expanded) == []
+    assert expanded.plan.step("each.sum").params == {"rows": "${steps.`each.fetch`[index].rows}"}
+    assert expanded.plan.gates[0].check == "output > steps.`each.fetch`[index].rows.size()"
+    assert [step.for_each for step in expanded.plan.steps] == [*["${inputs.stocks}"] * 3, None]
+
+
+def test_a_repeated_sub_plan_is_written_out_to_its_greatest_number() -> None:
+    expanded = expand(
+        """\
+inputs: {n: 3}
+steps:
+  - id: more
+    plan: called
+    params: {days: "${inputs.n}"}
+    repeat: {until: steps.more.total >= 9.0, max: 3, params: {code: "${steps.more.of}"}}
+result: ${steps.more.of}
+""",
+        called=CALLED,
+    )
+    plan = expanded.plan
+
+    assert errors(expanded) == []
+    assert plan.step("more.2.fetch").params == {"code": "${steps.`more.1`.of}", "days": "${inputs.n}"}
+    assert plan.step("more.3").when == (
+        "has(steps.`more.1`) && has(steps.`more.2`) && !(steps.`more.2`.total >= 9.0)"
+        " && steps.`more.2` != steps.`more.1`"
+    )
+    assert (plan.gates[0].id, plan.gates[0].severity) == ("more.1.some", "block")
+    assert (plan.gates[-1].id, plan.gates[-1].severity) == ("more.until", "warn")
+
+
+@pytest.mark.parametrize(
+    ("step", "code", "pointer"),
+    [
+        ("plan: called, params: {coed: A}", "E411", "/steps/0/params/coed"),
+        ("plan: called, params: {days: x}", "E411", "/steps/0/params/days"),
+        ("plan: called, timeout: 3", "E411", "/steps/0/timeout"),
+        ("plan: called, tool: sum", "E411", "/steps/0/tool"),
+        ('plan: called, params: {code: "${item}"}', "E305", "/steps/0/params"),
+        ("plan: called, for_each: [1]", "E411", "/steps/0/for_each"),
+        ("plan: again", "E410", "/steps/0/plan"),
+        ('plan: hides, for_each: [1, 2], params: {n: "${item}"}', "E411", "/steps/0/plan"),
+    ],
+)
+def test_what_no_sub_plan_can_be_asked_is_refused(step: str, code: str, pointer: str) -> None:
+    again = "steps:\n  - {id: b, plan: again}\n"
+    hides = 'inputs: {n: 1}\nsteps:\n  - {id: s, tool: sum, params: {rows: "${[1.0].map(item, inputs.n)}"}}\n'
+    expanded = expand(f"steps:\n  - {{id: a, {step}}}\n", called=CALLED, again=again, hides=hides)
+
+    assert (code, pointer) in {(one.code, one.pointer) for one in errors(expanded)}
