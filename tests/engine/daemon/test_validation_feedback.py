@@ -108,6 +108,33 @@ async def test_a_rejected_package_is_made_again_with_what_was_said_until_it_is_a
     assert sum(count for call, count in calls.items() if call.startswith("publish")) == 3
 
 
+async def test_a_recipe_for_feedback_calls_a_step_again_with_what_it_sets(
+    judged: DaemonSite, client: BrokerClient, in_process: InProcess
+) -> None:
+    recipe: JsonObject = {
+        "on": "feedback",
+        "field": "items.*.name",
+        "says": "wrong bird",
+        "step": "gather",
+        "set_params": {"text": "wolves"},
+        "reason": "look for other animals",
+    }
+    job = {**report(tool="say"), "overrides": {"recipes": [recipe]}}
+    wanted = str(uuid4())
+    async with in_process():
+        await client.send(JobRequest(job_id=wanted, job=job))
+        first = await package_no(client, 1)
+        await client.send(verdict(first, "items.0.name: the Wrong Bird", HOSTILE))
+        second = await package_no(client, 2)
+        await client.send(verdict(second, "items.0: the wrong bird"))
+        failed = await client.until_told(wanted, "JOB_FAILED")
+
+    packages = [first["package"], second["package"]]
+    assert [one["result"] for one in packages if isinstance(one, dict)] == ["OWLS", "WOLVES"]
+    assert judged.calls()["die"] == 0
+    assert "no recipe is for what it says" in str(failed)
+
+
 async def test_after_the_last_allowed_package_a_rejection_fails_the_job_and_the_next_goes_on(
     judged: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:

@@ -242,9 +242,11 @@ class TakeFeedback:
         return await self._patch(context, feedback)
 
     async def _patch(self, context: PlannedContext, feedback: Feedback) -> PhaseResult[PlannedContext]:
+        from wavewright.reviewer.recovery.recipes import recipes_for_feedback
         from wavewright.reviewer.recovery.view import FeedbackView
 
-        view = FeedbackView(feedback.iteration, len(feedback.texts_for_steps))
+        recipes = recipes_for_feedback(context.goal, feedback.texts)
+        view = FeedbackView(feedback.iteration, len(feedback.texts_for_steps), recipes)
         asked = await _replan(self.ports, context, _last_review(context), feedback=view)
         context = asked.context
         if asked.was_stopped:

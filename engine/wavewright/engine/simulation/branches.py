@@ -73,7 +73,8 @@ def branches_of(plan: Plan, goal: Goal) -> Iterator[Branch]:
             if gate.on == step.id and gate.judge is None:
                 yield from (Branch("gate", gate.id, side) for side in ("passed", "failed"))
     for number, recipe in enumerate(goal.recipes, 1):
-        yield Branch("recipe", recipe.gate, str(number))
+        if recipe.gate is not None:
+            yield Branch("recipe", recipe.gate, str(number))
 
 
 def _size_sides(step: Step, plan: Plan) -> tuple[str, ...]:
@@ -112,7 +113,11 @@ def _taken(state: RunState, plan: Plan, goal: Goal, now: dt.datetime) -> Iterato
     for patch in state.patches:
         reason = str(patch.get("reason"))
         for number, recipe in enumerate(goal.recipes, 1):
-            if recipe.reason in reason and _is_for_gate(recipe.gate, patch.get("expect")):
+            if (
+                recipe.gate is not None
+                and recipe.reason in reason
+                and _is_for_gate(recipe.gate, patch.get("expect"))
+            ):
                 yield Branch("recipe", recipe.gate, str(number))
 
 

@@ -11,10 +11,18 @@ import datetime as dt
 import re
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
 from wavewright.planner.language.plan import Cap, DocumentModel, Gate, Limits, Plan, Step
-from wavewright.planner.types import ID_PATTERN, TOOL_NAME_PATTERN, GateId, JsonObject, JsonSchema, Schedule
+from wavewright.planner.types import (
+    ID_PATTERN,
+    TOOL_NAME_PATTERN,
+    GateId,
+    JsonObject,
+    JsonSchema,
+    Schedule,
+    StepId,
+)
 
 __all__ = [
     "AvailableTool",
@@ -183,16 +191,37 @@ class Rules(DocumentModel, defer_build=False):
 
 
 class Recipe(DocumentModel):
-    """A recovery without a model: what to add when a gate has failed."""
+    """A recovery without a model: what to add when a gate has failed, or a package was rejected."""
 
-    gate: GateId
+    gate: GateId | None = None
     """The gate's id in the template (`fresh` stands for every `on_tool` expansion of it)."""
+    on: Literal["feedback"] | None = None
+    """In place of `gate`: the recipe is for remarks of a rejection."""
+    field: Annotated[str, Field(min_length=1)] | None = None
+    """With `on`: the field that a remark is about, where `*` stands for one name or number: `items.*.name`."""
+    says: Annotated[str, Field(min_length=1)] | None = None
+    """With `on`: words that a remark holds, in any case."""
+    step: StepId | None = None
+    """With `on`: the step that `set_params` is for; its readers are called again, too."""
     set_params: JsonObject = {}
     """The failed step is called again as `<id>_2` (then `_3`, …) with these parameters on top of its own."""
     add: Annotated[tuple[Step, ...], Field(strict=False)] = ()
     """Further steps to add."""
     reason: Annotated[str, Field(min_length=1)]
     """Why this fixes it, for the report."""
+
+    @model_validator(mode="after")
+    def _for_a_gate_or_for_feedback(self) -> Recipe:
+        if (self.gate is None) == (self.on is None):
+            msg = "a recipe has exactly one of 'gate' and 'on: feedback'"
+            raise ValueError(msg)
+        if self.on is None and (self.field, self.says, self.step) != (None, None, None):
+            msg = "'field', 'says' and 'step' are for recipes with 'on: feedback'"
+            raise ValueError(msg)
+        if self.on is not None and (self.step is None) != (not self.set_params):
+            msg = "a recipe with 'on: feedback' has 'step' and 'set_params' together"
+            raise ValueError(msg)
+        return self
 
 
 class RecoveryPolicy(DocumentModel, defer_build=False):

@@ -47,6 +47,8 @@ def document_schema(name: str) -> JsonSchema:
         if isinstance(definition, dict) and model == "Step":
             definition["required"] = ["id"]
             definition["anyOf"] = [{"required": ["tool"]}, {"required": ["plan"]}]
+        if isinstance(definition, dict) and model == "Recipe":
+            definition["oneOf"] = _recipe_kinds()
         if isinstance(definition, dict) and model in _OPERATIONS:
             _require_op(definition)
     return schema
@@ -57,6 +59,19 @@ def _require_op(operation: JsonObject) -> None:
     required = operation.get("required")
     if isinstance(required, list):
         required.insert(0, "op")
+
+
+def _recipe_kinds() -> list[Json]:
+    """Return the schemas of a recipe for a gate, and of one for feedback."""
+    step = _requires_non_null("step")
+    changes: Json = {"required": ["set_params"], "properties": {"set_params": {"minProperties": 1}}}
+    others = [_requires_non_null(name) for name in ("on", "field", "says", "step")]
+    both: Json = {"allOf": [step, changes]}
+    neither: Json = {"not": {"anyOf": [step, changes]}}
+    return [
+        {"allOf": [_requires_non_null("gate"), {"not": {"anyOf": [*others]}}]},
+        {"allOf": [others[0], {"not": _requires_non_null("gate")}, {"oneOf": [both, neither]}]},
+    ]
 
 
 def _requires_non_null(field: str) -> Json:

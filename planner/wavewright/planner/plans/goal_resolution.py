@@ -332,7 +332,7 @@ def _template_gates(template: GoalTemplate) -> Iterator[Diagnostic]:
             )
         seen.add(gate.id.lower())
     for number, recipe in enumerate(template.recipes):
-        if recipe.gate.lower() not in seen:
+        if recipe.gate is not None and recipe.gate.lower() not in seen:
             yield make_diagnostic(
                 "E407",
                 f"/recipes/{number}/gate",

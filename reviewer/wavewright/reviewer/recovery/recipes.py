@@ -5,7 +5,8 @@ reach a patch. A patch only adds steps: a finished step is superseded, never cha
 
 *Feedback* is the list of texts with which a validator rejects a package. It becomes an input of the plan (`feedback_1`
 for the first package), which steps read like any other value; the texts decide nothing. The patch calls again each step
-whose tool takes a parameter `feedback`, and every step that reads one of those, directly or not.
+whose tool takes a parameter `feedback`, each step of which a recipe for feedback says so, and every step that reads one
+of those, directly or not. A recipe matches a remark by its field and by words in it; what it does is the template's.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from wavewright.planner.language.goals import Goal, Recipe
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import AddStep, Gate, Plan, PlanPatch, Step
 from wavewright.planner.language.signatures import FEEDBACK_PARAM, ToolSignature, is_feedback_input
-from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.graph import PlanGraph, superseding_origins
 from wavewright.planner.plans.patches import patch_fingerprint
 from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, JsonObject, StepId
 from wavewright.reviewer.records import ReviewResult
@@ -205,36 +206,83 @@ def with_feedback_input(goal: Goal, package: int, texts: Sequence[str]) -> Goal:
     )
 
 
+def recipes_for_feedback(goal: Goal, texts: Sequence[str]) -> tuple[int, ...]:
+    """Return the numbers of the goal's recipes for some of the texts; field and words match in one remark."""
+    return tuple(
+        number
+        for number, recipe in enumerate(goal.recipes)
+        if recipe.on == "feedback" and any(_is_about(text, recipe) for text in texts)
+    )
+
+
+def _is_about(text: str, recipe: Recipe) -> bool:
+    if recipe.says is not None and recipe.says.lower() not in text.lower():
+        return False
+    if recipe.field is None:
+        return True
+    names, wanted = text.partition(": ")[0].split("."), recipe.field.split(".")
+    return len(names) == len(wanted) and all(
+        pattern in ("*", name) for name, pattern in zip(names, wanted, strict=True)
+    )
+
+
 def patch_from_feedback(
-    plan: Plan, state: RunState, tools: Mapping[str, ToolSignature], feedback: FeedbackView, reason: str
+    plan: Plan,
+    state: RunState,
+    tools: Mapping[str, ToolSignature],
+    feedback: FeedbackView,
+    reason: str,
+    recipes: Sequence[Recipe] = (),
 ) -> PlanPatch | None:
-    """Return the patch that calls steps again with the feedback; None if no tool of the plan takes any.
+    """Return the patch that calls steps again with the feedback, or as recipes say; None if nothing is to be called.
 
     Args:
         plan: The bound plan in force.
         state: The state of the run.
         tools: Signatures by name.
         feedback: Which package was rejected.
+        recipes: The goal's recipes for what the feedback says.
         reason: The reason of the patch, for the report.
     """
     replaced = {step.supersedes for step in plan.steps}
     live = [step for step in plan.steps if step.id not in replaced]
     takers = {step.id for step in live if _takes_feedback(step, tools) and _has_ended(step.id, state)}
-    if not takers:
-        return None
-    again = _with_readers(takers, plan, {step.id for step in live})
+    changed = _params_by_step(recipes, plan, live)
     taken = {step.id.lower() for step in plan.steps}
+    added = [step for recipe in recipes for step in recipe.add if step.id.lower() not in taken]
+    again = _with_readers({*takers, *changed}, plan, {step.id for step in live})
+    if not (again or added):
+        return None
+    reason = "; ".join(dict.fromkeys([*([reason] if takers else []), *(one.reason for one in recipes)]))
+    taken |= {step.id.lower() for step in added}
     reference = f"${{inputs.{feedback_input(feedback.package)}}}"
-    ops: list[AddStep] = []
+    ops = [AddStep(step=step) for step in {step.id: step for step in added}.values()]
     for step in live:
         if step.id not in again:
             continue
         new_id = next_id(step, plan, taken)
         taken.add(new_id.lower())
-        params = {**step.params, FEEDBACK_PARAM: reference} if step.id in takers else step.params
+        params = {**step.params, **changed.get(step.id, {})}
+        if step.id in takers:
+            params[FEEDBACK_PARAM] = reference
         changes = {"id": new_id, "params": params, "supersedes": step.id, "why": reason}
         ops.append(AddStep(step=step.model_copy(update=changes)))
     return PlanPatch(base=plan_hash(plan), reason=reason, ops=tuple(ops), expect=())
+
+
+def _params_by_step(recipes: Sequence[Recipe], plan: Plan, live: Sequence[Step]) -> dict[StepId, JsonObject]:
+    """Return what recipes set, by the live step that stands for the one that a recipe names, where it changes any."""
+    origins = superseding_origins(plan)
+    found: dict[StepId, JsonObject] = {}
+    for step in live:
+        named = {step.id, origins.get(step.id, step.id)}
+        params: JsonObject = {}
+        for recipe in recipes:
+            if recipe.step in named:
+                params |= recipe.set_params
+        if any(step.params.get(name) != value for name, value in params.items()):
+            found[step.id] = params
+    return found
 
 
 def _takes_feedback(step: Step, tools: Mapping[str, ToolSignature]) -> bool:

@@ -133,11 +133,15 @@ async def replan(  # noqa: PLR0913 - what a replan depends on, each by its name
 
     async def by_recipe(_rung: Rung) -> CheckedPatch | FallbackFailure:
         if feedback is not None:
-            patch = patch_from_feedback(plan, state, tools, feedback, _FEEDBACK_REASON)
+            recipes = [goal.recipes[number] for number in feedback.recipes]
+            patch = patch_from_feedback(plan, state, tools, feedback, _FEEDBACK_REASON, recipes)
         else:
             patch = propose_patch(plan, goal, state, review, seen)
         if patch is None:
-            takes_none = "no step of the plan takes feedback: none of its tools has a parameter 'feedback'"
+            takes_none = (
+                "no recipe is for what it says, and no step of the plan takes feedback: none of its tools has a "
+                "parameter 'feedback'"
+            )
             return FallbackFailure(
                 takes_none if feedback is not None else "no recipe fixes what the review found"
             )

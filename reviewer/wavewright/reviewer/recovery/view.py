@@ -65,6 +65,8 @@ class FeedbackView:
     """Number of the package within the job, from 1."""
     remarks: int
     """Number of texts."""
+    recipes: tuple[int, ...] = ()
+    """Which of the goal's recipes are for some of the texts: their numbers, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
