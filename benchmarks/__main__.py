@@ -10,6 +10,7 @@ from collections.abc import Callable
 from benchmarks.checking import measure_checking
 from benchmarks.daemon import WHOLE, Extent, measure_daemons, measure_drain, measure_load, measure_steps
 from benchmarks.dry_run import measure_dry_run
+from benchmarks.fleet import measure_fleet
 from benchmarks.graph import measure_graph
 from benchmarks.huge import measure_huge
 from benchmarks.knowledge import measure_knowledge
@@ -31,6 +32,7 @@ def main() -> None:
         "memory": lambda: measure_memory(sizes),
         "journaled": lambda: measure_journaled(sizes),
         "postgres": lambda: measure_postgres(sizes),
+        "fleet": measure_fleet,
         "huge": measure_huge,
         "makespan": measure_makespan,
         "check": lambda: measure_checking(sizes),

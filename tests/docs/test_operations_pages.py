@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.repository.tree import ROOT
 from wavewright.engine.bus.health import BrokerEvent
 from wavewright.engine.operations.metrics import Metrics
+from wavewright.engine.operations.worker_metrics import WorkerMetrics
 from wavewright.tools.knowledge.graph.tools import GraphStageWritten, RelationsRetried
 from wavewright.tools.web.pages import CrawlExecuted
 from wavewright.tools.web.search import SearchExecuted
@@ -31,7 +32,8 @@ def test_every_event_of_the_log_has_its_row() -> None:
 
 def test_every_metric_has_its_row() -> None:
     page = (REFERENCE / "metrics.md").read_text(encoding="utf-8")
-    families = text_string_to_metric_families(Metrics().text().decode())
+    texts = (Metrics().text(), WorkerMetrics(slots=1).text())
+    families = [family for text in texts for family in text_string_to_metric_families(text.decode())]
 
     there = {family.name + ("_total" if family.type == "counter" else "") for family in families}
     # When something began to be counted is no metric of ours.

@@ -29,6 +29,10 @@ EXTRAS: Mapping[str, Extra] = {
         "the daemon, and the commands that talk to its broker",
     ),
     "equities": Extra(("vega_datasets",), "monthly example prices, for `prices: vega_datasets`"),
+    "fleet": Extra(
+        ("asyncpg", "pgqueuer", "prometheus_client", "starlette", "structlog", "uvicorn"),
+        "calls of tools by workers on other machines",
+    ),
     "google": Extra(("google.genai",), "models of Google"),
     "graph": Extra(("surrealdb",), "records and relations in SurrealDB"),
     "mcp": Extra(("mcp",), "`wavewright mcp`, and MCP servers as tools"),

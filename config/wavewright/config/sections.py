@@ -97,6 +97,15 @@ class ModelsSection(_ModelSettingsModel):
         return min(clock, self.request_seconds) if "request_seconds" in self.model_fields_set else clock
 
 
+class FleetSection(_ModelSettingsModel):
+    """The section `fleet` of `wavewright.yaml`: calls of tools that workers on other machines make."""
+
+    tools: list[Annotated[str, Field(min_length=1)]] = []
+    """Tools whose calls workers make; `*` for all that they can make. Tools with needs always go to them."""
+    heartbeat: Annotated[float, Field(ge=1, le=600, strict=False)] = 10.0
+    """Seconds without a heartbeat after which a worker is taken for dead."""
+
+
 class BudgetSettings(_ModelSettingsModel):
     """Upper bounds of what models may cost."""
 

@@ -30,6 +30,7 @@ from wavewright.config.sections import (
     BudgetsSection,
     CassetteMode,
     DaemonSection,
+    FleetSection,
     ModelsSection,
     Schedule,
 )
@@ -73,6 +74,9 @@ class SettingsFile(BaseModel):
     """Broker, queues and slots of the daemon."""
     mcp: McpSection = McpSection.model_construct()
     """MCP servers whose tools plans may call."""
+    fleet: FleetSection | None = None
+    """Calls that workers on other machines make; needs a journal in PostgreSQL. Every call is made in the process of
+    its run where it is absent."""
     prompts: list[str] = ["prompts"]
     """Folders of prompt templates; a template here replaces the shipped one of the same name."""
     workers: list[str] = ["config/workers"]
@@ -119,6 +123,7 @@ class Settings:
     budgets: BudgetsSection = field(default_factory=BudgetsSection.model_construct)
     daemon: DaemonSection = field(default_factory=DaemonSection.model_construct)
     mcp: McpSection = field(default_factory=McpSection.model_construct)
+    fleet: FleetSection | None = None
     hmac_key: str | None = field(default=None, repr=False)
     """The key of messages' signatures; without one messages are neither signed nor verified."""
     prompts: tuple[Path, ...] = ()
@@ -240,6 +245,7 @@ def _resolve_settings(
         budgets=given.budgets,
         daemon=given.daemon,
         mcp=given.mcp,
+        fleet=given.fleet,
         hmac_key=from_environment.hmac_key,
         prompts=tuple(root / name for name in given.prompts),
         workers=tuple(root / name for name in given.workers),

@@ -144,7 +144,7 @@ class Wavewright:
             stack.enter_context(export_traces())
             journal = await stack.enter_async_context(journal_of(self._settings))
             services = await stack.enter_async_context(
-                open_services(self._settings, memory=JournalReplayCache(journal))
+                open_services(self._settings, memory=JournalReplayCache(journal), calls_fleet=True)
             )
             group = await stack.enter_async_context(anyio.create_task_group())
             self._opened = _Opened(journal, services, group, stack.pop_all())

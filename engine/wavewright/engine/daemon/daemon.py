@@ -166,6 +166,7 @@ async def _serve(
             cycle_budget,
             JournalReplayCache(stores.journal),
             circuit,
+            calls_fleet=True,
         ) as services,
         open_bus(daemon_bus_settings(section), _broker_event_handler(watch), watch.note_sent) as bus,
     ):

@@ -1,4 +1,4 @@
-"""The HTTP endpoints of a daemon: liveness, readiness and metrics.
+"""The HTTP endpoints of a daemon and of a worker of the fleet: liveness, readiness and metrics.
 
 `/live` answers while the event loop runs; `/ready` is 200 while every *part* (broker, store) works and the daemon
 accepts work, and 503 with the reasons otherwise; `/metrics` is in Prometheus' format. The endpoints only read and show
@@ -11,12 +11,12 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.operations.http_server import http_served
-from wavewright.engine.operations.metrics import CONTENT_TYPE_LATEST, Metrics
+from wavewright.engine.operations.metrics import CONTENT_TYPE_LATEST
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -28,6 +28,14 @@ class PortTakenError(WavewrightError):
     """A daemon cannot listen on an address of its settings."""
 
     exit_code = exit_codes.MISUSE
+
+
+class MetricsText(Protocol):
+    """Metrics that can be scraped."""
+
+    def text(self) -> bytes:
+        """Return all metrics in Prometheus' text format."""
+        ...
 
 
 @dataclass(slots=True)
@@ -55,7 +63,7 @@ class HealthStatus:
         return bool(self.faults) and all(reason is None for reason in self.faults.values())
 
 
-def health_app(health: HealthStatus, metrics: Metrics) -> Starlette:
+def health_app(health: HealthStatus, metrics: MetricsText) -> Starlette:
     """Return the HTTP application."""
     from starlette.applications import Starlette
     from starlette.responses import JSONResponse, Response
@@ -78,14 +86,17 @@ def health_app(health: HealthStatus, metrics: Metrics) -> Starlette:
 
 @asynccontextmanager
 async def serve_health(
-    health: HealthStatus, metrics: Metrics, place: str = "127.0.0.1:0"
+    health: HealthStatus,
+    metrics: MetricsText,
+    place: str = "127.0.0.1:0",
+    setting: str = "daemon.health",
 ) -> AsyncGenerator[int]:
     """Serve at `HOST:PORT` for the block, and yield the port; 0 takes a free one.
 
     Raises:
         PortTakenError: the port is in use, or the address is not this machine's.
     """
-    with open_listener(place, "health and metrics", "daemon.health") as listener:
+    with open_listener(place, "health and metrics", setting) as listener:
         # Answers are short, and a scraper may keep its connection open.
         async with http_served(health_app(health, metrics), listener, grace=0):
             yield listener.getsockname()[1]

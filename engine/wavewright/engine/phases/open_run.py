@@ -31,6 +31,7 @@ from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import RunId
+from wavewright.tools.functions.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,8 @@ class GatherTools:
         """Import the tools; the checker reports those that do not exist."""
         services = self.ports.services.for_goal(context.goal)
         tools = tools_of_goal(context.goal, self.ports.settings, services)
+        if services.fleet is not None:
+            tools = Registry(services.fleet.route(tools, context.goal).values())
         reached = self.ports.wrap_tools(tools)
         return proceed(replace(context, tools=tools_with_redacted_outputs(reached, self.ports.settings)))
 

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import anyio
 
+from wavewright.config import exit_codes
 from wavewright.config.documents import read_document
+from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
@@ -35,7 +37,7 @@ from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.call_reports import token_shares
 from wavewright.tools.functions.contracts import ToolDefinitionError
-from wavewright.tools.functions.tool import ServerCaller
+from wavewright.tools.functions.tool import ServerCaller, ToolRouter
 from wavewright.tools.models import model_configured
 from wavewright.tools.models.circuit_breaker import ALWAYS_CLOSED, CircuitBreaker
 from wavewright.tools.workers.services import Services, make_services
@@ -250,6 +252,8 @@ async def open_services(
     budget_store: InspectableBudgetStore | None = None,
     memory: ReplayCache = NULL_REPLAY_CACHE,
     circuit: CircuitBreaker = ALWAYS_CLOSED,
+    *,
+    calls_fleet: bool = False,
 ) -> AsyncGenerator[Services]:
     """Open the configured models under the configured budgets, and sessions with MCP servers, as far as configured.
 
@@ -258,8 +262,10 @@ async def open_services(
         budget_store: Keeps the budgets; by default the store of the journal.
         memory: Answers from earlier attempts of the runs.
         circuit: Stops calls to a provider that fails.
+        calls_fleet: Whether workers on other machines make calls, where the settings say so.
 
     Raises:
+        FleetError: there can be no fleet without a journal in PostgreSQL, or without the extra `fleet`.
         ModelConfigError: a model's name, its key or an address is wrong or missing.
         DocumentError: a ladder of the settings is faulty.
         PlanError: the calibration of the settings is absent or faulty.
@@ -269,8 +275,43 @@ async def open_services(
     async with (
         _mcp_sessions(settings) as sessions,
         _open_models(settings, budget_store, memory, circuit) as services,
+        _fleet(settings, is_called=calls_fleet) as fleet,
     ):
-        yield replace(services, mcp=sessions)
+        yield replace(services, mcp=sessions, fleet=fleet)
+
+
+class FleetError(WavewrightError):
+    """The settings name a fleet that there cannot be."""
+
+    exit_code = exit_codes.MISUSE
+
+
+def fleet_database(settings: Settings) -> str:
+    """Return the database in which calls wait for the fleet's workers.
+
+    Raises:
+        FleetError: the journal is no database, or the extra `fleet` is not installed.
+    """
+    if not is_installed("fleet"):
+        raise FleetError("the extra 'fleet' is not installed", install_hint("fleet"))
+    if settings.journal_url is None:
+        raise FleetError(
+            f"a fleet needs a journal in PostgreSQL, and this one is the file {str(settings.journal)!r}",
+            "set WAVEWRIGHT_PG_URL or `journal` to postgresql://…, or remove `fleet` from the settings",
+        )
+    return settings.journal_url
+
+
+@asynccontextmanager
+async def _fleet(settings: Settings, *, is_called: bool) -> AsyncGenerator[ToolRouter | None]:
+    if settings.fleet is None or not is_called:
+        yield None
+        return
+    url = fleet_database(settings)
+    from wavewright.executor.fleet.caller import open_fleet_caller
+
+    async with open_fleet_caller(url, settings.fleet.tools, settings.fleet.heartbeat) as caller:
+        yield caller
 
 
 @asynccontextmanager

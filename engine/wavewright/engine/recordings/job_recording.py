@@ -168,7 +168,7 @@ async def _run(
     now: float | None = None,
     tools_through: ToolWrapper = keep_tools,
 ) -> JobRecording:
-    async with open_services(settings) as services:
+    async with open_services(settings, calls_fleet=True) as services:
         ports = Ports(
             journal=journal,
             settings=settings,

@@ -171,7 +171,7 @@ class CallExecutor:
                 )
             )
         else:
-            call.is_prepared = self._may_change(call, compiled, key)
+            call.is_prepared = await self._may_change(call, compiled, key)
         if call.is_prepared and (self._announces or compiled.tool.signature.writes):
             self._recorder.record(StepStarted(self._clock.wall(), call.step.id, key))
             self._recorder.commit_now()
@@ -255,10 +255,11 @@ class CallExecutor:
         self._serve_followers(key, self._finish_call(call, "reused", stored.output, reason), reason)
         return True
 
-    def _may_change(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
+    async def _may_change(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
         """Whether a call of a writing tool can be made; one that may have taken effect already fails."""
         tool = compiled.tool.signature
-        if tool.writes and not tool.idempotent and (call.step.id, key) in self._prior.begun:
+        has_begun = tool.writes and not tool.idempotent and (call.step.id, key) in self._prior.begun
+        if has_begun and not await self._runner.is_under_way(call, compiled):
             self._fail(call, UNCLEAR)
             return False
         return True

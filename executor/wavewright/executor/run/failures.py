@@ -178,6 +178,14 @@ class RecordedFailure(WavewrightError):
         self.error = error
 
 
+class ReportedFailure(WavewrightError):
+    """A failure that another process has described."""
+
+    def __init__(self, failure: AttemptFailure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
 def timeout_failure(seconds: float, *, was_abandoned: bool = False) -> AttemptFailure:
     """Return the failure of an attempt that exceeded its timeout.
 
@@ -208,6 +216,8 @@ def describe_failure(error: BaseException, wall: float, redactor: Redactor | Non
     if isinstance(cause, RecordedFailure):
         known = cause.error
         return AttemptFailure(known.kind, known.message, known.hint, is_final=True, frames=known.frames)
+    if isinstance(cause, ReportedFailure):
+        return cause.failure
     redactor = redactor or environment_redactor()
     return AttemptFailure(
         kind="transient" if is_transient(cause) else "tool",

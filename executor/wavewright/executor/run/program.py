@@ -35,7 +35,7 @@ from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import step_reads
 from wavewright.planner.schemas.validation import Validator, validator_of
 from wavewright.planner.types import Json, JsonObject, StepId
-from wavewright.tools.functions.tool import Tool, ToolFunction
+from wavewright.tools.functions.tool import FindCall, Tool, ToolFunction
 
 # Reserved words of expressions are not fields; such references are left to the expression parser.
 _FIELD = r"(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*"
@@ -146,6 +146,8 @@ class CompiledTool:
     """Maximum of concurrent calls."""
     asks_person: bool
     """Whether a person answers each call."""
+    is_under_way: FindCall | None
+    """Tells whether a call outlived the process that made it."""
 
     @property
     def is_repeatable(self) -> bool:
@@ -281,4 +283,5 @@ def _compile_tool(tool: Tool, available: AvailableTool | None, limits: Limits) -
         only_reads=signature.only_reads,
         limit=min(ceilings, default=None),
         asks_person=tool.asks_person,
+        is_under_way=tool.is_under_way,
     )

@@ -151,6 +151,7 @@ class StepRunner:
             worker_type=tool.worker_type,
             config=tool.config,
             job=self._job,
+            timeout=compiled.timeout,
             budget=call.step.budget,
             emit=partial(self._emissions.emit, call, call.attempt),
             answer=call.answer,
@@ -191,6 +192,14 @@ class StepRunner:
                 "dict[str, JsonObject]", self._redactor.redact_json(written, keep_numbers=True)
             )
         return checked_output(output, tool)
+
+    async def is_under_way(self, call: ScheduledCall, compiled: CompiledStep) -> bool:
+        """Return whether a call that an earlier part of the run began has outlived it."""
+        find = compiled.tool.is_under_way
+        index = None if call.index < 0 else call.index
+        return (
+            find is not None and call.key is not None and await find(self._run, call.step.id, index, call.key)
+        )
 
     def ask_gates(
         self, call: ScheduledCall, output: Json, items: Sequence[tuple[int, Json]] | None

@@ -78,6 +78,8 @@ class ToolSignature(DocumentModel):
     """Whether the confidence in an output is at most the least of what it was made of, or is its own."""
     calls_agents: Annotated[frozenset[str], Field(strict=False)] = frozenset()
     """Named agents that a call may run, where a model is configured."""
+    needs: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """Labels that a worker of the fleet must have to make a call, such as `gpu`."""
 
     @property
     def writes(self) -> bool:

@@ -94,6 +94,7 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
     output_data: Mapping[str, Iterable[str]] | None = None,
     confidence: ConfidenceSource = "inputs",
     calls_agents: Iterable[str] = (),
+    needs: Iterable[str] = (),
     settings: Json = None,
 ) -> Tool:
     """Return a function as a tool.
@@ -136,6 +137,7 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
         "accepts_untrusted": known_parameters(shown, contract.input_schema, accepts_untrusted),
         "allowed_hosts": hosts,
         "calls_agents": frozenset(calls_agents),
+        "needs": frozenset(needs),
         "confidence": confidence,
         "output_data": {field: frozenset(names) for field, names in (output_data or {}).items()},
         **_declared_data(shown, contract, frozenset(reads_data), frozenset(writes_data), cache_for),

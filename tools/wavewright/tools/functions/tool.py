@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -13,6 +13,7 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 
 if TYPE_CHECKING:
+    from wavewright.planner.language.goals import Goal
     from wavewright.planner.ports.fallback_ladder import RungRecord
     from wavewright.planner.ports.model_port import ModelUse
     from wavewright.tools.functions.agents import Agents
@@ -67,6 +68,8 @@ class ToolCall:
     """What the goal says of this tool."""
     job: str | None = None
     """Name of the job that the run answers."""
+    timeout: float | None = None
+    """Seconds that the call may take; the executor ends it then."""
     budget: Budget | None = None
     """What the step may spend on models."""
     emit: Callable[[Emission], None] = ignore_emission
@@ -80,6 +83,9 @@ class ToolCall:
 
 
 ToolFunction: TypeAlias = Callable[[ToolCall], Awaitable[Json]]
+"""Makes a call and returns its output, or raises why there is none: here, on a worker, or from a recording."""
+FindCall: TypeAlias = Callable[[RunId, StepId, int | None, StepKey], Awaitable[bool]]
+"""Tells whether a call of a run, by its step, item and key, was handed on and its answer is, or will be, there."""
 
 
 class ServerCaller(Protocol):
@@ -94,6 +100,18 @@ class ServerCaller(Protocol):
         ...
 
 
+class ToolRouter(Protocol):
+    """Has calls of tools made elsewhere, such as on a fleet of workers."""
+
+    def route(self, tools: Mapping[str, Tool], goal: Goal) -> Mapping[str, Tool]:
+        """Return the tools of a goal; calls of those that go elsewhere return or raise what came of them there."""
+        ...
+
+    async def forget(self, run: RunId) -> None:
+        """Remove what is kept of a run's calls, since everything that followed from them is journaled."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A signature and the code behind it."""
@@ -104,6 +122,8 @@ class Tool:
     """Hash of the function's own code, without what it calls; empty where it is no Python function."""
     asks_person: bool = False
     """Whether a person answers each call: it is made once there is an answer."""
+    is_under_way: FindCall | None = None
+    """For a tool whose calls outlive this process; where a run is continued, such a call is taken up again."""
 
 
 class ToolError(WavewrightError):

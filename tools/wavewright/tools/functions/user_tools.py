@@ -58,6 +58,7 @@ class ToolOptions(DocumentModel, defer_build=False):
     output_data: dict[str, Annotated[frozenset[str], Field(strict=False)]] | None = None
     confidence: ConfidenceSource | None = None
     calls_agents: Annotated[frozenset[str], Field(strict=False)] | None = None
+    needs: Annotated[frozenset[str], Field(strict=False)] | None = None
     allowed_hosts: dict[str, Annotated[tuple[str, ...], Field(strict=False)]] | None = None
 
 

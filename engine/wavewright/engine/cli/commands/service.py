@@ -1,4 +1,4 @@
-"""Commands `daemon`, `submit`, `tail`, `topology` for jobs sent through a broker; `mcp`, `view`, `play` serve."""
+"""Commands for jobs sent through a broker (`daemon`, `submit`, `tail`, `topology`), and those that serve others."""
 
 from __future__ import annotations
 
@@ -36,6 +36,44 @@ def daemon(
 
     level = None if log_level is None else log_level.value
     raise typer.Exit(daemon_command.serve(slots=slots, health=health, log_level=level))
+
+
+@group.command()
+def worker(
+    slots: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of concurrent calls.")] = 10,
+    labels: Annotated[
+        str, typer.Option(metavar="LABEL,…", help="What this machine has of the needs of tools, such as gpu.")
+    ] = "",
+    tools: Annotated[
+        str,
+        typer.Option(metavar="TOOL,…", help="Make calls of these tools only; default: all that it can make."),
+    ] = "",
+    health: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Address of the health checks and metrics.")
+    ] = None,
+    log_level: Annotated[
+        LogLevelChoice, typer.Option(help="Lowest level that is logged.")
+    ] = LogLevelChoice.info,
+) -> None:
+    """Make calls of tools for runs on other machines.
+
+    The calls wait in the database of the journal. SIGTERM or Ctrl-C lets calls go on for six seconds; other workers
+    make those that have not ended.
+    """
+    from wavewright.engine.cli.service import worker_command
+
+    options = worker_command.WorkerOptions(
+        slots=slots,
+        labels=_names(labels),
+        tools=_names(tools),
+        health=health,
+        log_level=log_level.value,
+    )
+    raise typer.Exit(worker_command.serve(options))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 @group.command()

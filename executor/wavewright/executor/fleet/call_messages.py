@@ -1,0 +1,206 @@
+"""Calls, answers and emissions as JSON bytes, in both directions.
+
+No code and no pickled object crosses: a worker has the tools installed, and a request names one of them with its
+version. What a tool raised comes back as the failure that the worker made of it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from wavewright.executor.events.json_values import clean_json
+from wavewright.executor.run.failures import AttemptFailure
+from wavewright.planner.language.plan import Budget
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.ports.model_port import ModelUse
+from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+from wavewright.tools.functions.log_events import LogEvent
+from wavewright.tools.functions.run_data import MemoryRunData
+from wavewright.tools.functions.tool import AgentToolCall, Emission, TextChunk, Tool, ToolCall
+
+
+class CallRequest(BaseModel):
+    """A call as it is sent to a worker."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run: RunId
+    step: StepId
+    tool: str
+    version: str
+    """Of the tool, as the coordinator has it."""
+    params: JsonObject
+    key: StepKey
+    now: dt.datetime
+    index: int | None = None
+    attempt: int = 1
+    timeout: float | None = None
+    """Seconds that the call may take."""
+    worker_type: str | None = None
+    config: JsonObject | None = None
+    job: str | None = None
+    budget: Budget | None = None
+    data: dict[str, JsonObject] | None = None
+    """The run data that the tool reads."""
+    trace: dict[str, str] = {}
+    """W3C trace context."""
+
+    @classmethod
+    def of(cls, tool: Tool, call: ToolCall, trace: Mapping[str, str]) -> CallRequest:
+        """Return the request of a call."""
+        reads = tool.signature.reads_data
+        data = None if call.data is None else {name: dict(call.data.visible(name)) for name in sorted(reads)}
+        return cls(
+            run=call.run,
+            step=call.step,
+            tool=call.tool,
+            version=tool.signature.version,
+            params=call.params,
+            key=call.key,
+            now=call.now,
+            index=call.index,
+            attempt=call.attempt,
+            timeout=call.timeout,
+            worker_type=call.worker_type,
+            config=call.config,
+            job=call.job,
+            budget=call.budget,
+            data=data,
+            trace=dict(trace),
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return the request as JSON."""
+        return self.model_dump_json(exclude_defaults=True).encode()
+
+    def to_call(self, tool: Tool, emit: Callable[[Emission], None]) -> tuple[ToolCall, MemoryRunData]:
+        """Return the call for the worker's tool, and its run data, which has what the call writes."""
+        signature = tool.signature
+        data = MemoryRunData(values=self.data or {}, reads=signature.reads_data, writes=signature.writes_data)
+        call = ToolCall(
+            run=self.run,
+            step=self.step,
+            tool=self.tool,
+            params=self.params,
+            key=self.key,
+            now=self.now,
+            index=self.index,
+            attempt=self.attempt,
+            timeout=self.timeout,
+            worker_type=self.worker_type,
+            config=self.config,
+            job=self.job,
+            budget=self.budget,
+            emit=emit,
+            data=data,
+        )
+        return call, data
+
+
+Ending: TypeAlias = Literal["ok", "failed", "lost", "cancelled"]
+"""How a call ended: `lost` where its worker died or was stopped, `cancelled` where its coordinator wanted that."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallAnswer:
+    """How a call ended on its worker."""
+
+    ending: Ending
+    output: Json = None
+    data: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    """Run data that the call has written."""
+    failure: AttemptFailure | None = None
+    printed: dict[str, str] = field(default_factory=dict[str, str])
+    """What it printed and logged: `stdout`, `stderr`, `log`."""
+
+    def to_bytes(self) -> bytes:
+        """Return the answer as JSON.
+
+        Raises:
+            NotJsonError: the output, or run data, is not JSON.
+        """
+        fields: JsonObject = {"ending": self.ending}
+        if self.ending == "ok":
+            fields["output"] = clean_json(self.output)
+        if self.data:
+            fields["data"] = clean_json(self.data)
+        if self.printed:
+            fields["printed"] = dict(self.printed)
+        if self.failure is not None:
+            fields["failure"] = _FAILURES.dump_python(self.failure, mode="json")
+        return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> CallAnswer:
+        """Return the answer of these bytes, which a worker has written."""
+        return _ANSWERS.validate_json(body)
+
+
+LOST: Final = CallAnswer("lost")
+CANCELLED: Final = CallAnswer("cancelled")
+
+
+class ForwardedLogEvent(LogEvent):
+    """A log event that a tool made on a worker."""
+
+    def __init__(self, name: str, values: JsonObject) -> None:
+        # The fields of a log event are frozen, and its name belongs to its class.
+        object.__setattr__(self, "event_name", name)
+        object.__setattr__(self, "values", values)
+
+    def to_json(self) -> JsonObject:
+        """Return the fields."""
+        values: JsonObject = vars(self)["values"]
+        return values
+
+
+def emission_bytes(emission: Emission) -> bytes:
+    """Return an emission as JSON.
+
+    Raises:
+        ToolError: a log event has a field that cannot be written.
+        TypeError: the type of the emission is unknown.
+    """
+    match emission:
+        case TextChunk():
+            body: JsonObject = {"text": emission.text}
+        case LogEvent():
+            body = {"event": emission.event_name, "fields": emission.to_json()}
+        case ModelUse():
+            body = {"use": _USES.dump_python(emission, mode="json")}
+        case RungRecord():
+            body = {"rung": _RUNGS.dump_python(emission, mode="json")}
+        case AgentToolCall():
+            body = {"call": _AGENT_CALLS.dump_python(emission, mode="json")}
+        case _:  # a user's tool
+            raise TypeError(f"a tool cannot emit a {type(emission).__name__}")
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def emission_of(body: bytes) -> Emission:
+    """Return the emission of these bytes, which a worker has written."""
+    [(kind, value), *rest] = json.loads(body).items()
+    match kind:
+        case "text":
+            return TextChunk(value)
+        case "event":
+            return ForwardedLogEvent(value, rest[0][1])
+        case "use":
+            return _USES.validate_python(value)
+        case "rung":
+            return _RUNGS.validate_python(value)
+        case _:
+            return _AGENT_CALLS.validate_python(value)
+
+
+_FAILURES: Final = TypeAdapter(AttemptFailure)
+_ANSWERS: Final = TypeAdapter(CallAnswer)
+_USES: Final = TypeAdapter(ModelUse)
+_RUNGS: Final = TypeAdapter(RungRecord)
+_AGENT_CALLS: Final = TypeAdapter(AgentToolCall)

@@ -1,0 +1,313 @@
+"""The coordinator's side of the fleet: calls that workers make, and their answers.
+
+A call's id follows from its run, step, item, key and attempt, so a process that continues a run finds the calls of the
+one that died: an answer that came meanwhile is taken, and a call that is under way is waited for. A call whose worker
+died is sent again where the tool is idempotent; another one ends as `interrupted`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+import anyio
+from opentelemetry import propagate
+from pgqueuer.domain.types import JobId, QueueEntrypoint
+
+from wavewright.executor.fleet.call_messages import (
+    LOST,
+    CallAnswer,
+    CallRequest,
+    emission_of,
+)
+from wavewright.executor.fleet.grouping import GroupedWrites
+from wavewright.executor.fleet.routing import entrypoint_of, runs_on_fleet
+from wavewright.executor.fleet.tables import (
+    ANSWERED,
+    DECLARE_LOST,
+    FORGET,
+    FORGET_OLD,
+    IS_KNOWN,
+    LIVE_WORKERS,
+    READ_ANSWERS,
+    SEND,
+    SEND_GOAL,
+    TAKE_EMISSIONS,
+    FleetDatabase,
+    connect,
+    open_fleet_database,
+    queue_on,
+)
+from wavewright.executor.postgres.driver import DRIVER_ERRORS, Connection
+from wavewright.executor.run.emissions import CURRENT_CAPTURE
+from wavewright.executor.run.failures import UNCLEAR, AttemptFailure, ReportedFailure
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.types import Json, RunId, StepId, StepKey
+from wavewright.tools.functions.tool import Emission, Tool, ToolCall
+
+_LOG = logging.getLogger(__name__)
+_LOOK_SECONDS: Final = 2.0
+"""How often answers are looked for where no notice came."""
+_MAX_LOST: Final = 3
+"""Workers that may die with a call before it fails."""
+_SLOTS_AHEAD: Final = 2
+"""Calls of one process in the queue, for each slot of a live worker."""
+
+
+UNCLEAR_ON_WORKER: Final = AttemptFailure(
+    "interrupted", "its worker died, and the call may have taken effect", UNCLEAR.hint, is_final=True
+)
+ENDS_WORKERS: Final = AttemptFailure(
+    "interrupted",
+    f"{_MAX_LOST} workers of the fleet died while they made the call",
+    hint="see the workers' logs: the call may use too much memory, or end the process",
+    is_final=True,
+)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A call that was sent and has no answer yet."""
+
+    answer: asyncio.Future[CallAnswer]
+    tool: str
+    entrypoint: str
+    job: JobId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """A call to be sent."""
+
+    id: str
+    request: CallRequest
+    entrypoint: str
+
+
+@dataclass(slots=True)
+class FleetCaller:
+    """Has workers make calls; opened once for a process."""
+
+    database: FleetDatabase
+    tools: Sequence[str]
+    """Names of tools that go to the fleet, or `*`; those with `needs` always go."""
+    heartbeat: float
+    """Seconds after which a worker without a heartbeat is taken for dead."""
+    _waiting: dict[str, _Waiting] = field(default_factory=dict[str, _Waiting])
+    _emit: dict[str, partial[None]] = field(default_factory=dict[str, "partial[None]"])
+    _runs: set[RunId] = field(default_factory=set[RunId])
+    """Runs whose goal was sent."""
+    _news: set[str] = field(default_factory=set[str])
+    _woken: anyio.Event = field(default_factory=anyio.Event)
+    _room: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_SLOTS_AHEAD))
+    _sends: GroupedWrites[_Sending, None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._sends = GroupedWrites(self._send)
+
+    def route(self, tools: Mapping[str, Tool], goal: Goal) -> dict[str, Tool]:
+        """Return the tools of a goal, with those that go to the fleet called there."""
+        return {name: self._routed(tool, goal) for name, tool in tools.items()}
+
+    def _routed(self, tool: Tool, goal: Goal) -> Tool:
+        if not runs_on_fleet(tool, self.tools):
+            return tool
+        return replace(tool, call=partial(self._call, tool, goal), is_under_way=self._is_under_way)
+
+    async def _call(self, tool: Tool, goal: Goal, call: ToolCall) -> Json:
+        """Return the output of a call that a worker makes.
+
+        Raises:
+            ReportedFailure: as the worker describes it, or since its worker died.
+        """
+        trace: dict[str, str] = {}
+        propagate.inject(trace)
+        request = CallRequest.of(tool, call, trace)
+        await self._send_goal(call.run, goal)
+        lost = 0
+        for sent in itertools.count():
+            id_ = call_id(call.run, call.step, call.index, call.key, call.attempt, sent)
+            async with self._room:
+                answer = await self._answer_of(_Sending(id_, request, entrypoint_of(tool)), call)
+            if answer.ending in {"ok", "failed"}:
+                return _taken(answer, call)
+            lost += answer.ending == "lost"
+            if tool.signature.writes and not tool.signature.idempotent:
+                raise ReportedFailure(UNCLEAR_ON_WORKER)
+            if lost == _MAX_LOST:
+                raise ReportedFailure(ENDS_WORKERS)
+        raise AssertionError("the loop has no end")
+
+    async def _send_goal(self, run: RunId, goal: Goal) -> None:
+        if run not in self._runs:
+            await self.database.pool.execute(SEND_GOAL, run, goal.model_dump_json(by_alias=True).encode())
+            self._runs.add(run)
+
+    async def _answer_of(self, sending: _Sending, call: ToolCall) -> CallAnswer:
+        answer: asyncio.Future[CallAnswer] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting[sending.id] = _Waiting(answer, call.tool, sending.entrypoint)
+        self._emit[sending.id] = partial(_emit_all, call)
+        try:
+            await self._sends.add(sending)
+            return await answer
+        except asyncio.CancelledError:
+            with anyio.CancelScope(shield=True), suppress(*DRIVER_ERRORS):
+                await self._cancel(waiting)
+            raise
+        finally:
+            del self._waiting[sending.id], self._emit[sending.id]
+
+    async def _send(self, group: Sequence[_Sending]) -> Sequence[None]:
+        """Send calls in one transaction; those that are there already, from before a crash, are not sent again."""
+        async with self.database.pool.acquire() as connection, connection.transaction():
+            rows = await connection.fetch(
+                SEND,
+                [one.id for one in group],
+                [one.request.run for one in group],
+                [one.request.to_bytes() for one in group],
+            )
+            new = {row["id"] for row in rows}
+            sent = [one for one in group if one.id in new]
+            if sent:
+                jobs = await queue_on(connection).enqueue(
+                    [one.entrypoint for one in sent], [one.id.encode() for one in sent], [0] * len(sent)
+                )
+                for one, job in zip(sent, jobs, strict=True):
+                    if one.id in self._waiting:
+                        self._waiting[one.id].job = job
+        self._wake({one.id for one in group} - new)
+        return [None] * len(group)
+
+    async def _cancel(self, waiting: _Waiting) -> None:
+        if waiting.job is not None:
+            async with self.database.pool.acquire() as connection:
+                await queue_on(connection).mark_job_as_cancelled([waiting.job])
+
+    async def _is_under_way(self, run: RunId, step: StepId, index: int | None, key: StepKey) -> bool:
+        """Return whether a call was sent before this process continued its run: its answer is, or will be, there."""
+        return bool(await self.database.pool.fetchval(IS_KNOWN, call_id(run, step, index, key, 1, 0)))
+
+    def _wake(self, ids: set[str]) -> None:
+        if ids:
+            self._news |= ids
+            self._woken.set()
+
+    async def run(self) -> None:
+        """Take answers and emissions until this is cancelled: at a notice, and every two seconds."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._sends.run)
+            group.start_soon(self._listen)
+            group.start_soon(self._count_slots)
+            while True:
+                with anyio.move_on_after(_LOOK_SECONDS) as waited:
+                    await self._woken.wait()
+                self._woken = anyio.Event()
+                news, self._news = self._news, set()
+                ids = [*self._waiting] if waited.cancelled_caught else [*(news & self._waiting.keys())]
+                if ids:
+                    with suppress(*DRIVER_ERRORS):
+                        await self._take(ids, looks_for_lost=waited.cancelled_caught)
+
+    async def _take(self, ids: list[str], *, looks_for_lost: bool) -> None:
+        pool = self.database.pool
+        if looks_for_lost:
+            await pool.execute(DECLARE_LOST, ids, LOST.to_bytes(), self.heartbeat)
+        # Emissions first: those of a call come before its end.
+        for row in await pool.fetch(TAKE_EMISSIONS, ids):
+            emit = self._emit.get(row["call"])
+            if emit is not None:
+                emit(emission_of(row["body"]))
+        for row in await pool.fetch(READ_ANSWERS, ids):
+            waiting = self._waiting.get(row["id"])
+            if waiting is not None and not waiting.answer.done():
+                waiting.answer.set_result(CallAnswer.from_bytes(row["answer"]))
+
+    async def _listen(self) -> None:
+        """Listen for notices; a connection that breaks is replaced, and what came meanwhile is found by looking."""
+        while True:
+            with suppress(*DRIVER_ERRORS):
+                connection = await connect(self.database.url)
+                try:
+                    await connection.add_listener(ANSWERED, lambda *notice: self._wake({str(notice[3])}))
+                    await self._broken(connection)
+                finally:
+                    connection.terminate()
+            await anyio.sleep(_LOOK_SECONDS)
+
+    async def _broken(self, connection: Connection) -> None:
+        """Wait until a connection breaks."""
+        broken = anyio.Event()
+        connection.add_termination_listener(lambda _: broken.set())
+        if not connection.is_closed():
+            await broken.wait()
+
+    async def _count_slots(self) -> None:
+        """Bound the calls in the queue by the slots of live workers, and report calls that none of them makes."""
+        reported: set[str] = set()
+        while True:
+            with suppress(*DRIVER_ERRORS):
+                workers = await self.database.pool.fetch(LIVE_WORKERS, max(3 * self.heartbeat, 10.0))
+                slots = sum(row["slots"] for row in workers)
+                self._room.total_tokens = max(_SLOTS_AHEAD * slots, _SLOTS_AHEAD)
+                served = {QueueEntrypoint(name) for row in workers for name in row["entrypoints"]}
+                for waiting in self._waiting.values():
+                    if waiting.entrypoint not in served and waiting.tool not in reported:
+                        reported.add(waiting.tool)
+                        _LOG.warning(
+                            "no live worker of the fleet has the tool %r as it is here (%s); its calls wait",
+                            waiting.tool,
+                            waiting.entrypoint,
+                        )
+            await anyio.sleep(_LOOK_SECONDS)
+
+    async def forget(self, run: RunId) -> None:
+        """Remove a run's calls that were answered: what followed from them is journaled."""
+        if run in self._runs:
+            self._runs.discard(run)
+            with suppress(*DRIVER_ERRORS):
+                await self.database.pool.execute(FORGET, run)
+                await self.database.pool.execute(FORGET_OLD)
+
+
+@asynccontextmanager
+async def open_fleet_caller(url: str, tools: Sequence[str], heartbeat: float) -> AsyncGenerator[FleetCaller]:
+    """Open the fleet of a database for the calls of this process.
+
+    Raises:
+        JournalError: the database cannot be used; with the place and the fix.
+    """
+    async with open_fleet_database(url) as database, anyio.create_task_group() as group:
+        caller = FleetCaller(database, tools, heartbeat)
+        group.start_soon(caller.run)
+        yield caller
+        group.cancel_scope.cancel()
+
+
+def call_id(run: RunId, step: StepId, index: int | None, key: StepKey, attempt: int, lost: int) -> str:
+    """Return the id of a call: the same wherever the run is continued."""
+    text = "\0".join(map(str, (run, step, index, key, attempt, lost)))
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
+
+
+def _emit_all(call: ToolCall, emission: Emission) -> None:
+    call.emit(emission)
+
+
+def _taken(answer: CallAnswer, call: ToolCall) -> Json:
+    """Return the output of an answer; what the call printed and wrote becomes this process's."""
+    capture = CURRENT_CAPTURE.get()
+    if capture is not None:
+        for name, text in answer.printed.items():
+            capture.add(name, text)
+    if answer.failure is not None:
+        raise ReportedFailure(answer.failure)
+    if call.data is not None:
+        call.data.keep(answer.data)
+    return answer.output

@@ -1,0 +1,70 @@
+"""Group commit: what comes while one transaction is under way goes into the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Generic, TypeVar
+
+import anyio
+
+from wavewright.executor.postgres.driver import DRIVER_ERRORS, is_conflict, is_connection_lost
+
+T = TypeVar("T")
+R = TypeVar("R")
+_MAX_GROUP: Final = 500
+_PATIENCE_SECONDS: Final = 60.0
+_PAUSE_SECONDS: Final = 0.5
+
+
+class GroupedWrites(Generic[T, R]):
+    """Writes rows in groups; a database that is away is waited for 60 s."""
+
+    def __init__(self, write: Callable[[Sequence[T]], Awaitable[Sequence[R]]]) -> None:
+        """Take the function that writes some rows in one transaction, all or none, and returns a result for each."""
+        self._write = write
+        self._waiting: list[tuple[T, asyncio.Future[R]]] = []
+        self._wanted = anyio.Event()
+
+    async def add(self, row: T) -> R:
+        """Write a row; return its result once it is durable.
+
+        Raises:
+            Exception: what the database answered, once it is there.
+        """
+        written: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append((row, written))
+        self._wanted.set()
+        return await written
+
+    async def run(self) -> None:
+        """Write what is added, until this is cancelled."""
+        while True:
+            await self._wanted.wait()
+            self._wanted = anyio.Event()
+            # Whatever else is added in this turn of the event loop comes along.
+            await anyio.lowlevel.checkpoint()
+            while self._waiting:
+                group, self._waiting = self._waiting[:_MAX_GROUP], self._waiting[_MAX_GROUP:]
+                await self._commit(group)
+
+    async def _commit(self, group: list[tuple[T, asyncio.Future[R]]]) -> None:
+        results = await self._results([row for row, _ in group])
+        for place, (_, written) in enumerate(group):
+            if written.done():
+                continue
+            if isinstance(results, Exception):
+                written.set_exception(results)
+            else:
+                written.set_result(results[place])
+
+    async def _results(self, rows: list[T]) -> Sequence[R] | Exception:
+        deadline = anyio.current_time() + _PATIENCE_SECONDS
+        while True:
+            try:
+                return await self._write(rows)
+            except DRIVER_ERRORS as error:
+                may_pass = is_conflict(error) or is_connection_lost(error)
+                if not may_pass or anyio.current_time() > deadline:
+                    return error
+                await anyio.sleep(_PAUSE_SECONDS)

@@ -1,0 +1,195 @@
+"""The fleet's tables, beside the journal's in the same database: calls with their answers, emissions, goals, workers.
+
+They lie in the schema `wavewright_fleet`, with the queue of PgQueuer. A row of `call` is a call with its request and,
+later, its answer; the queue holds only the row's id. The first worker that sets `begun` makes the call; one that finds
+it set leaves the call alone, so a call begins at most once. An answer is written once: a worker that was taken for lost
+writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
+
+import asyncpg
+from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver
+from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment, QueryQueueBuilder
+from pgqueuer.adapters.persistence.queries import Queries
+from pgqueuer.domain.settings import DBSettings, Durability
+from pgqueuer.domain.types import Channel
+
+from wavewright.executor.postgres.driver import (
+    DRIVER_ERRORS,
+    display_url,
+    explain_opening,
+    is_connection_lost,
+    unreachable_error,
+)
+from wavewright.executor.postgres.schema import LOCK
+
+if TYPE_CHECKING:
+    from asyncpg.pool import PoolConnectionProxy
+
+    from wavewright.executor.postgres.driver import Connection
+
+    Pool: TypeAlias = asyncpg.Pool[asyncpg.Record]
+    AnyConnection: TypeAlias = Connection | PoolConnectionProxy[asyncpg.Record]
+
+SCHEMA: Final = "wavewright_fleet"
+ANSWERED: Final = "wavewright_fleet_answered"
+"""Channel of the ids of calls that have an answer, or a new emission."""
+
+_TABLES: Final = """
+    CREATE TABLE wavewright_fleet.call (
+        id text PRIMARY KEY,
+        run text NOT NULL,
+        request bytea NOT NULL,
+        sent timestamptz NOT NULL DEFAULT now(),
+        begun timestamptz, worker text,
+        answer bytea
+    );
+    CREATE INDEX call_of_run ON wavewright_fleet.call (run);
+    CREATE TABLE wavewright_fleet.emission (
+        no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, call text NOT NULL, body bytea NOT NULL
+    );
+    CREATE INDEX emission_of_call ON wavewright_fleet.emission (call, no);
+    -- What the tools of a run are made with, once for each run.
+    CREATE TABLE wavewright_fleet.goal (run text PRIMARY KEY, goal bytea NOT NULL);
+    CREATE TABLE wavewright_fleet.worker (
+        name text PRIMARY KEY, slots integer NOT NULL, entrypoints text[] NOT NULL,
+        heartbeat timestamptz NOT NULL DEFAULT now()
+    );
+"""
+SEND: Final = """
+    INSERT INTO wavewright_fleet.call (id, run, request) SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[])
+    ON CONFLICT DO NOTHING RETURNING id"""
+SEND_GOAL: Final = "INSERT INTO wavewright_fleet.goal (run, goal) VALUES ($1, $2) ON CONFLICT DO NOTHING"
+READ_GOAL: Final = "SELECT goal FROM wavewright_fleet.goal WHERE run = $1"
+BEGIN: Final = """
+    UPDATE wavewright_fleet.call SET begun = now(), worker = $2
+    WHERE id = ANY ($1) AND begun IS NULL AND answer IS NULL
+    RETURNING id, request"""
+ANSWER: Final = """
+    WITH given AS (SELECT * FROM unnest($1::text[], $2::bytea[]) AS given (id, answer)),
+    answered AS (
+        UPDATE wavewright_fleet.call SET answer = given.answer FROM given
+        WHERE call.id = given.id AND call.answer IS NULL AND call.worker = $3
+        RETURNING call.id
+    )
+    SELECT pg_notify('wavewright_fleet_answered', id) FROM answered"""
+# Of a call that another worker began and did not end.
+LOSE: Final = """
+    WITH lost AS (
+        UPDATE wavewright_fleet.call SET answer = $2 WHERE id = $1 AND answer IS NULL AND worker <> $3 RETURNING id
+    )
+    SELECT pg_notify('wavewright_fleet_answered', id) FROM lost"""
+EMIT: Final = """
+    WITH given AS (SELECT * FROM unnest($1::text[], $2::bytea[]) AS given (call, body)),
+    kept AS (INSERT INTO wavewright_fleet.emission (call, body) SELECT call, body FROM given RETURNING call)
+    SELECT pg_notify('wavewright_fleet_answered', call) FROM (SELECT DISTINCT call FROM kept) AS calls"""
+# A picked job without a heartbeat: its worker died. Also where no worker is left that would pick it again.
+DECLARE_LOST: Final = """
+    UPDATE wavewright_fleet.call SET answer = $2 FROM wavewright_fleet.pgqueuer AS job
+    WHERE call.id = ANY ($1) AND call.begun IS NOT NULL AND call.answer IS NULL
+      AND job.payload = convert_to(call.id, 'UTF8') AND job.status = 'picked'
+      AND job.heartbeat < now() - make_interval(secs => $3)"""
+READ_ANSWERS: Final = (
+    "SELECT id, answer FROM wavewright_fleet.call WHERE id = ANY ($1) AND answer IS NOT NULL"
+)
+TAKE_EMISSIONS: Final = """
+    WITH taken AS (DELETE FROM wavewright_fleet.emission WHERE call = ANY ($1) RETURNING no, call, body)
+    SELECT call, body FROM taken ORDER BY no"""
+IS_KNOWN: Final = "SELECT EXISTS (SELECT FROM wavewright_fleet.call WHERE id = $1)"
+FORGET: Final = """
+    WITH gone AS (DELETE FROM wavewright_fleet.call WHERE run = $1 AND answer IS NOT NULL RETURNING id),
+    emitted AS (DELETE FROM wavewright_fleet.emission WHERE call IN (SELECT id FROM gone))
+    DELETE FROM wavewright_fleet.goal WHERE run = $1"""
+FORGET_OLD: Final = """
+    WITH logged AS (DELETE FROM wavewright_fleet.pgqueuer_log WHERE created < now() - interval '1 day')
+    DELETE FROM wavewright_fleet.call WHERE sent < now() - interval '30 days'"""
+HEARTBEAT: Final = """
+    INSERT INTO wavewright_fleet.worker (name, slots, entrypoints) VALUES ($1, $2, $3)
+    ON CONFLICT (name) DO UPDATE SET heartbeat = now(), slots = excluded.slots, entrypoints = excluded.entrypoints"""
+LEAVE: Final = "DELETE FROM wavewright_fleet.worker WHERE name = $1 OR heartbeat < now() - interval '1 day'"
+LIVE_WORKERS: Final = """
+    SELECT name, slots, entrypoints FROM wavewright_fleet.worker WHERE heartbeat > now() - make_interval(secs => $1)"""
+WAITING_FOR_OTHERS: Final = """
+    SELECT entrypoint, count(*) FROM wavewright_fleet.pgqueuer WHERE status = 'queued' AND NOT entrypoint = ANY ($1)
+    GROUP BY entrypoint"""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetDatabase:
+    """An open pool of connections to the database of a fleet."""
+
+    pool: Pool
+    url: str
+
+    @property
+    def place(self) -> str:
+        """The database without its password."""
+        return display_url(self.url)
+
+
+def queue_on(connection: AnyConnection) -> Queries:
+    """Return the queue's operations over a connection."""
+    settings = DBSettings(
+        db_schema=SCHEMA, channel=Channel("wavewright_fleet_queue"), durability=Durability.balanced
+    )
+    environment = QueryBuilderEnvironment(settings=settings)
+    # One of a pool has the same methods.
+    return Queries(
+        AsyncpgDriver(cast("Connection", connection)),
+        qbe=environment,
+        qbq=QueryQueueBuilder(settings=settings),
+    )
+
+
+async def connect(url: str) -> Connection:
+    """Return a connection whose answers are waited for 30 s."""
+    return await asyncpg.connect(url, timeout=10.0, command_timeout=30.0)
+
+
+@asynccontextmanager
+async def open_fleet_database(url: str) -> AsyncGenerator[FleetDatabase]:
+    """Open a pool of connections; the tables are made where there are none.
+
+    Raises:
+        JournalError: with the place and the fix.
+    """
+    try:
+        pool = await asyncpg.create_pool(
+            url, min_size=1, max_size=4, timeout=10.0, command_timeout=30.0, reset=_keep_as_it_is
+        )
+    except (*DRIVER_ERRORS, ValueError) as error:
+        place = display_url(url)
+        lost = isinstance(error, DRIVER_ERRORS) and is_connection_lost(error)
+        raise (unreachable_error(error, place) if lost else explain_opening(error, place)) from error
+    try:
+        async with pool.acquire() as connection:
+            await _prepare_tables(connection, display_url(url))
+        yield FleetDatabase(pool, url)
+    finally:
+        pool.terminate()
+
+
+async def _keep_as_it_is(connection: AnyConnection) -> None:
+    """Reset nothing of a connection that returns to the pool: no use of one leaves anything behind."""
+    del connection
+
+
+async def _prepare_tables(connection: AnyConnection, place: str) -> None:
+    has_tables = "SELECT to_regclass('wavewright_fleet.worker') IS NOT NULL"
+    try:
+        if await connection.fetchval(has_tables):
+            return
+        async with connection.transaction():
+            # One process at a time makes tables; the next one finds them.
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
+            if not await connection.fetchval(has_tables):
+                await queue_on(connection).install()
+                await connection.execute(_TABLES)
+    except DRIVER_ERRORS as error:
+        raise explain_opening(error, place) from error

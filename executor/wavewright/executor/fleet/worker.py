@@ -1,0 +1,293 @@
+"""A worker of the fleet: takes calls from the queue, makes them with its own tools, and writes their answers.
+
+Tools run in an event loop of their own, in another thread, so a tool that blocks it does not stop heartbeats. The
+worker that made a call writes its answer itself: the answer outlives a coordinator that has died meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Final, TypeAlias
+
+import anyio
+from opentelemetry import propagate, trace
+from pgqueuer.core.qm import QueueManager
+from pgqueuer.domain.models import Context, Job
+
+from wavewright.config.redaction import Redactor
+from wavewright.executor.events.json_values import NotJsonError
+from wavewright.executor.fleet.call_messages import (
+    CANCELLED,
+    LOST,
+    CallAnswer,
+    CallRequest,
+    Ending,
+    emission_bytes,
+)
+from wavewright.executor.fleet.grouping import GroupedWrites
+from wavewright.executor.fleet.tables import (
+    ANSWER,
+    BEGIN,
+    EMIT,
+    HEARTBEAT,
+    LEAVE,
+    LOSE,
+    READ_GOAL,
+    WAITING_FOR_OTHERS,
+    FleetDatabase,
+    connect,
+    queue_on,
+)
+from wavewright.executor.postgres.driver import DRIVER_ERRORS
+from wavewright.executor.run.deadlines import is_process_exception
+from wavewright.executor.run.emissions import CURRENT_CAPTURE, OutputCapture, capturing
+from wavewright.executor.run.failures import AttemptFailure, describe_failure, timeout_failure
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.types import RunId
+from wavewright.tools.functions.tool import Emission, Tool
+
+_LOG = logging.getLogger(__name__)
+_TRACER: Final = trace.get_tracer("wavewright")
+DRAIN_SECONDS: Final = 6.0
+"""How long calls may go on after a stop was requested; then they are cancelled, and other workers make them."""
+_FLUSH_SECONDS: Final = 0.25
+"""After which emissions are sent."""
+_MAX_RUNS: Final = 64
+"""Runs whose tools are kept."""
+_RECONNECT_SECONDS: Final = 1.0
+
+ToolsFor: TypeAlias = Callable[[RunId, Goal], Mapping[str, Tool]]
+"""Returns the tools of a run, made with what its goal says of them."""
+OnCall: TypeAlias = Callable[[str, Ending, float], None]
+"""Is told of a call that has ended: the tool, how, and the seconds that it took."""
+
+
+@dataclass(slots=True)
+class FleetWorker:
+    """Makes calls until it is stopped."""
+
+    database: FleetDatabase
+    name: str
+    slots: int
+    """Maximum of concurrent calls."""
+    heartbeat: float
+    """Seconds without a heartbeat after which others take this worker for dead."""
+    entrypoints: Sequence[str]
+    """What it takes from the queue."""
+    tools_for: ToolsFor
+    tool_loop: asyncio.AbstractEventLoop
+    """The event loop in which tools run, in another thread."""
+    redactor: Redactor
+    on_call: OnCall
+    _queue: QueueManager | None = None
+    _is_stopped: bool = False
+    _tools: dict[RunId, Mapping[str, Tool]] = field(default_factory=dict[RunId, Mapping[str, Tool]])
+    _calls: set[Future[CallAnswer]] = field(default_factory=set["Future[CallAnswer]"])
+    _emitted: list[tuple[str, bytes]] = field(default_factory=list[tuple[str, bytes]])
+    """Emissions that are not sent yet, with the ids of their calls."""
+    _begins: GroupedWrites[str, bytes | None] = field(init=False)
+    _answers: GroupedWrites[tuple[str, bytes], None] = field(init=False)
+    _free: anyio.CapacityLimiter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._begins = GroupedWrites(self._begin)
+        self._answers = GroupedWrites(self._write)
+        self._free = anyio.CapacityLimiter(self.slots)
+
+    async def run(self, wait_stopped: Callable[[], Awaitable[None]]) -> None:
+        """Make calls until a stop is requested, and end those that are under way."""
+        with capturing():
+            async with anyio.create_task_group() as group:
+                for work in (self._begins.run, self._answers.run, self._send_emissions, self._beat):
+                    group.start_soon(work)
+                group.start_soon(self._drain, wait_stopped)
+                await self._report_other_calls()
+                await self._serve_queue()
+                group.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True), suppress(*DRIVER_ERRORS):
+            await self.database.pool.execute(LEAVE, self.name)
+
+    async def _serve_queue(self) -> None:
+        """Take calls from the queue; where the connection breaks, go on over a new one."""
+        while not self._is_stopped:
+            with suppress(*DRIVER_ERRORS):
+                connection = await connect(self.database.url)
+                try:
+                    queries = queue_on(connection)
+                    self._queue = QueueManager(queries, queries.qbe.settings.channel)
+                    for name in self.entrypoints:
+                        self._queue.entrypoint(name, accepts_context=True)(self._serve)
+                    await self._queue.run(
+                        # The queue wants room for two batches; `_free` is the limit.
+                        batch_size=max(1, min(self.slots // 2, 50)),
+                        max_concurrent_tasks=max(self.slots, 2),
+                        heartbeat_timeout=timedelta(seconds=self.heartbeat),
+                        dequeue_timeout=timedelta(seconds=2),
+                    )
+                finally:
+                    connection.terminate()
+            if not self._is_stopped:
+                await anyio.sleep(_RECONNECT_SECONDS)
+
+    async def _drain(self, wait_stopped: Callable[[], Awaitable[None]]) -> None:
+        """Take no more calls once a stop is requested, and cancel those that do not end in time."""
+        await wait_stopped()
+        self._is_stopped = True
+        if self._queue is not None:
+            self._queue.shutdown.set()
+        await anyio.sleep(DRAIN_SECONDS)
+        for call in [*self._calls]:
+            call.cancel()
+
+    async def _report_other_calls(self) -> None:
+        """Say which calls in the queue are not for this worker, since its tools are others."""
+        with suppress(*DRIVER_ERRORS):
+            for name, count in await self.database.pool.fetch(WAITING_FOR_OTHERS, [*self.entrypoints]):
+                tool = name.partition("@")[0]
+                own = next((own for own in self.entrypoints if own.startswith(f"{tool}@")), None)
+                reason = "this worker does not have it" if own is None else f"this worker has {own}"
+                _LOG.warning("%d calls wait for the tool %s: %s", count, name, reason)
+
+    async def _serve(self, job: Job, context: Context) -> None:
+        id_ = (job.payload or b"").decode()
+        async with self._free:
+            request = await self._begins.add(id_)
+            if request is None:
+                # The queue hands out a call a second time where the worker that began it has no heartbeat.
+                await self.database.pool.execute(LOSE, id_, LOST.to_bytes(), self.name)
+                return
+            answer = CANCELLED
+            with context.cancellation:
+                answer = await self._answer(id_, CallRequest.model_validate_json(request))
+            with anyio.CancelScope(shield=True):
+                await self._answers.add((id_, answer.to_bytes()))
+
+    async def _answer(self, id_: str, request: CallRequest) -> CallAnswer:
+        started = time.monotonic()
+        loop = asyncio.get_running_loop()
+
+        def emit(emission: Emission) -> None:
+            body = emission_bytes(emission)
+            loop.call_soon_threadsafe(self._emitted.append, (id_, body))
+
+        tool = await self._find_tool(request)
+        if isinstance(tool, AttemptFailure):
+            return CallAnswer("failed", failure=tool)
+        call = asyncio.run_coroutine_threadsafe(self._make(tool, request, emit), self.tool_loop)
+        self._calls.add(call)
+        ending: Ending = "cancelled"
+        try:
+            answer = await asyncio.wrap_future(call)
+            ending = answer.ending
+            return answer
+        except asyncio.CancelledError:
+            if not self._is_stopped:
+                raise
+            ending = "lost"
+            return LOST
+        finally:
+            self._calls.discard(call)
+            self.on_call(request.tool, ending, time.monotonic() - started)
+
+    async def _find_tool(self, request: CallRequest) -> Tool | AttemptFailure:
+        """Return the tool of a call, or why it cannot be made here."""
+        tools = self._tools.get(request.run)
+        if tools is None:
+            goal = Goal.model_validate_json(await self.database.pool.fetchval(READ_GOAL, request.run))
+            try:
+                tools = await anyio.to_thread.run_sync(self.tools_for, request.run, goal)
+            except Exception as error:  # noqa: BLE001 - modules of the project are imported
+                return describe_failure(error, time.time(), self.redactor)
+            while len(self._tools) >= _MAX_RUNS:
+                del self._tools[next(iter(self._tools))]
+            self._tools[request.run] = tools
+        tool = tools.get(request.tool)
+        if tool is None or tool.signature.version != request.version:
+            return AttemptFailure(
+                "tool",
+                f"the worker {self.name!r} has another version of the tool {request.tool!r} than the run",
+                hint="install the same release of the tools on all machines, with the same settings",
+            )
+        return tool
+
+    async def _make(self, tool: Tool, request: CallRequest, emit: Callable[[Emission], None]) -> CallAnswer:
+        """Make a call, in the event loop of the tools."""
+        call, data = request.to_call(tool, emit)
+        capture = OutputCapture()
+        token = CURRENT_CAPTURE.set(capture)
+        made = partial(CallAnswer, "ok")
+        try:
+            with (
+                _TRACER.start_as_current_span(
+                    f"call {request.tool}",
+                    context=propagate.extract(request.trace),
+                    attributes={"wavewright.step": request.step, "wavewright.worker": self.name},
+                ),
+                anyio.move_on_after(request.timeout) as scope,
+            ):
+                made = partial(CallAnswer, "ok", await tool.call(call))
+            if scope.cancelled_caught:
+                made = partial(CallAnswer, "failed", failure=timeout_failure(request.timeout or 0.0))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            # A tool may raise anything, and each exception is a failure of its call.
+            if is_process_exception(error, asyncio.current_task()):
+                raise
+            failure = describe_failure(error, time.time(), self.redactor)
+            made = partial(CallAnswer, "failed", failure=failure)
+        finally:
+            CURRENT_CAPTURE.reset(token)
+            printed = capture.close(self.redactor)
+        return _valid(made(data=data.written, printed=printed))
+
+    async def _begin(self, ids: Sequence[str]) -> Sequence[bytes | None]:
+        """Begin calls, and return their requests; None for one that was begun before."""
+        rows = await self.database.pool.fetch(BEGIN, [*ids], self.name)
+        begun = {row["id"]: row["request"] for row in rows}
+        return [begun.get(id_) for id_ in ids]
+
+    async def _write(self, rows: Sequence[tuple[str, bytes]]) -> Sequence[None]:
+        """Write answers, and before them what was emitted, in one transaction."""
+        emitted, self._emitted = self._emitted, []
+        try:
+            async with self.database.pool.acquire() as connection, connection.transaction():
+                if emitted:
+                    await connection.execute(EMIT, *map(list, zip(*emitted, strict=True)))
+                if rows:
+                    await connection.execute(ANSWER, *map(list, zip(*rows, strict=True)), self.name)
+        except BaseException:
+            self._emitted = [*emitted, *self._emitted]
+            raise
+        return [None] * len(rows)
+
+    async def _send_emissions(self) -> None:
+        while True:
+            await anyio.sleep(_FLUSH_SECONDS)
+            if self._emitted:
+                with suppress(*DRIVER_ERRORS):
+                    await self._write(())
+
+    async def _beat(self) -> None:
+        while True:
+            with suppress(*DRIVER_ERRORS):
+                await self.database.pool.execute(HEARTBEAT, self.name, self.slots, [*self.entrypoints])
+            await anyio.sleep(self.heartbeat / 3)
+
+
+def _valid(answer: CallAnswer) -> CallAnswer:
+    """Return the answer; where it is not JSON, the failure that says so."""
+    try:
+        answer.to_bytes()
+    except NotJsonError as error:
+        failure = AttemptFailure("output", str(error), hint="return plain JSON values")
+        return CallAnswer("failed", failure=failure, printed=answer.printed)
+    return answer
