@@ -191,7 +191,7 @@ def test_a_message_during_a_turn_waits_and_the_words_of_a_model_arrive(
 
     def answer(request: FakeModelRequest) -> AnswerLike:
         if "first" in request.messages[-1].text.partition('<data name="player">')[2]:
-            told.wait(20)
+            told.wait(60)
         return "Rain falls. A door creaks."
 
     model_server.answer(answer)
@@ -236,7 +236,7 @@ def test_who_reconnects_while_a_model_speaks_loses_and_repeats_nothing(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     words = " ".join(f"Sentence {number} is said." for number in range(30))
-    model_server.answer(lambda _: slow_drip(words, 0.005, 9))
+    model_server.answer(lambda _: slow_drip(words, 0.03, 9))
     with (
         served_game(tmp_path, environment=model_server.environment()) as url,
         httpx.Client(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=20) as http,

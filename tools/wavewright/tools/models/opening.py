@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
@@ -59,10 +60,12 @@ async def open_models(
     environment: Mapping[str, str] = os.environ,
     memory: ReplayCache = NULL_REPLAY_CACHE,
     circuit: CircuitBreaker = ALWAYS_CLOSED,
+    loads_libraries: bool = False,
 ) -> AsyncGenerator[ModelClient]:
     """Yield the models that the settings name; what `memory` holds is not asked for again.
 
     A question that `circuit` holds back waits to be cancelled.
+    `loads_libraries` loads those of the providers now, which takes seconds, and not at the first question.
 
     Raises:
         ModelConfigError: something about them is wrong or missing; no request was made.
@@ -85,7 +88,12 @@ async def open_models(
         def build(endpoint: Endpoint) -> Model:
             return _with_cassette(build_model(endpoint, http), cassette)
 
-        yield ProviderModels(settings, environment, budget_store, redactor, build, memory, circuit)
+        models = ProviderModels(settings, environment, budget_store, redactor, build, memory, circuit)
+        if loads_libraries:
+            import_module("wavewright.tools.models.agent_loop")
+            for name in configured_models(settings):
+                models.served_model(name)
+        yield models
 
 
 def _refuse_requests(settings: Settings, environment: Mapping[str, str]) -> None:

@@ -105,6 +105,7 @@ async def _open_services(
         return None
     budgets = await stack.enter_async_context(budget_store_of(settings))
     models = await stack.enter_async_context(
-        open_models(settings, budgets, environment=environment, memory=memory)
+        # Libraries that are loaded at the first question would hold up whoever looks at the game.
+        open_models(settings, budgets, environment=environment, memory=memory, loads_libraries=True)
     )
     return make_services(settings, models, budgets, memory)

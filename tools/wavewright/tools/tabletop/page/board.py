@@ -17,6 +17,7 @@ _CELL: Final = (118, 72)
 """Width and height of a cell of a map, in pixels of the drawing."""
 _BESIDE: Final = ((-1, 0), (1, 0), (0, 1), (0, -1))
 """Where a place of another map is drawn, seen from the place that a way leads from."""
+_SPEAKERS: Final = {"narrative": "Game master", "combat": "Game master", "engine": "The rules"}
 _PHASE: Final = re.compile(r"(?P<indent> *)(?P<name>[\w ]+?)(?::|  +(?P<about>.*))")
 
 
@@ -86,8 +87,10 @@ class Transcript:
 
 
 def speaker_name(name: str, state: GameState) -> str:
-    """Return what a speaker is called: a creature by its name, an agent by its own."""
-    return state.creatures[name].name if name in state.creatures else name.replace("_", " ").capitalize()
+    """Return what players call a speaker: a creature, or an agent."""
+    if name in state.creatures:
+        return state.creatures[name].name
+    return _SPEAKERS.get(name, name.replace("_", " ").capitalize())
 
 
 class _ShownPlace(NamedTuple):
