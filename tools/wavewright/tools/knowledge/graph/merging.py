@@ -68,9 +68,17 @@ _Rule = Callable[[Sequence[_Named]], Iterator[tuple[_Named, _Named, str]]]
 
 
 def find_merges(
-    entities: Sequence[GraphEntity], apart: Collection[tuple[str, str]] = ()
+    entities: Sequence[GraphEntity],
+    apart: Collection[tuple[str, str]] = (),
+    alike: Collection[tuple[str, str, float]] = (),
 ) -> list[ProposedMerge]:
-    """Return the merges that the rules find, each entity dropped at most once; pairs of `apart` are not merged."""
+    """Return the merges that the rules find, each entity dropped at most once.
+
+    Args:
+        entities: The entities of the graph.
+        apart: Pairs of ids that are not merged.
+        alike: Pairs of ids with their similarity, which are merged where no rule decides.
+    """
     apart = {*apart, *((dropped, kept) for kept, dropped in apart)}
     named = [_Named(one, normal_name(one.name)) for one in entities if one.type != "document"]
     parents: dict[str, str] = {}
@@ -80,8 +88,15 @@ def find_merges(
             name = parents[name]
         return name
 
+    by_id = {one.entity.id: one for one in named}
+
+    def similar(_: Sequence[_Named]) -> Iterator[tuple[_Named, _Named, str]]:
+        for one, other, similarity in sorted(alike, key=lambda pair: -pair[2]):
+            first, second = sorted((by_id[one], by_id[other]), key=lambda found: found.weight, reverse=True)
+            yield first, second, f"the embeddings of the names are alike: similarity {similarity:.3f}"
+
     merges: list[ProposedMerge] = []
-    for rule in _RULES:
+    for rule in (*_RULES, similar):
         for kept, dropped, reason in rule(named):
             start, end = root(kept.entity.id), root(dropped.entity.id)
             if start != end and (start, end) not in apart and _is_compatible(kept.entity, dropped.entity):

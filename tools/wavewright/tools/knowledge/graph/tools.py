@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import posixpath
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
+import anyio.from_thread
 from pydantic import Field
 
 from wavewright.planner.types import JsonObject
@@ -210,16 +211,39 @@ class GraphTools:
     def merge_entities(self, *, now: dt.datetime) -> MergedEntities:
         """Take entities for one whose names are forms of one name: aliases, titles, initials, plurals.
 
-        Statements that contradict each other are listed and kept.
+        Where the settings name a server of embeddings, names that it finds alike are of one entity, too. Statements
+        that contradict each other are listed and kept.
+
+        Args:
+            now: The instant of the run.
         """
         with open_store(self._path, now) as store:
-            store.merge(find_merges(store.read.graph().entities, store.read.undone_merges()))
+            entities = store.read.graph().entities
+            store.merge(find_merges(entities, store.read.undone_merges(), self._alike(entities)))
             return MergedEntities(
                 counts=store.counts(),
                 merges=store.read.merges(),
                 conflicts=_conflicts(store.read.graph()),
                 difference=store.difference(),
             )
+
+    def _alike(self, entities: Iterable[GraphEntity]) -> list[tuple[str, str, float]]:
+        """Return the pairs of ids whose names the server of embeddings finds alike; none where there is no server."""
+        settings = self._settings.embeddings
+        if settings is None:
+            return []
+        from wavewright.tools.knowledge.graph.embeddings import MAX_EMBEDDED, embed, nearest
+
+        asked = sorted(
+            (one for one in entities if one.type != "document"), key=lambda one: -len(one.evidence)
+        )
+        named = [(one.id, one.name) for one in asked[:MAX_EMBEDDED]]
+        # The tool runs in a thread of the event loop's.
+        vectors = anyio.from_thread.run(embed, settings, [name for _, name in named])
+        return [
+            (named[one][0], named[other][0], similarity)
+            for one, other, similarity in nearest(vectors, settings.threshold)
+        ]
 
     def undo_merge(self, merge: str, *, now: dt.datetime) -> EntityMerge:
         """Take apart two entities that were taken for one; they are not merged again.
@@ -356,7 +380,7 @@ def graph_tools(settings: GraphSettings, root: Path) -> tuple[Tool, ...]:
         writing(tools.write_graph, {"records"}),
         writing(tools.retry_relations),
         writing(tools.link_evidence, {"chunks", "left_out"}),
-        writing(tools.merge_entities),
+        writing(tools.merge_entities, sends=settings.embeddings is not None),
         writing(tools.undo_merge),
         writing(tools.export_graph),
         writing(tools.send_graph, sends=True),
