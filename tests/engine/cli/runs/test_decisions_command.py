@@ -85,6 +85,25 @@ def test_a_run_waits_for_a_word_and_goes_on_with_it(
     assert (posting / "posted.txt").exists() == (code == 0)
 
 
+def test_the_list_shows_what_an_approval_lets_a_step_do_and_says_where_there_is_more(
+    wavewright: CommandLine, posting: Path
+) -> None:
+    (posting / "many.yaml").write_text(
+        "steps: [{id: post, tool: post, for_each: '${[1, 2, 3, 4, 5, 6, 7]}', params: {text: 'no. ${item}'}}]\n"
+    )
+    wavewright("run", "post.yaml", "--approve", "wait")
+    one = wavewright("decisions").out
+    wavewright("answer", str(asked(wavewright)[0]["run"]), "refuse")
+    wavewright("run", "many.yaml", "--approve", "wait")
+    many = wavewright("decisions").out
+
+    assert '\n      text: "hello"\n' in one
+    assert "whole context" not in one
+    assert 'text: "no. 5"' in many
+    assert 'text: "no. 7"' not in many
+    assert f"whole context: wavewright decisions {asked(wavewright)[0]['run']}" in many
+
+
 def test_the_first_answer_stands_and_none_is_taken_that_was_not_offered(
     wavewright: CommandLine, posting: Path
 ) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _SHORT_ID = 8
 """Characters of a decision's id that people type."""
+_MAX_LISTED_LINES = 12
+"""Lines of a question's context in the list of all."""
 
 
 def list_decisions(wanted: str | None, *, output_format: str) -> int:
@@ -108,11 +110,13 @@ def _lines(question: OpenQuestion, *, is_whole: bool) -> list[str]:
     lines = [f"{name}  {what}, {printable(whose)}, asked {_minute_text(question.asked)}{until}"]
     lines.append(f"  {printable(question.question)}")
     lines += [f"  {number}. {printable(option)}" for number, option in enumerate(question.options, start=1)]
-    if is_whole and question.context:
-        lines += ["", *(f"  {printable(line)}" for line in question.context.splitlines())]
-    elif question.context:
-        lines.append(f"  {printable(question.context.splitlines()[0])}")
-        lines.append(f"  whole context: wavewright decisions {name}")
+    if question.context:
+        context = [f"  {printable(line)}" for line in question.context.splitlines()]
+        # What an approval would let a step do is in the list, too: nobody answers without having seen it.
+        is_cut = not is_whole and len(context) > _MAX_LISTED_LINES
+        lines += ["", *(context[:_MAX_LISTED_LINES] if is_cut else context)]
+        if is_cut:
+            lines.append(f"  whole context: wavewright decisions {name}")
     option = question.options[0] if question.options else "TEXT"
     return [*lines, f"  answer with: wavewright answer {name} {printable(option)}"]
 
