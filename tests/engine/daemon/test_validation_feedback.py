@@ -119,7 +119,7 @@ async def test_a_recipe_for_feedback_calls_a_step_again_with_what_it_sets(
         "set_params": {"text": "wolves"},
         "reason": "look for other animals",
     }
-    job = {**report(tool="say"), "overrides": {"recipes": [recipe]}}
+    job: JsonObject = {**report(tool="say"), "overrides": {"recipes": [recipe]}}
     wanted = str(uuid4())
     async with in_process():
         await client.send(JobRequest(job_id=wanted, job=job))

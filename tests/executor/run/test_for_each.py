@@ -181,3 +181,41 @@ async def test_equal_items_are_called_once() -> None:
     assert output_of(state, "a") == [2, 2, 4, 2]
     assert [item.status for _, item in sorted(state.items[A].items())] == ["ok", "reused", "ok", "reused"]
     assert len(bench.calls) == 2
+
+
+async def test_a_condition_on_items_leaves_items_out_and_keeps_their_indexes() -> None:
+    bench = ExecutionHarness().add(double)
+    plan = plan_of(
+        fan(when="item % 2 == 1 && index > 0", concurrency=1, min_ok=1),
+        {"id": "b", "params": {"n": "${steps.a.size()}"}},
+        inputs={"list": [1, 2, 3, 4, 5]},
+    )
+    state = await bench.run(plan)
+
+    assert output_of(state, "a") == [6, 10]
+    assert ending(state).items == (2, 2)
+    assert [call.index for call in bench.calls if call.step == "a"] == [2, 4]
+    assert output_of(state, "b") == 4
+
+
+@pytest.mark.parametrize(
+    ("when", "status", "message"),
+    [
+        ("item > 9", "empty", None),
+        ("item", "failed", "its condition gave an integer, not true or false"),
+        ("item.x", "failed", None),
+    ],
+)
+async def test_a_condition_on_items_may_leave_none_or_have_no_value(
+    when: str, status: str, message: str | None
+) -> None:
+    bench = ExecutionHarness().add(double)
+    state = await bench.run(plan_of(fan(when=when), inputs={"list": [1, 2]}))
+    error = ending(state).error
+
+    assert statuses(state) == {"a": status}
+    assert bench.calls == []
+    assert (error is None) == (status == "empty")
+    if message is not None:
+        assert error is not None
+        assert error.message == message

@@ -332,7 +332,7 @@ def test_gates_are_checked_against_the_output_of_one_call(
     "step",
     [
         pytest.param({"params": {"code": "${item}"}}, id="parameters of one call"),
-        pytest.param({"for_each": ["GNP"], "when": "index > 0"}, id="a condition, which is asked once"),
+        pytest.param({"when": "index > 0"}, id="the condition of one call"),
         pytest.param({"for_each": "${[item]}"}, id="the list itself"),
     ],
 )
@@ -340,6 +340,27 @@ def test_items_are_known_to_calls_of_a_step_with_for_each_only(step: dict[str, A
     found = codes(plan_of({"id": "a", "tool": "price", "params": {"code": "x"}, **step}))
 
     assert [code for code, _ in found] == ["E305"]
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ({"for_each": ["GNP"], "when": "item.startsWith('G') && index > 0"}, []),
+        ({"for_each": ["GNP"], "when": "item"}, ["E308"]),
+        ({"for_each": ["GNP"], "when": "item.code == 'x'"}, ["E303"]),
+        ({"for_each": "${[steps.maybe]}", "when": "has(steps.maybe)"}, []),
+        ({"for_each": "${[steps.maybe]}", "when": "has(steps.maybe) && item != null"}, ["E306"]),
+    ],
+)
+def test_a_condition_on_items_is_typed_and_asked_after_the_list(
+    step: dict[str, Any], expected: list[str]
+) -> None:
+    maybe = {"id": "maybe", "tool": "price", "params": {"code": "x"}, "optional": True}
+    reader = {"id": "b", "tool": "price", "params": {"code": "${string(steps.a.size())}"}}
+    more = [reader] if "item" in step["when"] else []
+    found = codes(plan_of(maybe, {"id": "a", "tool": "price", "params": {"code": "x"}, **step}, *more))
+
+    assert [code for code, _ in found] == expected
 
 
 def test_a_gate_on_a_single_call_has_no_item() -> None:

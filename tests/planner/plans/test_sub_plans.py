@@ -193,6 +193,7 @@ result: ${steps.more.of}
         ("plan: called, tool: sum", "E411", "/steps/0/tool"),
         ('plan: called, params: {code: "${item}"}', "E305", "/steps/0/params"),
         ("plan: called, for_each: [1]", "E411", "/steps/0/for_each"),
+        ("plan: plain, for_each: [1], when: item > 0", "E411", "/steps/0/when"),
         ("plan: again", "E410", "/steps/0/plan"),
         ('plan: hides, for_each: [1, 2], params: {n: "${item}"}', "E411", "/steps/0/plan"),
     ],
@@ -200,6 +201,12 @@ result: ${steps.more.of}
 def test_what_no_sub_plan_can_be_asked_is_refused(step: str, code: str, pointer: str) -> None:
     again = "steps:\n  - {id: b, plan: again}\n"
     hides = 'inputs: {n: 1}\nsteps:\n  - {id: s, tool: sum, params: {rows: "${[1.0].map(item, inputs.n)}"}}\n'
-    expanded = expand(f"steps:\n  - {{id: a, {step}}}\n", called=CALLED, again=again, hides=hides)
+    expanded = expand(
+        f"steps:\n  - {{id: a, {step}}}\n",
+        called=CALLED,
+        plain="steps:\n  - {id: s, tool: sum, params: {rows: []}}\n",
+        again=again,
+        hides=hides,
+    )
 
     assert (code, pointer) in {(one.code, one.pointer) for one in errors(expanded)}

@@ -24,6 +24,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.estimates import known_items
 from wavewright.planner.plans.expressions import ExpressionError, evaluate
+from wavewright.planner.plans.uses import asks_each_item
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.review.evidence import plan_scope
 
@@ -61,7 +62,7 @@ def branches_of(plan: Plan, goal: Goal) -> Iterator[Branch]:
     """Yield every branch of a (bound) plan, step by step."""
     for step in plan.steps:
         yield Branch("step", step.id, "ok")
-        if step.when is not None:
+        if step.when is not None and not asks_each_item(step):
             yield from (Branch("when", step.id, side) for side in ("true", "false"))
         if step.for_each is not None:
             # A list that stands in the plan has one size.
@@ -101,7 +102,7 @@ def _taken(state: RunState, plan: Plan, goal: Goal, now: dt.datetime) -> Iterato
             continue
         if ended.status in SUCCESSES:
             yield Branch("step", step.id, "ok")
-        if step.when is not None and (side := _when_side(step.when, ended, state, plan, now)):
+        if side := _when_side(step, ended, state, plan, now):
             yield Branch("when", step.id, side)
         if step.for_each is not None and ended.items is not None:
             yield Branch("items", step.id, _size_side(ended.items[1]))
@@ -121,8 +122,11 @@ def _taken(state: RunState, plan: Plan, goal: Goal, now: dt.datetime) -> Iterato
                 yield Branch("recipe", recipe.gate, str(number))
 
 
-def _when_side(when: str, ended: StepFinished, state: RunState, plan: Plan, now: dt.datetime) -> str:
-    """Return the side that a condition took; empty where the step failed before it had a value."""
+def _when_side(step: Step, ended: StepFinished, state: RunState, plan: Plan, now: dt.datetime) -> str:
+    """Return the side that a step's condition took; empty where there is none, or none was reached."""
+    when = step.when
+    if when is None or asks_each_item(step):
+        return ""
     if ended.status == "skipped":
         return "false"
     if ended.status in SUCCESSES:

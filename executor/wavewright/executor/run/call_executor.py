@@ -317,7 +317,7 @@ class CallExecutor:
             started=call.started,
             seconds=self._clock.monotonic() - call.clock_start,
             attempts=call.attempt,
-            items=None if items is None or fan_out is None else (len(items), len(fan_out.items)),
+            items=None if items is None or fan_out is None else (len(items), len(fan_out.chosen)),
             reason=reason,
             withheld=call.withheld,
             data=call.written,
@@ -342,7 +342,7 @@ class CallExecutor:
 
     def _ask_about_items(self, fan: FanOut) -> None:
         """Ask once about the calls that items make: those with valid parameters, and not made by a retried run."""
-        calls = [item_call(fan, index) for index in range(len(fan.items))]
+        calls = [item_call(fan, index) for index in fan.chosen]
         valid = [
             call
             for call in calls
@@ -363,7 +363,7 @@ class CallExecutor:
             return False
         if self._is_withheld(record, False):
             return False
-        calls = [item_call(fan, index) for index in range(len(fan.items))]
+        calls = [item_call(fan, index) for index in fan.chosen]
         if any(self._runner.prepare(call, fan.compiled) is not None for call in calls):
             return False
         if fan_out_key([call.key for call in calls]) != record.key:
@@ -373,12 +373,12 @@ class CallExecutor:
 
     def _push_items(self, fan: FanOut) -> None:
         """Push the next items, up to the step's concurrency."""
-        concurrency = fan.head.step.concurrency or len(fan.items)
-        ended = len(fan.items) - fan.unfinished
-        while fan.next_index < min(len(fan.items), ended + concurrency):
-            call = item_call(fan, fan.next_index)
+        count = len(fan.chosen)
+        started_at_most = count - fan.unfinished + (fan.head.step.concurrency or count)
+        while fan.next_place < min(count, started_at_most):
+            call = item_call(fan, fan.chosen[fan.next_place])
             call.started, call.clock_start = self._clock.wall(), self._clock.monotonic()
-            fan.next_index += 1
+            fan.next_place += 1
             self._outcome.calls.append((call, 0.0))
 
     def _finish_item(self, fan: FanOut, item: ItemFinished) -> None:

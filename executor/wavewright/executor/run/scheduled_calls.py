@@ -6,7 +6,7 @@ exist only while the step runs; results become events.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -73,13 +73,16 @@ class FanOut:
     head: ScheduledCall
     compiled: CompiledStep
     items: list[Json]
+    chosen: Sequence[int]
+    """Indexes of the items that calls are made for: those for which the condition holds."""
     endings: list[ItemFinished | None] = field(init=False)
-    next_index: int = 0
+    next_place: int = 0
+    """Place among the chosen ones of the next item to call."""
     unfinished: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.endings = [None] * len(self.items)
-        self.unfinished = len(self.items)
+        self.unfinished = len(self.chosen)
 
     @property
     def step_id(self) -> StepId:

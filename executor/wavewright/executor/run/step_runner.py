@@ -31,7 +31,8 @@ from wavewright.executor.run.reuse import ReuseSource, StepKeyBuilder
 from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall
 from wavewright.planner.cel.paths import kind_name
 from wavewright.planner.language.plan import Step
-from wavewright.planner.plans.expressions import ExpressionError
+from wavewright.planner.plans.expressions import Evaluator, ExpressionError
+from wavewright.planner.plans.uses import asks_each_item
 from wavewright.planner.schemas.validation import Validator
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.run_data import MemoryRunData
@@ -86,14 +87,13 @@ class StepRunner:
             return StepError("tool", f"no tool named {call.step.tool!r} is installed", attempts=0)
         try:
             compiled = self._program.compile(call.step)
-            if compiled.when is not None:
+            by_item = asks_each_item(call.step)
+            if compiled.when is not None and not by_item:
                 holds = compiled.when(self._variables(call), self._now)
                 if holds is False:
                     return SkippedStep(f"its condition is false: {call.step.when}")
                 if holds is not True:
-                    return StepError(
-                        "expression", f"its condition gave {kind_name(holds)}, not true or false", attempts=0
-                    )
+                    return _condition_error(holds)
             if compiled.for_each is None:
                 return compiled
             items = compiled.for_each(self._variables(call), self._now)
@@ -108,7 +108,25 @@ class StepRunner:
                 attempts=0,
                 hint="narrow the list, or raise max_items",
             )
-        return FanOut(call, compiled, items)
+        if compiled.when is None or not by_item:
+            return FanOut(call, compiled, items, range(len(items)))
+        return self._chosen_items(call, compiled, compiled.when, items)
+
+    def _chosen_items(
+        self, call: ScheduledCall, compiled: CompiledStep, when: Evaluator, items: list[Json]
+    ) -> FanOut | StepError:
+        """Return the calls for the items of which the step's condition holds."""
+        variables, chosen = self._variables(call), list[int]()
+        for index, item in enumerate(items):
+            try:
+                holds = when({**variables, "item": item, "index": index}, self._now)
+            except ExpressionError as fault:
+                return _expression_error(fault)
+            if holds is True:
+                chosen.append(index)
+            elif holds is not False:
+                return _condition_error(holds)
+        return FanOut(call, compiled, items, chosen)
 
     def prepare(self, call: ScheduledCall, compiled: CompiledStep) -> StepError | None:
         """Render and validate the parameters of a call and set its key; return the error, if any."""
@@ -326,6 +344,10 @@ def _own_copy(params: JsonObject) -> JsonObject:
     return {
         name: value if isinstance(value, _SCALARS) else copy_json(value) for name, value in params.items()
     }
+
+
+def _condition_error(value: Json) -> StepError:
+    return StepError("expression", f"its condition gave {kind_name(value)}, not true or false", attempts=0)
 
 
 def _expression_error(fault: ExpressionError) -> StepError:

@@ -31,7 +31,7 @@ from wavewright.planner.diagnostics.suggestions import (
     with_article,
 )
 from wavewright.planner.language.plan import Gate, Step
-from wavewright.planner.plans.uses import CALL_ROLES, ExpressionText, ExpressionUse
+from wavewright.planner.plans.uses import CALL_ROLES, ExpressionText, ExpressionUse, asks_each_item
 from wavewright.planner.types import JsonSchema, StepId
 
 _WORD = re.compile(r"\w+")
@@ -85,8 +85,10 @@ def check_expansion(subject: CheckContext, text: str, pointer: str) -> Iterator[
 def _check_step(subject: CheckContext, step: Step, texts: tuple[ExpressionText, ...]) -> Iterator[Diagnostic]:
     present = guarded_steps(step.when) if step.when is not None else frozenset[str]()
     reader = _ReferenceContext(f"step {step.id!r}", step=step, present=present, own=step.id)
+    # A condition on items is asked after the list is there.
+    lists = reader._replace(present=frozenset()) if asks_each_item(step) else reader
     for text in texts:
-        yield from _check_text(subject, text, reader)
+        yield from _check_text(subject, text, lists if text.role == "for_each" else reader)
         if text.text == step.for_each and text.role == "for_each" and not _is_one_expression(text):
             yield make_diagnostic(
                 "E309",
@@ -190,7 +192,7 @@ def _check_step_read(
             f"{reader.name} reads {name!r}, which no step defines",
             suggest_name(name, subject.steps, what="steps"),
         )
-    may_be_absent = step.optional or step.when is not None
+    may_be_absent = step.optional or (step.when is not None and not asks_each_item(step))
     if may_be_absent and not (
         read.guarded
         or name in reader.present
@@ -245,7 +247,7 @@ def _check_item_read(
     if repeats and use.role in CALL_ROLES:
         return None
     if repeats:
-        why, hint = f"`{use.role}` is asked once, before there are items", "read the list itself"
+        why, hint = "the list of `for_each` is there before its items", "read the list itself"
     else:
         why, hint = (
             "only a step with `for_each` has it",

@@ -29,7 +29,7 @@ from wavewright.planner.plans.binding import escape_references, repoint_conditio
 from wavewright.planner.plans.expanded_plan import ExpandedPlan, Place, SubPlan, SubPlanReader, position_text
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.sub_plan_expressions import Rewriting
-from wavewright.planner.plans.uses import ExpressionText, value_reads
+from wavewright.planner.plans.uses import ExpressionText, asks_each_item, value_reads
 from wavewright.planner.schemas.validation import infer_schema, validator_of
 from wavewright.planner.types import GateId, Json, JsonObject, JsonSchema, StepId
 
@@ -245,6 +245,10 @@ def _misuses(step: Step, pointer: str) -> Iterator[Diagnostic]:
         yield make_diagnostic(
             "E411", f"{pointer}/{name}", f"step {step.id!r} has both 'plan' and {name!r}", hint
         )
+    if asks_each_item(step):
+        message = f"the condition of step {step.id!r} is one of items, and its sub-plan runs for all of them"
+        hint = "leave items out of the list: list.filter(x, …)"
+        yield make_diagnostic("E411", f"{pointer}/when", message, hint)
     if step.repeat is not None and step.for_each is not None:
         message = f"step {step.id!r} has both 'for_each' and 'repeat'"
         hint = "repeat a plan of which one step has the `for_each`"

@@ -7,6 +7,7 @@ step reads.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,8 +29,8 @@ from wavewright.planner.types import Json, StepId
 
 ExpressionRole: TypeAlias = Literal["params", "for_each", "when", "gate", "cap", "result"]
 
-CALL_ROLES: frozenset[ExpressionRole] = frozenset({"params", "gate"})
-"""Where expressions are asked once a call, so that a step with `for_each` has an `item` there."""
+CALL_ROLES: frozenset[ExpressionRole] = frozenset({"params", "when", "gate"})
+"""Where expressions may be asked once a call, so that a step with `for_each` has an `item` there."""
 
 
 class ExpressionUse(NamedTuple):
@@ -131,6 +132,22 @@ def step_reads(step: Step) -> tuple[StepId, ...]:
     if step.when is not None:
         texts.append((step.when, "when"))
     return tuple(dict.fromkeys(name for text, role in texts for name in _step_ids_in(text, role)))
+
+
+def asks_each_item(step: Step) -> bool:
+    """Whether a step's condition reads `item` or `index`, and so says for which items the step runs."""
+    if step.for_each is None or step.when is None or not _ITEM_WORD.search(step.when):
+        return False
+    reads_of_when = ExpressionText("", step.when, "when").reads.values()
+    return any(
+        read.root in ("item", "index")
+        for found in reads_of_when
+        if not isinstance(found, ExpressionError)
+        for read in found
+    )
+
+
+_ITEM_WORD = re.compile(r"\b(?:item|index)\b")
 
 
 def fields_read(reader: Step, step: StepId) -> frozenset[str] | None:
