@@ -22,6 +22,7 @@ from benchmarks.postgres import measure_postgres
 from benchmarks.size import measure_size
 from benchmarks.starting import measure_starting
 from benchmarks.tabletop import measure_tabletop
+from benchmarks.viewing import measure_viewing
 
 
 def main() -> None:
@@ -41,6 +42,7 @@ def main() -> None:
         "models": measure_models,
         "mcp": measure_mcp,
         "tabletop": measure_tabletop,
+        "view": measure_viewing,
         "graph": measure_graph,
         "knowledge": measure_knowledge,
         "daemon": lambda: measure_daemons(extent()),

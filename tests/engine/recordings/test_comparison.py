@@ -13,11 +13,11 @@ from tests.engine.conftest import CommandLine
 from tests.engine.recordings.test_replay import ran
 from tests.engine.stale_quotes_project import write_quotes_project
 from wavewright.config.settings import load_settings
-from wavewright.engine.recordings.comparison import compare
-from wavewright.engine.recordings.replay import ComparedRun, ReplayResult, replay_run
+from wavewright.engine.recordings.replay import ReplayResult, replay_run
 from wavewright.engine.recordings.replay_settings import ReplayOptions
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, StepFinished
+from wavewright.reviewer.package.comparison import ComparedRun
 from wavewright.reviewer.records import CapRecord, Confidence, ReviewResult
 
 
@@ -45,7 +45,7 @@ def test_gates_are_told_by_verdict_and_by_what_they_stop(same: tuple[ReplayResul
     replayed, events = same
     state = fold(with_gates(event, "fail", "warn") for event in events)
 
-    found = compare(replace(replayed, after=replace(replayed.after, state=state)))
+    found = replace(replayed, after=replace(replayed.after, state=state)).compare()
 
     assert found.gates == (
         "gate fresh__quotes on quotes[0] now only warns",
@@ -65,11 +65,11 @@ def test_a_gate_that_only_one_side_asked_is_told(same: tuple[ReplayResult, list[
     ]
     fewer = replace(replayed.before, state=fold(without))
 
-    assert compare(replace(replayed, after=fewer)).gates == (
+    assert replace(replayed, after=fewer).compare().gates == (
         "gate fresh__quotes_2 on quotes_2[0] is not evaluated",
         "gate fresh__quotes_2 on quotes_2[1] is not evaluated",
     )
-    assert compare(replace(replayed, before=fewer)).gates == (
+    assert replace(replayed, before=fewer).compare().gates == (
         "gate fresh__quotes_2 on quotes_2[0] (new): pass",
         "gate fresh__quotes_2 on quotes_2[1] (new): pass",
     )
@@ -98,7 +98,7 @@ def test_caps_and_confidences_are_told_by_their_figures(same: tuple[ReplayResult
         places=0.6,
     )
 
-    found = compare(replace(replayed, before=before, after=after))
+    found = replace(replayed, before=before, after=after).compare()
 
     assert found.confidence == (
         "confidence overall 0.80 → 0.40",
@@ -114,10 +114,10 @@ def test_a_replay_without_a_package_says_why(same: tuple[ReplayResult, list[Even
     replayed, events = same
     cut = ComparedRun(fold(events[:2]), None, "there is no valid plan: E201: there is no tool 'fetsch'")
 
-    found = compare(replace(replayed, after=cut))
+    found = replace(replayed, after=cut).compare()
 
-    assert found.plan == ("the replay has no plan",)
+    assert found.plan == ("one of them has no plan",)
     assert found.review[:2] == (
         "verdict achieved → failed",
-        "the replay ended without a package: there is no valid plan: E201: there is no tool 'fetsch'",
+        "it ended without a package: there is no valid plan: E201: there is no tool 'fetsch'",
     )

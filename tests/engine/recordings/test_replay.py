@@ -16,13 +16,13 @@ from tests.engine.stale_quotes_project import JOB, TEMPLATE, take_calls, write_q
 from wavewright.config.settings import load_settings
 from wavewright.engine.fake_model.server import ApiError, FakeModelServer, asked_for, denied
 from wavewright.engine.pipeline.context import RunRequest, withhold_package
-from wavewright.engine.recordings.comparison import RunComparison, compare
 from wavewright.engine.recordings.replay import ReplayResult, replay_run
 from wavewright.engine.recordings.replay_settings import ReplayOptions, ReplayRejected
 from wavewright.executor.events.types import Event, PlanAccepted, RunFinished
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.planning.planner import UserQuestion
 from wavewright.planner.types import JsonObject, RunId
+from wavewright.reviewer.package.comparison import RunComparison
 
 
 class Person(Yes):
@@ -64,7 +64,7 @@ def as_it_was(folder: Path, *, person: Person | None = None) -> tuple[ReplayResu
         return await replay_run(run, events, load_settings(folder), ReplayOptions())
 
     replayed = anyio.run(work)
-    return replayed, compare(replayed)
+    return replayed, replayed.compare()
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_run_that_was_cut_and_resumed_anywhere_replays_to_its_verdict(
 
             replayed = await replay_run(run, await journal.load(run), settings, ReplayOptions())
 
-            assert compare(replayed).is_empty, compare(replayed)
+            assert replayed.compare().is_empty, replayed.compare()
             assert replayed.before.status == replayed.after.status == "achieved"
             assert replayed.is_whole
             assert take_calls(tmp_path).total() == 0

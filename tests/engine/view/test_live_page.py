@@ -120,3 +120,34 @@ def test_what_cannot_be_done_is_answered_with_its_reason(project: Path) -> None:
         again = client.post(f"{run_page}/resume")
         assert again.status_code == 409
         assert "resume" in again.text.partition('role="alert">')[2].partition("</pre>")[0]
+
+
+def test_two_runs_are_found_by_a_gate_and_compared(project: Path) -> None:
+    plan = 'steps: [{id: post, tool: wait_for, params: {file: "one.txt"}}]\nresult: ${steps.post}\n'
+    gates = "gates: [{id: named, on: post, check: 'output == \"%s\"'}]\n"
+    (project / "one.txt").touch()
+    for number, name in enumerate(("one.txt", "two.txt")):
+        (project / f"{number}.plan.yaml").write_text(plan + gates % name)
+        with command(project, "run", f"{number}.plan.yaml") as run:
+            run.wait(timeout=30)
+    with served_page(project) as served, visit(f"{served.url}&gate=named") as seen:
+        page = seen.page
+        expect(page.locator("tbody tr")).to_have_count(2)
+        assert seen.serious_faults() == []
+        for box in page.get_by_role("checkbox").all():
+            box.check()
+        page.get_by_role("button", name="Compare two runs").click()
+
+        expect(page.locator("main")).to_contain_text("gate named on post pass → fail")
+        expect(page.locator("main")).to_contain_text("verdict achieved → not achieved")
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert seen.serious_faults() == []
+        page.set_viewport_size({"width": 400, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        page.goto(f"{served.root}/?gate=unknown")
+        expect(page.locator("main")).to_contain_text("No such runs.")
+        assert seen.console == []
+        with served.client() as client:
+            assert client.get("/compare?run=one").status_code == 400
+            assert client.get("/?colour=red").status_code == 400

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.executor.event_examples import run_finished, run_started
 from tests.support.postgres import PostgresServer
-from wavewright.engine.view.stored_runs import PAGE_SIZE, page_of_runs, read_run
-from wavewright.executor.events.types import Event
+from wavewright.engine.view.stored_runs import PAGE_SIZE, RunQuery, list_labels, page_of_runs, read_run
+from wavewright.executor.events.types import Event, ModelCalled, PlanAccepted
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.stored_journal import StoredJournal
-from wavewright.planner.types import RunId
+from wavewright.planner.ports.model_port import ModelUse
+from wavewright.planner.types import JsonObject, PlanHash, RunId
 
 pytestmark = pytest.mark.anyio
 
@@ -46,8 +48,8 @@ async def add_runs(journal: StoredJournal, count: int) -> None:
 async def test_pages_follow_each_other_from_the_newest_run_to_the_first(journal: StoredJournal) -> None:
     await add_runs(journal, PAGE_SIZE + 5)
 
-    first = await page_of_runs(journal)
-    second = await page_of_runs(journal, before=first.following)
+    first = await page_of_runs(journal, RunQuery())
+    second = await page_of_runs(journal, RunQuery(before=first.following))
 
     assert [row.run for row in (*first.rows, *second.rows)] == [
         run_id(number) for number in reversed(range(PAGE_SIZE + 5))
@@ -60,15 +62,37 @@ async def test_runs_are_found_by_status_and_by_a_text_in_which_signs_stand_for_t
 ) -> None:
     await add_runs(journal, 6)
 
-    interrupted = await page_of_runs(journal, status="interrupted")
-    ended = await page_of_runs(journal, status="achieved")
-    named = await page_of_runs(journal, text="000004-3F")
+    interrupted = await page_of_runs(journal, RunQuery(status="interrupted"))
+    ended = await page_of_runs(journal, RunQuery(status="achieved"))
+    named = await page_of_runs(journal, RunQuery(text="000004-3F"))
 
     assert [row.run for row in interrupted.rows] == [run_id(4), run_id(2), run_id(0)]
     assert [row.run for row in ended.rows] == [run_id(5), run_id(3), run_id(1)]
     assert [row.run for row in named.rows] == [run_id(4)]
-    assert not (await page_of_runs(journal, text="20261121_000004")).rows
-    assert not (await page_of_runs(journal, text="%")).rows
+    assert not (await page_of_runs(journal, RunQuery(text="20261121_000004"))).rows
+    assert not (await page_of_runs(journal, RunQuery(text="%"))).rows
+
+
+async def test_runs_are_found_by_template_tag_gate_and_model(journal: StoredJournal) -> None:
+    for number, (template, gate) in enumerate([("stocks", "fresh"), ("stocks", "whole"), ("lore", "fresh")]):
+        goal: JsonObject = {"name": template, "output_tags": ["daily", template]}
+        plan: JsonObject = {"steps": [], "gates": [{"id": gate}]}
+        started = replace(run_started(run_id(number)), goal=goal)
+        accepted = PlanAccepted(1.0, plan, PlanHash("x"), "given")
+        called = ModelCalled(1.0, ModelUse("planner", "planner", f"model_{number % 2}", "answered"))
+        await journal.append(run_id(number), [started, accepted, called, called])
+        await journal.close_run(run_id(number))
+
+    async def found(**asked: str) -> list[RunId]:
+        return [row.run for row in (await page_of_runs(journal, RunQuery.model_validate(asked))).rows]
+
+    assert await found(template="stocks") == [run_id(1), run_id(0)]
+    assert await found(gate="fresh") == [run_id(2), run_id(0)]
+    assert await found(model="model_1") == [run_id(1)]
+    assert await found(tag="daily", gate="fresh", template="lore") == [run_id(2)]
+    assert await found(tag="daily", before=run_id(2)) == [run_id(1), run_id(0)]
+    assert await found(tag="daily", status="achieved") == []
+    assert await list_labels(journal, "tag") == ["daily", "lore", "stocks"]
 
 
 async def test_a_run_is_read_again_only_when_something_was_added(journal: StoredJournal) -> None:

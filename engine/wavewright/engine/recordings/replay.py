@@ -39,7 +39,7 @@ from wavewright.engine.recordings.replay_settings import (
 )
 from wavewright.engine.session import run_request
 from wavewright.engine.targets.waves import no_plan_reason
-from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, ModelCalled, Noted, PlanAccepted, RunStarted
 from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.diagnostics.diagnostic import PlanError
@@ -51,7 +51,8 @@ from wavewright.planner.ports.fallback_ladder import Ladder
 from wavewright.planner.ports.model_port import ModelOutcome, ModelUse, OnUse, Role
 from wavewright.planner.types import RunId
 from wavewright.reviewer.package.builder import build_package
-from wavewright.reviewer.records import Package, ReviewResult
+from wavewright.reviewer.package.comparison import ComparedRun, RunComparison, compare
+from wavewright.reviewer.records import ReviewResult
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.workers.services import Services, make_services
 
@@ -94,27 +95,6 @@ _DECIDING_ROLES: Final[frozenset[Role]] = frozenset({"planner", "reviewer", "rec
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedRun:
-    """One of the two runs that are compared."""
-
-    state: RunState
-    package: Package | None
-    """None where it ended before there was one."""
-    ending: str = ""
-    """Why it ended so, where there is no package."""
-
-    @property
-    def plan(self) -> Plan | None:
-        """The plan in force at the end."""
-        return None if self.state.plan is None else Plan.model_validate(self.state.plan)
-
-    @property
-    def status(self) -> str:
-        """How it ended."""
-        return self.state.finished.status if self.state.finished is not None else "failed"
-
-
-@dataclass(frozen=True, slots=True)
 class ReplayResult:
     """A recorded run, and what it comes to in the replay."""
 
@@ -130,6 +110,11 @@ class ReplayResult:
     """What models were asked anew."""
     changed_tools: tuple[str, ...] = ()
     """Tools whose contract is another one since the run, a sentence each."""
+
+    def compare(self) -> RunComparison:
+        """Return what is different in the replay."""
+        signatures = {name: tool.signature for name, tool in self.tools.items()}
+        return compare(self.before, self.after, signatures)
 
     @property
     def is_same_verdict(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -14,7 +14,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.engine.decisions.questions import OpenQuestion
 from wavewright.engine.view.api_operations import Operation
 from wavewright.engine.view.openapi import openapi_document
-from wavewright.engine.view.stored_runs import page_of_runs
+from wavewright.engine.view.stored_runs import RunQuery, page_of_runs
 from wavewright.engine.view.viewed_jobs import JobOverview, SenderName, SentJob, ViewedJobs
 from wavewright.engine.view.viewed_project import DecisionAnswer, ViewedProject
 from wavewright.executor.store.job_records import JobId
@@ -24,18 +24,6 @@ from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.records import Package
 
 PREFIX: Final = "/api/v1"
-
-
-class RunQuery(BaseModel):
-    """Which runs are listed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    text: str = ""
-    """A part of the job's name or of the run's id."""
-    status: str = ""
-    before: RunId | None = None
-    """The run at which the page before ended."""
 
 
 class RunList(BaseModel):
@@ -83,9 +71,7 @@ class Api:
 
     async def list_runs(self, asked: RunQuery) -> RunList:
         """List the newest runs, fifty at a time."""
-        page = await page_of_runs(
-            self.project.journal, text=asked.text, status=asked.status, before=asked.before
-        )
+        page = await page_of_runs(self.project.journal, asked)
         return RunList(runs=[*page.rows], next=page.following)
 
     async def get_run(self, run: RunId) -> Package:

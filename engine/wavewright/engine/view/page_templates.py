@@ -17,7 +17,7 @@ from starlette.routing import Route
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.dry_run.text import dollars_text, tokens_text
 from wavewright.prompts.environments import page_environment
-from wavewright.reviewer.report.page import style_sheet
+from wavewright.reviewer.report.page import pretty_json, style_sheet
 from wavewright.reviewer.values import duration_text, iso_of_epoch, visible
 
 
@@ -60,6 +60,7 @@ def _environment() -> Environment:
         "duration": duration_text,
         "whole": tokens_text,
         "dollars": dollars_text,
+        "pretty": pretty_json,
     }
     return environment
 

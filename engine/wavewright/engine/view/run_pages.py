@@ -8,6 +8,7 @@ from typing import Final
 
 import anyio
 from markupsafe import Markup
+from pydantic import ValidationError
 from sse_starlette.event import ServerSentEvent
 from sse_starlette.sse import EventSourceResponse
 from starlette.exceptions import HTTPException
@@ -15,14 +16,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from wavewright.engine.view.page_templates import page, render
-from wavewright.engine.view.stored_runs import RunSnapshot, page_of_runs
+from wavewright.engine.view.page_templates import page, reason_of, render
+from wavewright.engine.view.stored_runs import LABEL_KINDS, RunQuery, RunSnapshot, list_labels, page_of_runs
 from wavewright.engine.view.viewed_project import CommandRefused, ViewedProject
 from wavewright.engine.view.watching import RunWatches
 from wavewright.executor.events.codec import encode
 from wavewright.executor.run.recording import redacted_events
 from wavewright.executor.store.errors import RunNotFound
 from wavewright.planner.types import RunId
+from wavewright.reviewer.package.builder import stored_package
+from wavewright.reviewer.package.comparison import ComparedRun, compare
 from wavewright.reviewer.values import iso_of_epoch
 
 STATUSES: Final = (
@@ -58,6 +61,7 @@ class RunPages:
         """Return what is served where."""
         return [
             Route("/", self._runs),
+            Route("/compare", self._compare),
             Route("/runs/{run}", self._run),
             Route("/runs/{run}/stream", self._stream),
             Route("/runs/{run}/events", self._events),
@@ -66,21 +70,31 @@ class RunPages:
 
     async def _runs(self, request: Request) -> Response:
         """Answer with a page of the list of runs."""
-        asked = request.query_params
-        found = await page_of_runs(
-            self.project.journal,
-            text=asked.get("text", ""),
-            status=asked.get("status", ""),
-            before=RunId(asked["before"]) if "before" in asked else None,
-        )
-        return page(
-            "runs.html.j2",
-            title="Runs",
-            page=found,
-            text=asked.get("text", ""),
-            status=asked.get("status", ""),
-            statuses=STATUSES,
-        )
+        try:
+            asked = RunQuery.model_validate(dict(request.query_params))
+        except ValidationError as error:
+            raise HTTPException(400, reason_of(error)) from error
+        found = await page_of_runs(self.project.journal, asked)
+        labels = {kind: await list_labels(self.project.journal, kind) for kind in LABEL_KINDS}
+        return page("runs.html.j2", title="Runs", page=found, asked=asked, statuses=STATUSES, labels=labels)
+
+    async def _compare(self, request: Request) -> Response:
+        """Answer with what is different between two runs."""
+        runs = [RunId(run) for run in request.query_params.getlist("run")]
+        if len(runs) != 2:
+            raise HTTPException(
+                400, f"two runs are compared, not {len(runs)}: choose two in the list of runs"
+            )
+        try:
+            # The older one first.
+            sides = sorted(
+                [await self.project.find_run(run) for run in runs], key=lambda one: one.row.started
+            )
+        except RunNotFound as error:
+            raise HTTPException(404, str(error)) from error
+        before, after = (ComparedRun(one.state, stored_package(one.state)) for one in sides)
+        found = compare(before, after, {})
+        return page("compare.html.j2", title="Two runs", sides=sides, before=before, after=after, found=found)
 
     async def _run(self, request: Request) -> Response:
         """Answer with the page of a run."""

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
+from urllib.parse import urlencode
+
+from pydantic import BaseModel, ConfigDict
 
 from wavewright.engine.decisions.questions import mark_waiting_runs
 from wavewright.engine.targets.waves import TargetWaves, target_waves
@@ -20,6 +23,8 @@ from wavewright.reviewer.records import Package
 from wavewright.reviewer.report.page import LiveRun, render_run
 
 PAGE_SIZE: Final = 50
+LABEL_KINDS: Final = ("template", "model", "gate", "tag")
+_MAX_LABELS: Final = 100
 _MAX_PAGES_SEARCHED: Final = 40
 """Of runs that have not ended, for a page of those in one of their states, which the store does not know by itself."""
 _ENDED: Final = ("achieved", "not_achieved", "failed")
@@ -47,15 +52,51 @@ class RunPage:
     """Where the next page begins; none after the last one."""
 
 
-async def page_of_runs(
-    journal: StoredJournal, *, text: str = "", status: str = "", before: RunId | None = None
-) -> RunPage:
-    """Return the newest runs before one, of jobs whose name contains a text, with one status where it is given."""
+class RunQuery(BaseModel):
+    """Which runs are listed; what is empty does not count."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str = ""
+    """A part of the job's name or of the run's id."""
+    status: str = ""
+    template: str = ""
+    """The goal template that the job names."""
+    tag: str = ""
+    """A tag of what the run makes."""
+    gate: str = ""
+    """A gate of the run's plan."""
+    model: str = ""
+    """A model that was called."""
+    before: RunId | None = None
+    """The run at which the page before ended."""
+
+    @property
+    def labels(self) -> list[tuple[str, str]]:
+        """What the runs must have, the rarest kind first."""
+        kinds = {"gate": self.gate, "tag": self.tag, "model": self.model, "template": self.template}
+        return [(kind, value) for kind, value in kinds.items() if value]
+
+    def at(self, before: RunId) -> str:
+        """Return the address of the page that follows a run."""
+        return "/?" + urlencode({**self.model_dump(exclude_defaults=True), "before": before})
+
+
+async def page_of_runs(journal: StoredJournal, asked: RunQuery) -> RunPage:
+    """Return the newest runs that a query asks for."""
     found: list[RunRow] = []
+    status, before = asked.status, asked.before
     stored = status if status in {"", *_ENDED} else "interrupted"
     for _ in range(_MAX_PAGES_SEARCHED):
         rows = await journal.read(
-            partial(run_queries.list_newest_runs, text=text, status=stored, before=before, limit=PAGE_SIZE)
+            partial(
+                run_queries.list_newest_runs,
+                text=asked.text,
+                status=stored,
+                labels=asked.labels,
+                before=before,
+                limit=PAGE_SIZE,
+            )
         )
         marked = await mark_waiting_runs(journal, rows, time.time())
         found += [row for row in marked if status in {"", row.status}]
@@ -63,6 +104,11 @@ async def page_of_runs(
         if before is None or not status or len(found) >= PAGE_SIZE:
             break
     return RunPage(found, before)
+
+
+async def list_labels(journal: StoredJournal, kind: str) -> list[str]:
+    """Return the first values of a kind of label that the journal knows."""
+    return await journal.read(partial(run_queries.list_labels, kind=kind, limit=_MAX_LABELS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,13 @@ _CHANGE_RUNS: Final = """
         ) AS counted ON change.status IS NOT NULL
         WHERE run.no = change.no AND run.no IN (SELECT no FROM held)
     )"""
+_LABEL_RUNS: Final = """
+    labelled AS (
+        INSERT INTO run_label (kind, value, run)
+        SELECT DISTINCT kind, value, no
+        FROM unnest(${0}::bigint[], ${1}::text[], ${2}::text[]) AS label (no, kind, value)
+        WHERE no IN (SELECT no FROM held) ON CONFLICT DO NOTHING
+    )"""
 _COMMITTED_RUNS: Final = """
     SELECT mine.no FROM unnest($1::bigint[], $2::bigint[]) AS mine (no, seq)
     WHERE mine.seq < 0 OR EXISTS (SELECT FROM event WHERE event.run = mine.no AND event.seq = mine.seq)"""
@@ -115,6 +122,8 @@ class AppendTransaction:
     """Of the events."""
     run_changes: Sequence[_RunChange]
     """Runs that begin, end or go on after their end."""
+    labels: Sequence[tuple[int, str, str]]
+    """Of runs, each with the number of its run."""
     messages: Sequence[tuple[int, OutgoingRow]]
     """What must go out, each with the number of its run."""
     next_seq: Mapping[RunId, int]
@@ -145,12 +154,14 @@ class AppendTransaction:
         is_finished = {run: lease.is_finished for run, lease in leases.items()}
         rows = list[Sequence[object]]()
         changes = dict[RunId, _RunChange]()
+        labels = list[tuple[int, str, str]]()
         messages = list[tuple[int, OutgoingRow]]()
         for entry in entries:
             run, no = entry.run, leases[entry.run].no
             for seq, (at, kind, step, status, key, crc, body) in enumerate(entry.rows, next_seq[run]):
                 rows.append((no, seq, at, kind, storable_text(step), status, storable_text(key), crc, body))
             next_seq[run] += len(entry.rows)
+            labels += [(no, kind, storable_text(value)) for kind, value in entry.labels]
             if is_finished[run] and not entry.is_run_end:
                 is_finished[run] = False
                 changes[run] = changes.get(run, _RunChange(no))._replace(status=None, finished=None)
@@ -168,6 +179,7 @@ class AppendTransaction:
             leases,
             rows,
             [*changes.values()],
+            labels,
             messages,
             next_seq,
             is_finished,
@@ -222,9 +234,15 @@ class AppendTransaction:
         columns = [*_columns(self.rows, 9)]
         if self.run_changes:
             columns += _columns(self.run_changes, len(_RunChange._fields))
+        if self.labels:
+            columns += _columns(self.labels, 3)
         if self.messages:
             columns += message_columns(self.messages)
-        query = _append_statement(changes_runs=bool(self.run_changes), puts_messages=bool(self.messages))
+        query = _append_statement(
+            changes_runs=bool(self.run_changes),
+            labels_runs=bool(self.labels),
+            puts_messages=bool(self.messages),
+        )
         row = await connection.fetchrow(query, session_no, transaction_id, numbers, fences, *columns)
         assert row is not None
         now, held = row
@@ -245,11 +263,17 @@ class AppendTransaction:
 
 
 @cache
-def _append_statement(*, changes_runs: bool, puts_messages: bool) -> str:
-    """Return the statement of an append that changes runs or puts messages; what is not needed is not planned."""
+def _append_statement(*, changes_runs: bool, labels_runs: bool, puts_messages: bool) -> str:
+    """Return the statement of an append that changes or labels runs or puts messages.
+
+    What is not needed is not planned.
+    """
     parts = [_CHANGE_RUNS] if changes_runs else []
+    first = 14 + (len(_RunChange._fields) if changes_runs else 0)
+    if labels_runs:
+        parts.append(_LABEL_RUNS.format(first, first + 1, first + 2))
+        first += 3
     if puts_messages:
-        first = 14 + (len(_RunChange._fields) if changes_runs else 0)
         parts.append(put_messages_parts(first, where="run IN (SELECT no FROM held)"))
     return _APPEND.format(more="".join(f",{part}" for part in parts))
 

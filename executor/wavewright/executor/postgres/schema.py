@@ -12,7 +12,7 @@ from typing import Final
 from wavewright.executor.postgres.driver import Connection, PostgresTransaction
 from wavewright.executor.store.errors import JournalNotOpened
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Of the tables and of the events' bodies; in the table `format`."""
 LOCK: Final = 0x57617665
 """`Wave` in ASCII: the number of the advisory lock that one process at a time has while it makes tables."""
@@ -51,6 +51,12 @@ _TABLES: Final = f"""
         -- Who had it last, for an owner who comes back late.
         host text, pid bigint
     );
+    CREATE INDEX run_status ON run (status, no);
+    -- By what a list of runs is filtered; derived from `event`, in the same transactions.
+    CREATE TABLE run_label (
+        kind text NOT NULL, value text NOT NULL, run bigint NOT NULL, PRIMARY KEY (kind, value, run)
+    );
+    CREATE INDEX run_label_of ON run_label (run);
     CREATE INDEX run_owner ON run (owner) WHERE owner IS NOT NULL;
 
     -- Without a foreign key to `run`: every append has locked its runs' rows, and the check would cost a query a row.

@@ -51,6 +51,7 @@ _CHANGE_BYTES: Final = 3 * 4096
 
 _INSERT: Final = """
     INSERT INTO event (run, seq, at, kind, step, status, key, crc, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_LABEL: Final = "INSERT OR IGNORE INTO run_label (kind, value, run) VALUES (?, ?, ?)"
 
 
 _T = TypeVar("_T")
@@ -250,6 +251,9 @@ class SqliteEventStore(RunHolder):
             self._connection.executemany(_INSERT, values)
             for entry in entries:
                 seq, is_finished = after[entry.run]
+                if entry.labels:
+                    no = held[entry.run].no
+                    self._connection.executemany(_LABEL, [(*label, no) for label in entry.labels])
                 after[entry.run] = (seq, self._update_run(entry, held[entry.run].no, is_finished=is_finished))
             size = _COMMIT_BYTES if entries else 0
             size += sum(len(row.body) for entry in entries for row in entry.rows)

@@ -6,7 +6,7 @@ from typing import Final
 
 APPLICATION_ID: Final = 0x57617665
 """`Wave` in ASCII; what `file` and `PRAGMA application_id` show."""
-FORMAT: Final = 5
+FORMAT: Final = 6
 """Of the tables and of the events' bodies; in `PRAGMA user_version`."""
 
 TABLES: Final = (
@@ -23,6 +23,13 @@ TABLES: Final = (
         owner TEXT, host TEXT, pid INTEGER, process_start TEXT, pid_namespace TEXT,
         since REAL, heartbeat INTEGER NOT NULL DEFAULT 0, heartbeat_at REAL, lease REAL
     )""",
+    "CREATE INDEX run_status ON run (status, no)",
+    # By what a list of runs is filtered; derived from `event`, in the same transactions.
+    """
+    CREATE TABLE run_label (
+        kind TEXT NOT NULL, value TEXT NOT NULL, run INTEGER NOT NULL, PRIMARY KEY (kind, value, run)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX run_label_of ON run_label (run)",
     # `body` comes last, so that a search by key reads none of a long one.
     """
     CREATE TABLE event (

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from wavewright.executor.events.codec import CodecError, encode
-from wavewright.executor.events.types import Event, ItemFinished, Noted, RunFinished, RunStarted, StepFinished
+from wavewright.executor.events.types import (
+    Event,
+    ItemFinished,
+    ModelCalled,
+    Noted,
+    PlanAccepted,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+)
 from wavewright.executor.store.errors import EventUnwritable, JournalError
 from wavewright.executor.store.journal import reusable_key
 from wavewright.executor.store.transaction import TransactionWork
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
 # Named once: building a union of types for every event takes longer than asking it.
 _FINISHED: Final = (StepFinished, ItemFinished)
 _RUN_EVENTS: Final = (RunStarted, RunFinished)
+_LABELLING: Final = (RunStarted, PlanAccepted, ModelCalled)
 _AFTER_END: Final = (RunFinished, Noted)
 
 
@@ -42,6 +52,14 @@ class EventRow(NamedTuple):
     body: str
 
 
+class RunLabel(NamedTuple):
+    """Something by which a list of runs is filtered."""
+
+    kind: str
+    """`template`, `tag`, `gate` or `model`."""
+    value: str
+
+
 class AppendEntry(NamedTuple):
     """The events of one append, ready to be written."""
 
@@ -53,6 +71,8 @@ class AppendEntry(NamedTuple):
     """Whether the events leave a finished run finished."""
     outbox_rows: OutboxRows | None = None
     """What the job store takes in the same transaction."""
+    labels: Sequence[RunLabel] = ()
+    """What lists of runs are filtered by, as far as these events tell."""
 
 
 def append_entry(
@@ -65,12 +85,15 @@ def append_entry(
     """
     rows = list[EventRow]()
     marks = list[RunStarted | RunFinished]()
+    labels = dict[RunLabel, None]()
     is_end = True
     try:
         for event in events:
             rows.append(_row(event))
             if isinstance(event, _RUN_EVENTS):
                 marks.append(event)
+            if isinstance(event, _LABELLING):
+                labels |= dict.fromkeys(label for label in _labels(event) if label.value)
             is_end = is_end and isinstance(event, _AFTER_END)
     except CodecError as error:
         raise EventUnwritable(
@@ -79,10 +102,26 @@ def append_entry(
             hint="a tool returns JSON values only: see the output of that step",
         ) from error
     if outbox_writes is None:
-        return AppendEntry(run, rows, marks, is_end)
+        return AppendEntry(run, rows, marks, is_end, labels=[*labels])
     from wavewright.executor.store.job_rows import outbox_rows
 
-    return AppendEntry(run, rows, marks, is_end, outbox_rows(outbox_writes))
+    return AppendEntry(run, rows, marks, is_end, outbox_rows(outbox_writes), [*labels])
+
+
+def _labels(event: RunStarted | PlanAccepted | ModelCalled) -> Iterator[RunLabel]:
+    """Yield what an event tells of its run."""
+    match event:
+        case ModelCalled():
+            yield RunLabel("model", event.use.model)
+        case RunStarted():
+            yield RunLabel("template", str(event.goal.get("name", "")))
+            tags = event.goal.get("output_tags")
+            yield from (RunLabel("tag", str(tag)) for tag in (tags if isinstance(tags, list) else ()))
+        case PlanAccepted():
+            gates = event.plan.get("gates")
+            for gate in gates if isinstance(gates, list) else ():
+                if isinstance(gate, dict):
+                    yield RunLabel("gate", str(gate.get("id", "")))
 
 
 def _row(event: Event) -> EventRow:

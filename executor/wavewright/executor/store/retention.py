@@ -177,6 +177,7 @@ async def _remove(
     size = f"SELECT coalesce(sum(length({transaction.body_bytes})), 0) FROM event WHERE run {where}"  # noqa: S608
     ((removed,),) = await transaction.fetch(size, numbers)
     await transaction.execute(f"DELETE FROM run WHERE no {where}", numbers)  # noqa: S608 - constants
+    await transaction.execute(f"DELETE FROM run_label WHERE run {where}", numbers)  # noqa: S608 - constants
     await transaction.delete_events(numbers)
     return int(removed)
 

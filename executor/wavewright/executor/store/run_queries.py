@@ -71,6 +71,7 @@ async def list_newest_runs(
     *,
     text: str = "",
     status: str = "",
+    labels: Sequence[tuple[str, str]] = (),
     before: RunId | None = None,
     limit: int,
 ) -> list[RunRow]:
@@ -81,21 +82,58 @@ async def list_newest_runs(
         text: Part of the job's name, or of the run's id.
         status: Only runs that ended so; `interrupted` means all that have not ended, since the others of their states
             depend on leases and open questions.
+        labels: Only runs that have all of these, each a kind (`template`, `tag`, `gate`, `model`) and a value.
         before: Only runs that were begun before this one.
         limit: Maximum number of runs.
     """
-    pattern = re.sub("[!%_]", r"!\g<0>", text.lower())
+    values, conditions = list[object](), list[str]()
+
+    def bound(value: object) -> str:
+        values.append(value)
+        return f"${len(values)}"
+
+    if text:
+        pattern = bound("%" + re.sub("[!%_]", r"!\g<0>", text.lower()) + "%")
+        conditions.append(f"(lower(run.job) LIKE {pattern} ESCAPE '!' OR run.run LIKE {pattern} ESCAPE '!')")
+    if status:
+        conditions.append(
+            "run.status IS NULL" if status == "interrupted" else f"run.status = {bound(status)}"
+        )
+    number = "run.no"
+    if labels:
+        # The first label is looked up in its index, newest run first; the others are then asked of each run.
+        number = "first.run"
+        (kind, value), *others = labels
+        conditions += [f"run.no = first.run AND first.kind = {bound(kind)} AND first.value = {bound(value)}"]
+        conditions += [
+            f"""EXISTS (SELECT 1 FROM run_label AS other WHERE other.run = run.no
+                        AND other.kind = {bound(kind)} AND other.value = {bound(value)})"""  # noqa: S608 - parameters
+            for kind, value in others
+        ]
+    if before is not None:
+        conditions.append(f"{number} < (SELECT no FROM run WHERE run = {bound(before)})")  # noqa: S608
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     return await _run_rows(
         transaction,
-        """WHERE (lower(run.job) LIKE $1 ESCAPE '!' OR run.run LIKE $1 ESCAPE '!')
-             AND ($2 = '' OR run.no < (SELECT no FROM run WHERE run = $2))
-             AND ($3 = '' OR coalesce(run.status, 'interrupted') = $3)
-           ORDER BY run.no DESC LIMIT $4""",
-        f"%{pattern}%",
-        before or "",
-        status,
+        f"{where} ORDER BY {number} DESC LIMIT {bound(limit)}",
+        *values,
+        tables="run_label AS first CROSS JOIN run" if labels else "run",
+    )
+
+
+async def list_labels(transaction: StoreTransaction, *, kind: str, limit: int) -> list[str]:
+    """Return the values of a kind of label, in their order; each is looked up in the index by itself."""
+    rows = await transaction.fetch(
+        """WITH RECURSIVE known (value) AS (
+               SELECT min(value) FROM run_label WHERE kind = $1
+               UNION ALL
+               SELECT (SELECT min(value) FROM run_label WHERE kind = $1 AND value > known.value)
+               FROM known WHERE known.value IS NOT NULL)
+           SELECT value FROM known WHERE value IS NOT NULL LIMIT $2""",
+        kind,
         limit,
     )
+    return [value for (value,) in rows]
 
 
 async def find_row(transaction: StoreTransaction, run: RunId) -> tuple[RunRow, int] | None:
@@ -109,11 +147,13 @@ async def find_row(transaction: StoreTransaction, run: RunId) -> tuple[RunRow, i
     return rows[0], count
 
 
-async def _run_rows(transaction: StoreTransaction, condition: str, *values: object) -> list[RunRow]:
+async def _run_rows(
+    transaction: StoreTransaction, condition: str, *values: object, tables: str = "run"
+) -> list[RunRow]:
     rows = await transaction.fetch(
         f"""SELECT {transaction.lease_columns}, run.run, run.job, run.created, run.finished, run.status,
                    run.steps, run.ok, run.failed, coalesce(budget_total.tokens, 0), clock_seconds(), run.no
-            FROM run {transaction.lease_join}
+            FROM {tables} {transaction.lease_join}
             LEFT JOIN budget_total ON counter = 'run' AND name = run.run AND step = '' {condition}""",  # noqa: S608 - constants
         *values,
     )

@@ -206,7 +206,7 @@ def _environment() -> Environment:
         "arc": _arc_path,
         "words": _words,
         "duration": duration_text,
-        "pretty": _pretty,
+        "pretty": pretty_json,
         "shape": _shape,
         "brief": brief,
         "cut": shorten_middle,
@@ -285,7 +285,7 @@ def _render_document(document: OutputDocument) -> RenderedDocument:
     html = markdown_to_html(document.markdown) if document.markdown is not None else None
     picture = draw_relations(document.content)
     return RenderedDocument(
-        document.title, document.tags, document.step, html, _pretty(document.content), picture
+        document.title, document.tags, document.step, html, pretty_json(document.content), picture
     )
 
 
@@ -374,7 +374,8 @@ def _shape(value: Json) -> str:
     return shape(dict(sorted(value.items())) if isinstance(value, dict) else value)
 
 
-def _pretty(value: Json) -> str:
+def pretty_json(value: Json) -> str:
+    """Return a value as JSON for people, cut where it is very long."""
     text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
     text = _SHORT_LIST.sub(_joined_list, text)
     if len(text) <= _MAX_JSON:

@@ -14,18 +14,19 @@ from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import from_root, project_settings
 from wavewright.engine.cli.common.output import counted, print_json
 from wavewright.engine.cli.common.stored_runs import load_run
-from wavewright.engine.recordings.comparison import FORMAT, RoleCostChange, RunComparison
-from wavewright.engine.recordings.replay import ComparedRun, ReplayResult
+from wavewright.engine.recordings.replay import ReplayResult
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.cost_records import Cost
+from wavewright.reviewer.package.comparison import ComparedRun, RoleCostChange, RunComparison
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
     from wavewright.engine.recordings.replay_settings import ReplayOptions
 
 
+_FORMAT = "wavewright/replay/1"
 _MAX_LINES = 40
 """Lines of one section."""
 
@@ -33,7 +34,7 @@ _MAX_LINES = 40
 def _replay_json(replayed: ReplayResult, found: RunComparison) -> JsonObject:
     request = replayed.replay_options
     return {
-        "format": FORMAT,
+        "format": _FORMAT,
         "run": replayed.before.state.run,
         "planner": request.planner,
         "reviewer": request.reviewer,
@@ -158,13 +159,11 @@ def replay(run: str | None, request: ReplayOptions, *, output_format: str) -> in
         ReplayRejected: the run cannot be replayed with these options.
         JournalError: there is no such run, or it cannot be read.
     """
-    from wavewright.engine.recordings.comparison import compare
-
     settings = project_settings()
     request = replace(request, prompt_dir=from_root(request.prompt_dir, settings))
     with contextlib.chdir(settings.root):  # where tools run
         replayed = anyio.run(_replay, run, settings, request)
-    found = compare(replayed)
+    found = replayed.compare()
     if output_format == "json":
         print_json(_replay_json(replayed, found))
     else:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 import anyio
 
@@ -18,22 +17,14 @@ from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.project.tools import known_secrets_redactor
 from wavewright.executor.events.codec import to_json
 from wavewright.executor.events.state import SUCCESSES, RunState, fold
-from wavewright.executor.events.types import (
-    AnswerKept,
-    AttemptLogged,
-    Event,
-    ItemFinished,
-    ModelCalled,
-    StepFinished,
-)
+from wavewright.executor.events.types import AttemptLogged, StepFinished
 from wavewright.executor.run.recording import redacted_events
 from wavewright.planner.diagnostics.rendering import cut_middle, printable, printable_json
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.ports.model_port import ModelQuestion
 from wavewright.planner.types import Json, JsonObject, RunId
-from wavewright.reviewer.package.call_reports import frame_line, params_of_call
-from wavewright.reviewer.review.by_code import run_instant
+from wavewright.reviewer.package.call_reports import frame_line
+from wavewright.reviewer.package.step_records import StepRecord, step_record
 from wavewright.reviewer.values import duration_text, iso_of_epoch
 
 _MAX_ITEMS = 20
@@ -45,20 +36,6 @@ _LOG_STREAMS = {
     "stderr": "standard error",
     "log": "log",
 }
-
-
-@dataclass(slots=True)
-class _StepView:
-    """The journal's records of one step."""
-
-    step: Step
-    ending: StepFinished | None
-    calls: list[tuple[int | None, JsonObject | None, StepFinished | ItemFinished]]
-    """Each call: its item, its resolved parameters, its end."""
-    attempts: list[AttemptLogged] = field(default_factory=list[AttemptLogged])
-    uses: list[ModelCalled] = field(default_factory=list[ModelCalled])
-    asked: list[tuple[ModelQuestion, str]] = field(default_factory=list[tuple[ModelQuestion, str]])
-    """Questions to models, with their answers."""
 
 
 def show_step(run: str | None, step: str, *, output_format: str) -> int:
@@ -74,7 +51,7 @@ def show_step(run: str | None, step: str, *, output_format: str) -> int:
     events = redacted_events(journaled)
     state = fold(events)
     plan = _plan_of(state)
-    view = _step_view(plan, _step_of(plan, step, found), state, events)
+    view = step_record(plan, _step_of(plan, step, found), state, events)
     if output_format == "json":
         body = known_secrets_redactor(settings).redact_json(_step_json(found, view))
         print_json(body)
@@ -121,39 +98,7 @@ def _step_of(plan: Plan, step: str, run: RunId) -> Step:
     raise CommandError(f"run {run!r} has no step {step!r}", hint=hint)
 
 
-def _step_view(plan: Plan, step: Step, state: RunState, events: Sequence[Event]) -> _StepView:
-    ending = state.steps.get(step.id)
-    now = run_instant(state)
-    items = state.items.get(step.id)
-    ended: list[StepFinished | ItemFinished] = [items[index] for index in sorted(items)] if items else []
-    if not ended and ending is not None:
-        ended = [ending]
-    view = _StepView(step, ending, [])
-    for one in ended:
-        index = one.index if isinstance(one, ItemFinished) else None
-        view.calls.append((index, params_of_call(plan, state, step, index, now), one))
-    for event in events:
-        match event:
-            case AttemptLogged() if event.step == step.id:
-                view.attempts.append(event)
-            case ModelCalled() if event.use.step == step.id:
-                view.uses.append(event)
-            case AnswerKept(question=ModelQuestion() as question) if question.step == step.id:
-                view.asked.append((question, _answer_text(event.answer)))
-            case _:
-                pass
-    return view
-
-
-def _answer_text(answer: JsonObject) -> str:
-    """Return a model's answer as text, or its parts and tool calls as JSON."""
-    if isinstance(text := answer.get("text"), str) and text:
-        return text
-    parts = answer.get("parts") or answer.get("calls") or answer
-    return printable_json(parts, indent=2)
-
-
-def _step_json(run: RunId, view: _StepView) -> JsonObject:
+def _step_json(run: RunId, view: StepRecord) -> JsonObject:
     calls: list[Json] = [
         {"index": index, "params": params, "ending": to_json(ending)} for index, params, ending in view.calls
     ]
@@ -165,7 +110,7 @@ def _step_json(run: RunId, view: _StepView) -> JsonObject:
             "prompt": question.text,
             "answer": answer,
         }
-        for question, answer in view.asked
+        for question, answer in view.questions
     ]
     return {
         "run": run,
@@ -179,7 +124,7 @@ def _step_json(run: RunId, view: _StepView) -> JsonObject:
     }
 
 
-def _step_lines(view: _StepView, settings: Settings) -> Iterator[str]:
+def _step_lines(view: StepRecord, settings: Settings) -> Iterator[str]:
     ending = view.ending
     yield f"step {view.step.id}  tool {view.step.tool}  {_status(ending)}"
     if ending is not None and ending.started is not None:
@@ -209,7 +154,7 @@ def _step_lines(view: _StepView, settings: Settings) -> Iterator[str]:
         yield from _attempt_lines(attempt)
     for use in view.uses:
         yield from ["", use_line(use.use)]
-    for question, answer in view.asked:
+    for question, answer in view.questions:
         yield from ["", f"Asked of a model ({question.role} {question.name})", *_indented(question.text)]
         yield from ["", "Answer", *_indented(answer)]
 

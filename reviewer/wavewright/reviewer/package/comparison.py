@@ -1,7 +1,7 @@
-"""What is different in a replay, sentence by sentence.
+"""What is different between two runs, sentence by sentence.
 
-A *comparison* holds the recorded run against the replay: the plan, how steps ended, what gates found, confidences and
-caps, the verdict, and what models cost. What is the same is left out.
+A *comparison* holds a run against another, such as its replay: the plan, how steps ended, what gates found, confidences
+and caps, the verdict, and what models cost. What is the same is left out.
 """
 
 from __future__ import annotations
@@ -10,16 +10,38 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from wavewright.engine.recordings.replay import ComparedRun, ReplayResult
+from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import GateRecord
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.diff import FieldChange, PlanDiff, diff_plans
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.cost_records import Cost
-from wavewright.reviewer.records import CapRecord, Confidence, StepReport
+from wavewright.reviewer.records import CapRecord, Confidence, Package, StepReport
 
-FORMAT = "wavewright/replay/1"
 _MAX_VALUE_LENGTH = 60
 """Characters of a value in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """One of the two runs that are compared."""
+
+    state: RunState
+    package: Package | None
+    """None where it ended before there was one."""
+    ending: str = ""
+    """Why it ended so, where there is no package."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan in force at the end."""
+        return None if self.state.plan is None else Plan.model_validate(self.state.plan)
+
+    @property
+    def status(self) -> str:
+        """How it ended."""
+        return self.state.finished.status if self.state.finished is not None else "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +55,7 @@ class RoleCostChange:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """The differences between a recorded run and its replay."""
+    """The differences between two runs."""
 
     plan: tuple[str, ...]
     steps: tuple[str, ...]
@@ -48,7 +70,7 @@ class RunComparison:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the replay did the same, costs aside."""
+        """Whether both did the same, costs aside."""
         return not (self.plan or self.steps or self.gates or self.confidence or self.review)
 
     def to_json(self) -> JsonObject:
@@ -67,14 +89,20 @@ class RunComparison:
         }
 
 
-def compare(replayed: ReplayResult) -> RunComparison:
-    """Return what is different in a replay."""
-    before, after = replayed.before, replayed.after
-    signatures = {name: tool.signature for name, tool in replayed.tools.items()}
+def compare(
+    before: ComparedRun, after: ComparedRun, signatures: Mapping[str, ToolSignature]
+) -> RunComparison:
+    """Return what is different in the second run.
+
+    Args:
+        before: A run.
+        after: Its replay, or another run.
+        signatures: Of the tools of both plans.
+    """
     old, new = before.plan, after.plan
     diff = diff_plans(old, new, signatures) if old is not None and new is not None else None
     return RunComparison(
-        plan=("the replay has no plan",) if diff is None else tuple(_plan(diff)),
+        plan=("one of them has no plan",) if diff is None else tuple(_plan(diff)),
         steps=tuple(_steps(before, after)),
         gates=tuple(_gates(before, after)),
         confidence=(*_confidences(before, after), *_caps(before, after)),
@@ -189,7 +217,7 @@ def _review(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
     if before.status != after.status:
         yield f"verdict {_status_text(before.status)} → {_status_text(after.status)}"
     if after.ending:
-        yield f"the replay ended without a package: {after.ending}"
+        yield f"it ended without a package: {after.ending}"
     if before.state.round != after.state.round:
         yield f"recovery rounds {before.state.round} → {after.state.round}"
     old, new = _lines(before), _lines(after)
