@@ -129,7 +129,10 @@ class _ChunkReader:
                 place += 1
             found = [one for one in names[begun:place] if one.start >= span.start]
             is_content = not content.lstrip().startswith(("```", "~~~")) and not _RULE.fullmatch(content)
-            if is_content and not _HEADING.fullmatch(content):
+            heading = _HEADING.fullmatch(content)
+            if heading is not None and title_name(heading["text"]) == self._subject.name:
+                self._add_entity(self._subject, (evidence_of(self._chunk, span),))
+            elif is_content and heading is None:
                 self._read_sentence(TextSpan(span.start, min(span.end, span.start + MAX_QUOTE)), found)
         self._relate(spans)
 

@@ -35,8 +35,9 @@ _MARKS: Final = re.compile(r"[*`|]+|^[ \t]*(?:#{1,6}|>|[-*+•])[ \t]+|(?<!\w)_+
 _BOLD: Final = re.compile(r"\*\*([^*\n]{2,60}?)\*\*(?!\s*:)")
 _CODE: Final = re.compile(r"(?<!`)`([A-Za-z][\w.:/ -]{1,40})`(?!`)")
 _CAPITALISED: Final = re.compile(
-    r"(?<=[a-z,;] )(?:the |The )?([A-Z][\w'’-]+(?: (?:(?:of|the|de|von) ){0,2}[A-Z][\w'’-]+){0,4})"
+    r"(?<![\w'’-])[a-z][\w'’-]*[,;]? (?:the |The )?([A-Z][\w'’-]+(?: (?:(?:of|the|de|von) ){0,2}[A-Z][\w'’-]+){0,4})"
 )
+"""After a word in lower case: elsewhere a capital may begin a sentence, and a phrase would lack its first words."""
 _IS_A: Final = re.compile(
     r"(?P<name>[A-Z][\w'’-]*(?: [\w'’-]+){0,4}?) (?:is|was|are|were) (?:an?|the|one of the) "
     r"(?P<phrase>[a-z][a-z'’-]*(?: [a-z'’-]+){0,5}?)"
