@@ -121,6 +121,11 @@ async def test_a_run_whose_approval_is_yet_to_come_waits_and_goes_on_with_the_wo
         pytest.param({"plan": "/etc/passwd"}, "/plan", id="a plan anywhere"),
         pytest.param({"goal_template": "~/goal.yaml"}, "/goal_template", id="a template at home"),
         pytest.param(
+            {"plan": {"steps": [{"id": "a", "plan": "../plan.yaml"}]}},
+            "/plan/steps/0/plan",
+            id="a sub-plan above",
+        ),
+        pytest.param(
             {"tools": {"equities": {"prices": "x", "indices": {"M": "a/../../b"}}}},
             "/tools/equities/indices/M",
             id="a file of a pack",
