@@ -259,8 +259,11 @@ def test_what_a_page_asks_for_reaches_models_as_data_alone_and_changes_no_call(
     assert "evil.example" not in json.dumps(lore_runs.package["sources"])
 
 
-def test_a_forced_extractor_lowers_its_category_alone(lore_runs: LoreRuns) -> None:
-    lore_runs.template = TEMPLATE.with_name("zone_research.yaml")
+@pytest.mark.parametrize(
+    ("template", "way"), [("zone_research", "npcs → package"), (TEMPLATE.stem, "orchestrated → package")]
+)
+def test_a_forced_extractor_lowers_its_category_alone(lore_runs: LoreRuns, template: str, way: str) -> None:
+    lore_runs.template = TEMPLATE.with_name(f"{template}.yaml")
     agent = {
         "name": "extract_npcs",
         "description": "Extracts characters.",
@@ -295,7 +298,7 @@ def test_a_forced_extractor_lowers_its_category_alone(lore_runs: LoreRuns) -> No
     assert {one["confidence"] for one in result["npcs"]} == {0.2}
     assert min(one["confidence"] for one in (result["zone_data"], *result["factions"])) > 0.2
     [cap] = [one for one in lore_runs.package["review"]["caps"] if one["field"] == "*" and one["ways"]]
-    assert cap["ways"] == {"npcs": "npcs → package"}
+    assert cap["ways"] == {"npcs": way}
 
 
 def test_long_content_is_replaced_by_a_summary_that_is_shorter_and_direct_pages_reach_every_extractor(

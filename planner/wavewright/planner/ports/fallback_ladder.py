@@ -95,6 +95,8 @@ class RungRecord:
     seconds: float = 0.0
     ceiling: float = 1.0
     because: str = ""
+    data: tuple[str, ...] = ()
+    """Names of the run data that the call has written in which an agent took the rung; empty where that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ def settle_confidences(
         for field in stated_confidence([(step, output)]).keys() & claimants.keys():
             claimants[field].append(step)
     feeders = field_feeders(plan, claimants, data_writers(plan, state, tools), tools)
-    caps = evaluate_caps(plan, goal, state, now, review=ceiling, feeders=feeders)
+    caps = evaluate_caps(plan, goal, state, now, review=ceiling, feeders=feeders, tools=tools)
     if claims:
         stated[OVERALL] = {**stated.get(OVERALL, {}), **claims}
     return SettledConfidences(compute_confidences(measure_evidence(plan, state, tools), stated, caps), caps)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
 
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import RungTaken
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Cap, Plan
+from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import ExpressionError, evaluate
 from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.ports.fallback_ladder import RungRecord
@@ -38,6 +39,10 @@ PLANNER = "planner"
 REVIEWER = "reviewer"
 RECOVERY = "recovery"
 
+_MadeOf: TypeAlias = Mapping[StepId, Mapping[str, frozenset[str]]]
+"""By step and field of its output: the run data that the field is made of."""
+_NO_TOOLS: Final[Mapping[str, ToolSignature]] = {}
+
 _DEFAULT_CEILINGS: Mapping[str, tuple[float, str]] = {
     "template": (0.9, "the plan is the goal template's own; no planner fitted it to this job"),
 }
@@ -52,6 +57,8 @@ class Ceiling:
     because: str
     step: StepId | None = None
     """The step that it is about; only what that step feeds is under it."""
+    data: frozenset[str] = frozenset()
+    """The run data that it is about, where that is known."""
 
 
 def ceiling_of(record: RungRecord) -> Ceiling | None:
@@ -115,14 +122,13 @@ def _worker_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
             if ceiling is not None:
                 count = sum(1 for each in records.values() if _comparable_record(each) == record)
                 of = f", in {count} of {len(records)} calls" if len(records) > 1 else ""
-                yield Ceiling(ceiling.max, f"step {step.id!r}{of}: {ceiling.because}", step.id)
+                why = f"step {step.id!r}{of}: {ceiling.because}"
+                yield Ceiling(ceiling.max, why, step.id, frozenset(record.data))
 
 
 def _comparable_record(record: RungRecord) -> RungRecord:
     """Return the record without what differs from call to call."""
-    return RungRecord(
-        record.ladder, record.rung, record.outcome, ceiling=record.ceiling, because=record.because
-    )
+    return replace(record, reason="", seconds=0.0)
 
 
 def _rungs_of(state: RunState, ladder: str) -> list[RungTaken]:
@@ -152,6 +158,7 @@ def evaluate_caps(
     *,
     review: Ceiling | None,
     feeders: Mapping[str, Feeders] | None = None,
+    tools: Mapping[str, ToolSignature] = _NO_TOOLS,
 ) -> tuple[CapRecord, ...]:
     """Return one record for each cap of the bound plan and of the engine, evaluated over inputs and present outputs.
 
@@ -163,6 +170,8 @@ def evaluate_caps(
         review: The ceiling of the review's own rung, where it has one.
         feeders: The steps that feed each field, as `field_feeders` returns them; a ceiling that is about one step
             lowers `overall`, the fields that it feeds and those that are not here.
+        tools: Signatures by name: of the fields that a tool declares to be made of run data, a ceiling that is about
+            run data lowers only those that are made of it.
     """
     variables = plan_scope(plan, state)
     of_goal = goal.caps if goal is not None else ()
@@ -172,7 +181,8 @@ def evaluate_caps(
         *_gate_ceilings(plan, state),
         *((review,) if review is not None else ()),
     )
-    return (*asked, *(_engine_cap(ceiling, feeders or {}) for ceiling in ceilings))
+    made_of = {step.id: tools[step.tool].output_data for step in plan.steps if step.tool in tools}
+    return (*asked, *(_engine_cap(ceiling, feeders or {}, made_of) for ceiling in ceilings))
 
 
 def compute_confidences(
@@ -302,12 +312,12 @@ def _gate_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
                 yield Ceiling(most, f"gate {name!r} left a warning on step {step.id!r}", step.id)
 
 
-def _engine_cap(ceiling: Ceiling, feeders: Mapping[str, Feeders]) -> CapRecord:
+def _engine_cap(ceiling: Ceiling, feeders: Mapping[str, Feeders], made_of: _MadeOf) -> CapRecord:
     step = ceiling.step
     ways = {
         field: " → ".join(way_of(found, step))
         for field, found in feeders.items()
-        if step is not None and step in found
+        if step is not None and step in found and not _is_of_other_data(ceiling, field, found[step], made_of)
     }
     return CapRecord(
         field=EVERY_FIELD,
@@ -318,6 +328,19 @@ def _engine_cap(ceiling: Ceiling, feeders: Mapping[str, Feeders]) -> CapRecord:
         ways=ways,
         spares=() if step is None else tuple(field for field in feeders if field not in ways),
     )
+
+
+def _is_of_other_data(ceiling: Ceiling, field: str, reader: StepId | None, made_of: _MadeOf) -> bool:
+    """Whether the data that a ceiling is about makes other fields of the reader's output, and not this one.
+
+    Data that makes no field may have gone into any.
+    """
+    declared = {} if reader is None else made_of.get(reader, {})
+    own = declared.get(field, declared.get(field.partition(".")[0]))
+    if own is None:
+        return False
+    used = ceiling.data & frozenset[str]().union(*declared.values())
+    return bool(used) and not used & (own | declared.get("confidence", frozenset()))
 
 
 def is_cap_on(cap: CapRecord, *fields: str) -> bool:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Limits
-from wavewright.planner.language.signatures import AGENT, ToolSignature, is_open_to_agents
+from wavewright.planner.language.signatures import AGENT, FEEDBACK_PARAM, ToolSignature, is_open_to_agents
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.contracts import ToolDefinitionError
@@ -99,9 +99,10 @@ def _unnamed_run(
 ) -> AgentRun:
     from wavewright.tools.workers.agent_run import AgentRun, AgentTask  # as in `NamedAgent`
 
+    context, feedback = call.params.get("context"), call.params.get(FEEDBACK_PARAM)
     task = AgentTask(
         str(call.params["task"]),
-        call.params.get("context"),
+        {"known": context, FEEDBACK_PARAM: feedback} if feedback else context,
         schema=_given_schema(call),
         max_tokens=limits.max_tokens,
         preference=services.preference,
@@ -123,7 +124,13 @@ def _named_run(named: Mapping[str, NamedAgent], name: str, call: ToolCall) -> Ag
         )
     context = call.params.get("context")
     members = context if isinstance(context, dict) else dict[str, Json]()
-    values: JsonObject = {**members, "task": call.params["task"], "context": context}
+    feedback = call.params.get(FEEDBACK_PARAM, [])
+    values: JsonObject = {
+        **members,
+        "task": call.params["task"],
+        "context": context,
+        FEEDBACK_PARAM: feedback,
+    }
     task = replace(agent.task(values), role="agent")
     if (schema := _given_schema(call)) is not None:
         task = replace(task, schema=schema)
@@ -220,7 +227,7 @@ def _input_schema(names: list[str] | None, agents: list[str]) -> JsonSchema:
                 "minLength": 1,
                 "description": "What to find out, and what to answer. What steps gave belongs into `context`.",
             },
-            **({"agent": agent} if agents else {}),
+            **({"agent": agent, FEEDBACK_PARAM: _FEEDBACK_SCHEMA} if agents else {}),
             "context": {"description": "What is known already; the model reads it as data."},
             "tools": tools,
             "output_schema": {
@@ -231,6 +238,11 @@ def _input_schema(names: list[str] | None, agents: list[str]) -> JsonSchema:
     }
 
 
+_FEEDBACK_SCHEMA: JsonSchema = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "Why the last package was rejected; the model reads it as data.",
+}
 _OUTPUT_SCHEMA: JsonSchema = {
     "type": "object",
     "required": ["answer", "method", "calls", "collected"],

@@ -11,7 +11,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import anyio
@@ -19,12 +19,13 @@ import anyio
 from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.language.hashing import step_key
 from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import LoopTool, LoopToolError
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepKey
 from wavewright.tools.functions.schemas import properties
-from wavewright.tools.functions.tool import AgentToolCall, Tool, ToolCall, ToolError
+from wavewright.tools.functions.tool import AgentToolCall, Emission, Tool, ToolCall, ToolError
 from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.long_inputs import prompt_size, shorten
 
@@ -133,7 +134,7 @@ class AgentCalls:
         if kept is None:
             if tool.signature.calls_agents:
                 # The calls of those agents wait for a place, so this one must hold none.
-                kept = await _call_outcome(tool, request)
+                kept = await _outcome_with_rungs(tool, request)
             else:
                 async with self.concurrency.tool_limiter(tool.signature), self.concurrency.total:
                     kept = await _call_outcome(tool, request)
@@ -259,6 +260,24 @@ def function_names(tools: Iterable[str]) -> dict[str, str]:
             function = f"{function[: _MAX_FUNCTION_NAME - 9]}_{digest}"
         found[function] = name
     return found
+
+
+async def _outcome_with_rungs(tool: Tool, request: ToolCall) -> JsonObject:
+    """Make a call; the rungs that its agents have taken are on record with the run data that it has written."""
+    taken = list[RungRecord]()
+
+    def emit(emission: Emission) -> None:
+        if isinstance(emission, RungRecord):
+            taken.append(emission)
+        else:
+            request.emit(emission)
+
+    try:
+        return await _call_outcome(tool, replace(request, emit=emit))
+    finally:
+        names = () if request.data is None else tuple(sorted(request.data.written))
+        for rung in taken:
+            request.emit(replace(rung, data=names))
 
 
 async def _call_outcome(tool: Tool, request: ToolCall) -> JsonObject:
