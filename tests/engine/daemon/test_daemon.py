@@ -188,21 +188,22 @@ def large_job(text: str) -> JsonObject:
 async def test_the_last_slot_is_for_small_jobs_while_large_ones_hold_the_others(
     site: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
-    site.write(daemon="slots: 2")
-    large, waiting, small = (str(uuid4()) for _ in range(3))
+    site.write(daemon="slots: 3")
+    large, other, waiting, small = (str(uuid4()) for _ in range(4))
     async with in_process():
         await client.send(JobRequest(job_id=large, job=large_job("large")))
-        await site.until(lambda: site.calls()["hold large"] == 1)
+        await client.send(JobRequest(job_id=other, job=large_job("other")))
+        await site.until(lambda: site.calls().total() == 2)
         await client.send(JobRequest(job_id=waiting, job=large_job("waiting")))
         await client.until_told(waiting, "ACCEPTED")
         await client.send(JobRequest(job_id=small, job=job(("say", "small"))))
         await client.until_told(small, "JOB_COMPLETED")
         before_the_gate = site.calls()
         site.open_gate()
-        await client.until_told(large, "JOB_COMPLETED")
-        await client.until_told(waiting, "JOB_COMPLETED")
+        for each in (large, other, waiting):
+            await client.until_told(each, "JOB_COMPLETED")
 
-    assert before_the_gate == {"hold large": 1, "say small": 1}
+    assert before_the_gate == {"hold large": 1, "hold other": 1, "say small": 1}
 
 
 async def test_a_job_that_asks_for_more_than_the_settings_allow_fails_and_says_what_may_be_had(

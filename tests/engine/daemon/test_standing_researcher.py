@@ -108,6 +108,7 @@ async def packages_of(client: BrokerClient, zones: Sequence[str]) -> dict[str, d
     }
 
 
+@pytest.mark.timeout(180)
 async def test_two_zones_at_once_become_the_packages_that_each_becomes_alone(
     site: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
@@ -115,7 +116,7 @@ async def test_two_zones_at_once_become_the_packages_that_each_becomes_alone(
     site.write(
         functions="say: {}",
         more=f"packs: {json.dumps({'lore': {'web': {'search': search}}})}",
-        daemon="pack: lore\n  slots: 3",
+        daemon="pack: lore\n  slots: 2",
     )
     zones = ("Harrow Fen", "Saltwind Coast")
     daemon = start()

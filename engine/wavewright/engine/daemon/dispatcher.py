@@ -1,10 +1,10 @@
 """Starts jobs in the free slots of a daemon.
 
-A *slot* runs one job. The dispatcher claims the next job whenever a slot is free, one claim at a time; the last free
-slot is kept for small jobs while large ones hold the others. A message is consumed only where a slot is free for the
-job that it may bring, so jobs that this daemon cannot start stay at the broker for other daemons. Jobs in the store
-come first: one may take that slot while the message arrives, and then the message's job waits in the store, where any
-daemon may claim it.
+A *slot* runs one job. The dispatcher claims the next job whenever a slot is free, one claim at a time; of three slots
+or more, the last free one is kept for small jobs while large ones hold the others. A message is consumed only where a
+slot is free for the job that it may bring, so jobs that this daemon cannot start stay at the broker for other daemons.
+Jobs in the store come first: one may take that slot while the message arrives, and then the message's job waits in the
+store, where any daemon may claim it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from wavewright.executor.store.job_records import JobId, JobRow
 
 SMALL_JOB_WEIGHT: Final = 10.0
 """Weight up to which a job is small."""
+SLOTS_WITH_RESERVE: Final = 3
+"""Slots from which on the last free one is kept for small jobs; of two, both run whatever comes."""
 CLAIM_POLL_SECONDS: Final = 1.0
 """How often the store is polled without a `wake`: for jobs of other daemons, and of owners that died."""
 FIRST_PAUSE: Final = 0.5
@@ -166,7 +168,7 @@ class Dispatcher:
 
     def _max_weight(self) -> float | None:
         """Return the maximum weight for the last free slot where all others run large jobs; else None."""
-        is_last = self._slots - len(self._running) == 1 and self._slots > 1
+        is_last = self._slots - len(self._running) == 1 and self._slots >= SLOTS_WITH_RESERVE
         runs_only_large = all(running.job.weight > SMALL_JOB_WEIGHT for running in self._running.values())
         return SMALL_JOB_WEIGHT if is_last and runs_only_large else None
 
