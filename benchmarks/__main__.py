@@ -14,6 +14,7 @@ from benchmarks.fleet import measure_fleet
 from benchmarks.graph import measure_graph
 from benchmarks.huge import measure_huge
 from benchmarks.knowledge import measure_knowledge
+from benchmarks.lore import measure_lore
 from benchmarks.makespan import measure_makespan
 from benchmarks.mcp import measure_mcp
 from benchmarks.models import measure_models
@@ -45,6 +46,7 @@ def main() -> None:
         "view": measure_viewing,
         "graph": measure_graph,
         "knowledge": measure_knowledge,
+        "lore": measure_lore,
         "daemon": lambda: measure_daemons(extent()),
         "steps": lambda: measure_steps(extent()),
         "drain": lambda: measure_drain(extent()),

@@ -335,7 +335,7 @@ def _is_of_other_data(ceiling: Ceiling, field: str, reader: StepId | None, made_
 
     Data that makes no field may have gone into any.
     """
-    declared = {} if reader is None else made_of.get(reader, {})
+    declared: Mapping[str, frozenset[str]] = made_of.get(reader, {}) if reader is not None else {}
     own = declared.get(field, declared.get(field.partition(".")[0]))
     if own is None:
         return False
