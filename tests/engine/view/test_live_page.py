@@ -57,6 +57,11 @@ def test_a_run_is_followed_from_its_first_step_to_its_verdict(project: Path) -> 
             assert seen.serious_faults() == []
         page.set_viewport_size({"width": 400, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        page.locator(".steps a", has_text="second").click()
+        expect(page.locator("section.card")).to_contain_text('"file": "two.txt"')
+        expect(page.locator("section.card")).to_contain_text("Output")
+        assert seen.serious_faults() == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
         assert seen.console == []
         assert {urlsplit(url).netloc for url in seen.requests} == {urlsplit(served.root).netloc}
 

@@ -14,6 +14,7 @@ from wavewright.engine.view.decision_pages import DecisionPages
 from wavewright.engine.view.job_pages import JobPages
 from wavewright.engine.view.page_templates import script_route, style_routes
 from wavewright.engine.view.run_pages import RunPages, render_fragment
+from wavewright.engine.view.step_pages import StepPages
 from wavewright.engine.view.viewed_jobs import ViewedJobs
 from wavewright.engine.view.viewed_project import ViewedProject
 from wavewright.engine.view.watching import RunWatches
@@ -33,6 +34,7 @@ async def open_view(settings: Settings) -> AsyncGenerator[Starlette]:
         jobs = ViewedJobs(project, budgets)
         pages = [
             *RunPages(project, RunWatches(journal, group, render_fragment)).routes(),
+            *StepPages(project).routes(),
             *JobPages(jobs).routes(),
             *DecisionPages(project).routes(),
         ]

@@ -139,11 +139,12 @@ class RunSnapshot:
         package = stored_package(self.state)
         if package is None:
             return None
+        links = f"/runs/{self.row.run}/steps/"
         verdict = _VERDICTS.get(self.row.status)
         if verdict is None:
-            return render_run(package)
+            return render_run(package, links=links)
         running = _running_steps(package) if self.row.status == "running" else frozenset[StepId]()
-        return render_run(package, LiveRun(*verdict, running))
+        return render_run(package, LiveRun(*verdict, running), links=links)
 
 
 def _running_steps(package: Package) -> frozenset[StepId]:

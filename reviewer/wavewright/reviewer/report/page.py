@@ -101,13 +101,14 @@ def render_report(package: Package) -> str:
     return page.render(
         policy=_content_security_policy(css),
         css=Markup(css),  # noqa: S704 - the style sheet is a file of this package
+        links="",
         **values,
     )
 
 
-def render_run(package: Package, live: LiveRun | None = None) -> str:
-    """Return what a report shows of a package as an HTML fragment, for pages with the style sheet of reports."""
-    return _environment().get_template("run.html.j2").render(**_values(package, live))
+def render_run(package: Package, live: LiveRun | None = None, *, links: str = "") -> str:
+    """Return what a report shows as an HTML fragment; with `links`, steps lead to that address and their id."""
+    return _environment().get_template("run.html.j2").render(**_values(package, live), links=links)
 
 
 def _values(package: Package, live: LiveRun | None) -> dict[str, object]:
