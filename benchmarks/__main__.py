@@ -22,6 +22,7 @@ from benchmarks.overhead import measure_journaled, measure_memory
 from benchmarks.postgres import measure_postgres
 from benchmarks.size import measure_size
 from benchmarks.starting import measure_starting
+from benchmarks.streaming import measure_streaming
 from benchmarks.tabletop import measure_tabletop
 from benchmarks.viewing import measure_viewing
 
@@ -41,6 +42,7 @@ def main() -> None:
         "dry-run": measure_dry_run,
         "start": measure_starting,
         "models": measure_models,
+        "streaming": measure_streaming,
         "mcp": measure_mcp,
         "tabletop": measure_tabletop,
         "view": measure_viewing,

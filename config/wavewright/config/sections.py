@@ -106,6 +106,15 @@ class FleetSection(_ModelSettingsModel):
     """Seconds without a heartbeat after which a worker is taken for dead."""
 
 
+class PlannerSection(_ModelSettingsModel):
+    """The section `planner` of `wavewright.yaml`."""
+
+    stream: Literal["auto", "off", "on"] = "auto"
+    """Whether steps that only read start while the rest of the plan arrives: `auto` those before the first step with
+    another effect, and only where a reading tool is expected to take half a second or more; `on` also those after it;
+    `off` none."""
+
+
 class BudgetSettings(_ModelSettingsModel):
     """Upper bounds of what models may cost."""
 

@@ -32,6 +32,7 @@ from wavewright.config.sections import (
     DaemonSection,
     FleetSection,
     ModelsSection,
+    PlannerSection,
     Schedule,
 )
 from wavewright.config.sources import EMPTY_DOCUMENT, Source, combine_errors
@@ -68,6 +69,8 @@ class SettingsFile(BaseModel):
     """Language model for planning and reviewing, as `provider:name`."""
     models: ModelsSection = ModelsSection.model_construct()
     """Which models are asked, how patiently, at which prices."""
+    planner: PlannerSection = PlannerSection.model_construct()
+    """How plans of a model are taken."""
     budgets: BudgetsSection = BudgetsSection.model_construct()
     """What models may cost for a run, a job and a day."""
     daemon: DaemonSection = DaemonSection.model_construct()
@@ -120,6 +123,7 @@ class Settings:
     cassette: Path | None = None
     cassette_mode: CassetteMode = "replay"
     calibration: Path | None = None
+    planner: PlannerSection = field(default_factory=PlannerSection.model_construct)
     budgets: BudgetsSection = field(default_factory=BudgetsSection.model_construct)
     daemon: DaemonSection = field(default_factory=DaemonSection.model_construct)
     mcp: McpSection = field(default_factory=McpSection.model_construct)
@@ -242,6 +246,7 @@ def _resolve_settings(
         cassette=_resolve_path(root, given.models.cassette),
         cassette_mode=given.models.cassette_mode,
         calibration=_resolve_path(root, given.models.calibration),
+        planner=given.planner,
         budgets=given.budgets,
         daemon=given.daemon,
         mcp=given.mcp,

@@ -272,6 +272,8 @@ class RunLog:
         match event.topic:
             case "resumed":
                 self._resume(event.body)
+            case "plan_prefix":
+                self._take_tools(event.body)
             case "targets" | "target_started" | "target_sent" | "target_judged":
                 # The cost of each target is logged when its own run ends.
                 self._has_targets = True
@@ -295,11 +297,15 @@ class RunLog:
         fields = _inner(body, "fields")
         self._write_line(str(body["event"]), "info", step_name=step, tool=self.tools.get(step, ""), **fields)
 
+    def _take_tools(self, body: JsonObject) -> None:
+        """Take over the tools of the steps of a plan, or of what has arrived of it."""
+        self.tools = {StepId(step): str(tool) for step, tool in _inner(body, "tools").items()}
+        self._numbers = {step: number for number, step in enumerate(self.tools, start=1)}
+
     def _resume(self, body: JsonObject) -> None:
         """Take over what earlier attempts have done; a job with targets has no tools of its own."""
         self._has_targets = "tools" not in body
-        self.tools = {StepId(step): str(tool) for step, tool in _inner(body, "tools").items()}
-        self._numbers = {step: number for number, step in enumerate(self.tools, start=1)}
+        self._take_tools(body)
         ended = body.get("ended")
         # The waves begin anew, and what has ended in them is not run again.
         self._begun = {StepId(str(step)) for step in ended} if isinstance(ended, list) else set()

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import anyio
+
 from wavewright.config.documents import Source
 from wavewright.engine.jobs.errors import no_plan_error
 from wavewright.engine.jobs.kept_plans import KEPT_PLAN_TOPIC, KeptPlan, find_kept_plan
 from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
+from wavewright.engine.phases.early_steps import EarlySteps
 from wavewright.engine.pipeline.context import (
     CandidatePlan,
     PlannedContext,
@@ -33,7 +36,7 @@ from wavewright.engine.pipeline.services import (
 )
 from wavewright.engine.project.obstacles import find_obstacles
 from wavewright.engine.project.tools import signatures_to_check
-from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.executor.events.state import SUCCESSES, RunState, fold
 from wavewright.executor.events.types import PlanAccepted, RunFinished
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.feasibility import check_readiness
@@ -44,7 +47,11 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.planner import AnsweredQuestion, PlanningResult, UserQuestion, make_plan
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.ports.budgets import Allowance
+from wavewright.planner.ports.model_port import OnText
 from wavewright.planner.types import JsonObject, StepId
+
+_WORTH_STREAMING = 0.5
+"""Expected seconds of a reading tool from which it is worth starting early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +123,9 @@ class MakePlan:
             services, self.ports.settings, goal, run=context.run, plan=template_plan
         )
 
-        async def work(recorder: ModelEventRecorder) -> PlanningResult:
+        early: EarlySteps | None = None
+
+        async def plan(recorder: ModelEventRecorder, on_text: OnText | None) -> PlanningResult:
             return await make_plan(
                 goal,
                 context.signatures,
@@ -130,10 +139,33 @@ class MakePlan:
                 history=services.budget_store,
                 allowance=allowance,
                 on_use=recorder.record_use,
+                on_text=on_text,
                 on_rung=recorder.record_rung,
             )
 
-        return await run_model_phase(self.ports, context, work)
+        async def work(recorder: ModelEventRecorder) -> PlanningResult:
+            nonlocal early
+            if not self._may_start_early(context):
+                return await plan(recorder, None)
+            async with anyio.create_task_group() as group:
+                early = EarlySteps(self.ports, context, group, allowance)
+                planned = await plan(recorder, early.receive)
+                await early.finish(planned.plan)
+                return planned
+            raise AssertionError("a task group hands every exception on")
+
+        asked = await run_model_phase(self.ports, context, work)
+        if early is None or asked.value is None:
+            return asked
+        return replace(asked, context=replace(asked.context, state=fold(early.events, asked.context.state)))
+
+    def _may_start_early(self, context: RunContext) -> bool:
+        """Whether steps may start while the plan arrives; in a replay the recorded answers come whole."""
+        stream = self.ports.settings.planner.stream
+        if stream == "off" or self.ports.wrap_tools is not keep_tools:
+            return False
+        reading = [tool for tool in context.signatures.values() if tool.effects <= {"read"}]
+        return any(stream == "on" or tool.expected_seconds >= _WORTH_STREAMING for tool in reading)
 
     async def _with_draft(
         self, context: RunContext, planned: PlanningResult, template: PlanDraft | None

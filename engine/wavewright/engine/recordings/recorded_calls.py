@@ -95,15 +95,20 @@ def recorded_calls(events: Iterable[Event]) -> tuple[RecordedCall, ...]:
         for event in known
         if isinstance(event, StepFinished | ItemFinished) and event.status in ("ok", "empty")
     }
-    reader = _CallReader(made)
+    # Steps that began while the plan arrived have ended before it was accepted.
+    first = next(
+        (Plan.model_validate(event.plan) for event in known if isinstance(event, PlanAccepted)), None
+    )
+    reader = _CallReader(made, first)
     return tuple(call for event in known for call in reader.add(event))
 
 
 class _CallReader:
     """Follows a run event by event, with the outputs that its steps see."""
 
-    def __init__(self, made: set[StepKey | None]) -> None:
+    def __init__(self, made: set[StepKey | None], first: Plan | None) -> None:
         self._made = made
+        self._first = first
         self._plan: _RenderedPlan | None = None
         self._goal: Goal | None = None
         self._now = dt.datetime.fromtimestamp(0, dt.UTC)
@@ -116,6 +121,7 @@ class _CallReader:
             case RunStarted():
                 self._goal = Goal.model_validate(event.goal)
                 self._now = dt.datetime.fromtimestamp(event.now, dt.UTC)
+                self._plan = None if self._first is None else _RenderedPlan(self._first, self._now)
             case PlanAccepted():
                 self._plan = _RenderedPlan(Plan.model_validate(event.plan), self._now)
             case ModelCalled(use=use):

@@ -233,7 +233,8 @@ def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - 
         case RunStarted():
             return replace(state, started=event, finished=None)
         case PlanAccepted():
-            return replace(state, plans=(*state.plans, event), finished=None)
+            known = state if state.plans else _with_steps_of(state, event)
+            return replace(known, plans=(*state.plans, event), finished=None)
         case ModelCalled():
             return replace(state, uses=state.uses.set(len(state.uses), event.use), finished=None)
         case RungTaken():
@@ -307,6 +308,16 @@ def _with_steps(state: RunState, endings: Iterable[StepFinished]) -> RunState:
         state.loop_records,
         state.faults,
     )
+
+
+def _with_steps_of(state: RunState, accepted: PlanAccepted) -> RunState:
+    """Return the state without endings of steps that began before the first plan was whole, and are not in it."""
+    if not state.steps and not state.items:
+        return state
+    ids = {StepId(name) for name in _step_ids(accepted.plan)}
+    steps = Map({step: ending for step, ending in state.steps.items() if step in ids})
+    items = Map({step: endings for step, endings in state.items.items() if step in ids})
+    return replace(state, steps=steps, items=items)
 
 
 def _without(

@@ -22,7 +22,13 @@ from wavewright.executor.run.failures import (
 from wavewright.executor.run.ports import Clock, PersonReply, ReadyCalls
 from wavewright.executor.run.program import CompiledStep
 from wavewright.executor.run.recording import WHOLE_OUTPUT, EventRecorder, WithheldCheck
-from wavewright.executor.run.reuse import FinishedCall, ReuseIndex, ReuseSource, recorded_ending
+from wavewright.executor.run.reuse import (
+    FinishedCall,
+    ReuseIndex,
+    ReuseSource,
+    is_still_valid,
+    recorded_ending,
+)
 from wavewright.executor.run.scheduled_calls import (
     CallOutcome,
     FanOut,
@@ -181,12 +187,16 @@ class CallExecutor:
     def _is_replayed(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
         """Whether the same call ended in an earlier part of the run; then its ending is used."""
         record = recorded_ending(self._prior, call)
-        if record is None or record.key != key or not self._is_still_valid(record):
+        if record is None or record.key != key or not is_still_valid(record, retry_failed=self._retry_failed):
             return False
-        if self._is_withheld(record, call.fan_out is not None) and compiled.tool.is_repeatable:
+        lacks_gates = isinstance(record, StepFinished) and self._runner.lacks_gates(record)
+        if self._is_withheld(record, lacks_gates or call.fan_out is not None) and compiled.tool.is_repeatable:
             return False
         if self._is_withheld(record, False):
             self._fail(call, WITHHELD)
+        elif isinstance(record, StepFinished) and lacks_gates:
+            call.take_over(record)
+            self._finish_step(call, record.status, record.output, reason=record.reason)
         elif isinstance(record, StepFinished):
             self._outcome.replayed = record
         elif call.fan_out is not None:
@@ -196,14 +206,7 @@ class CallExecutor:
     def is_finished_earlier(self, step_id: StepId) -> bool:
         """Whether a step has a valid ending from an earlier part of the run, provided its call is the same."""
         record = self._prior.steps.get(step_id)
-        return record is not None and self._is_still_valid(record)
-
-    def _is_still_valid(self, record: FinishedCall) -> bool:
-        if record.status in SUCCESSES:
-            return True
-        # `retry_failed` does not repeat a write that may have taken effect.
-        is_unclear = record.error is not None and record.error.kind == "interrupted"
-        return record.status == "failed" and (is_unclear or not self._retry_failed)
+        return record is not None and is_still_valid(record, retry_failed=self._retry_failed)
 
     def _is_anew(self, call: ScheduledCall) -> bool:
         return self._reuse_source is not None and call.step.id in self._reuse_source.anew
@@ -359,9 +362,13 @@ class CallExecutor:
     def _is_fan_out_replayed(self, fan: FanOut) -> bool:
         """Whether the whole step ended before, with the same calls; then its ending is used."""
         record = self._prior.steps.get(fan.step_id)
-        if record is None or record.key is None or not self._is_still_valid(record):
+        if (
+            record is None
+            or record.key is None
+            or not is_still_valid(record, retry_failed=self._retry_failed)
+        ):
             return False
-        if self._is_withheld(record, False):
+        if self._is_withheld(record, False) or self._runner.lacks_gates(record):
             return False
         calls = [item_call(fan, index) for index in fan.chosen]
         if any(self._runner.prepare(call, fan.compiled) is not None for call in calls):

@@ -60,6 +60,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     clock: Clock | None = None,
     drain_signal: DrainSignal | None = None,
     redactor: Redactor | None = None,
+    is_part: bool = False,
 ) -> RunState:
     """Run every step of a bound plan that can run, and return the state of the run after it.
 
@@ -83,6 +84,8 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         on_event: Called with every event once it is journaled.
         clock: Time, timers and random numbers.
         drain_signal: Lets no further call start, so that calls in progress can end before the run is cancelled.
+        is_part: Whether the run goes on beside this execution: where it is cancelled, no ending is recorded for what
+            has not ended, nor for the run.
         redactor: Redacts what calls raise, print and log; by default with the secrets of the environment.
 
     Raises:
@@ -140,7 +143,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
             async with anyio.create_task_group() as group:
                 if not recorder.is_instant:
                     group.start_soon(recorder.commit_until_closed)
-                with _ended(scheduler, recorder, clock):
+                with _ended(scheduler, recorder, clock, is_part=is_part):
                     with anyio.move_on_after(limits.run_timeout) as scope:
                         await scheduler.run()
                     if scope.cancelled_caught:
@@ -154,14 +157,15 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
 
 
 @contextmanager
-def _ended(scheduler: Scheduler, recorder: EventRecorder, clock: Clock) -> Generator[None]:
+def _ended(scheduler: Scheduler, recorder: EventRecorder, clock: Clock, *, is_part: bool) -> Generator[None]:
     """Record the end of an execution and commit it; after an exception the run is interrupted and can be resumed."""
     try:
         yield
     except BaseException:
-        reason = "the run was interrupted"
-        scheduler.cancel_rest(reason)
-        recorder.record(RunFinished(clock.wall(), "interrupted", reason))
+        if not is_part:
+            reason = "the run was interrupted"
+            scheduler.cancel_rest(reason)
+            recorder.record(RunFinished(clock.wall(), "interrupted", reason))
         raise
     finally:
         recorder.commit_now()

@@ -65,6 +65,11 @@ class ScheduledCall:
     clock_start: float = 0.0
     """Start on the monotonic clock, in seconds."""
 
+    def take_over(self, record: StepFinished) -> None:
+        """Set what the step's ending is to have of an earlier one."""
+        self.started, self.attempt = record.started or self.started, record.attempts
+        self.withheld, self.written = record.withheld, record.data
+
 
 @dataclass(slots=True, eq=False)
 class FanOut:

@@ -16,7 +16,8 @@ from typing import cast
 
 from wavewright.config.redaction import Redactor
 from wavewright.executor.events.json_values import NotJsonError, clean_json, copy_json
-from wavewright.executor.events.types import GateRecord, ItemFinished, StepError, StepStatus
+from wavewright.executor.events.state import SUCCESSES
+from wavewright.executor.events.types import GateRecord, ItemFinished, StepError, StepFinished, StepStatus
 from wavewright.executor.run.deadlines import (
     CallCancelledItself,
     DeadlineExceeded,
@@ -34,7 +35,7 @@ from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.expressions import Evaluator, ExpressionError
 from wavewright.planner.plans.uses import asks_each_item
 from wavewright.planner.schemas.validation import Validator
-from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+from wavewright.planner.types import GateId, Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.run_data import MemoryRunData
 from wavewright.tools.functions.tool import ToolCall
 
@@ -75,6 +76,9 @@ class StepRunner:
         self._keys: dict[tuple[str, RunId], StepKeyBuilder] = {}
         """By tool and by the run in the keys; made when first used, so that plans of many tools start at once."""
         self._inputs = program.plan.inputs
+        self._gates_on: dict[StepId | None, frozenset[GateId]] = {}
+        for gate in program.plan.gates:
+            self._gates_on[gate.on] = self._gates_on.get(gate.on, frozenset()) | {gate.id}
         self._verify = verify
         self._emissions = emissions
         self._clock = clock
@@ -218,6 +222,11 @@ class StepRunner:
         return (
             find is not None and call.key is not None and await find(self._run, call.step.id, index, call.key)
         )
+
+    def lacks_gates(self, ending: StepFinished) -> bool:
+        """Whether the plan has gates on a step that were not evaluated when it ended: it started before they came."""
+        evaluated = {record.gate for record in ending.gates}
+        return ending.status in SUCCESSES and not self._gates_on.get(ending.step, frozenset()) <= evaluated
 
     def ask_gates(
         self, call: ScheduledCall, output: Json, items: Sequence[tuple[int, Json]] | None

@@ -28,6 +28,7 @@ from wavewright.planner.ports.model_port import (
     ModelCall,
     ModelClient,
     ModelError,
+    OnText,
     OnUse,
     Turn,
     ask_with_smaller_prompt,
@@ -52,7 +53,7 @@ class _FailedAttempt:
 class PlanningConversation:
     """Asks one model for one plan; its methods are the rungs that need it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that the questions depend on, by name
         self,
         validator: PlanValidator,
         models: ModelClient,
@@ -64,6 +65,7 @@ class PlanningConversation:
         kept_plan: Plan | None = None,
         history: CallHistory | None = None,
         on_use: OnUse | None = None,
+        on_text: OnText | None = None,
     ) -> None:
         self.question: UserQuestion | None = None
         """The question that the user must answer before there can be a plan."""
@@ -78,6 +80,7 @@ class PlanningConversation:
         self._kept_plan = kept_plan
         self._history = history
         self._on_use = on_use
+        self._on_text = on_text
         self._prompt = self._build_prompt()
         self._failed_attempts: list[_FailedAttempt] = []
         self._turns: list[Turn] = []
@@ -142,7 +145,7 @@ class PlanningConversation:
         self._may_retry = False
         try:
             answer = await ask_with_smaller_prompt(
-                lambda call: self._models.ask(call, on_use=self._on_use),
+                lambda call: self._models.ask(call, on_use=self._on_use, on_text=self._on_text),
                 await self._call(rung),
                 lambda: self._smaller_call(rung),
             )
@@ -168,6 +171,7 @@ class PlanningConversation:
             rung=rung.name,
             run=self._run,
             job=goal.job,
+            streams_raw=True,
         )
 
     async def _smaller_call(self, rung: Rung) -> ModelCall:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wavewright.planner.language.signatures import ToolSignature
     from wavewright.planner.planning.candidates import Candidate, PlanValidator
     from wavewright.planner.ports.budgets import Allowance, CallHistory
-    from wavewright.planner.ports.model_port import ModelClient, OnUse
+    from wavewright.planner.ports.model_port import ModelClient, OnText, OnUse
     from wavewright.planner.types import RunId
     from wavewright.prompts.templates import Prompts
 
@@ -64,6 +64,7 @@ async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
     history: CallHistory | None = None,
     allowance: Allowance | None = None,
     on_use: OnUse | None = None,
+    on_text: OnText | None = None,
     on_rung: Callable[[RungRecord], None] | None = None,
 ) -> PlanningResult:
     """Return a valid plan for a goal, a question for the user, or why there is no plan.
@@ -83,6 +84,7 @@ async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
         history: How long such questions took before, for the clocks.
         allowance: What is left to spend; a plan with a higher estimate is not valid.
         on_use: Receives the cost of every question.
+        on_text: Receives the model's answers as they arrive, and an empty text where one begins.
         on_rung: Receives every rung that was tried.
 
     Raises:
@@ -110,6 +112,7 @@ async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
         kept_plan=kept_plan,
         history=history,
         on_use=on_use,
+        on_text=on_text,
     )
     ways |= {
         "llm": talk.ask_for_plan,

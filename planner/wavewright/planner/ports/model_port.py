@@ -69,6 +69,9 @@ class ModelCall:
     index: int | None = None
     budget: Budget | None = None
     """What the step may spend, beside the budgets of run, job and day."""
+    streams_raw: bool = False
+    """Whether `on_text` receives the answer as it arrives, with what looks like a secret, and an empty text at each
+    beginning; else whole lines without secrets."""
 
 
 @dataclass(frozen=True, slots=True)

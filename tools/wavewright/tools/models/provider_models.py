@@ -124,26 +124,27 @@ class ProviderModels:
     ) -> ModelAnswer:
         """Return the answer; one that met its ceiling is asked for once more, under a higher one.
 
-        The cut answer stands where the provider or a budget refuses that, and where it was streamed already.
+        The cut answer stands where the provider or a budget refuses that, and where it was shown already.
 
         Raises:
             ModelError: there is none, in the end.
         """
         answer = await self._ask_once(call, on_use, on_text)
-        if not answer.has_met_ceiling or on_text is not None:
+        if not answer.has_met_ceiling or (on_text is not None and not call.streams_raw):
             return answer
         try:
             return await self._ask_once(
-                replace(call, max_tokens=_CEILING_FACTOR * self.max_output_tokens(call)), on_use, None
+                replace(call, max_tokens=_CEILING_FACTOR * self.max_output_tokens(call)), on_use, on_text
             )
         except ModelError:
             return answer
 
     async def _ask_once(self, call: ModelCall, on_use: OnUse | None, on_text: OnText | None) -> ModelAnswer:
         choice = self.choose(call.preference, call.role)
-        redactor = None if on_text is None else StreamRedactor(self.redactor.redact, on_text)
+        is_shown = on_text is not None and not call.streams_raw
+        redactor = StreamRedactor(self.redactor.redact, on_text) if is_shown and on_text else None
         meter = self.usage_tracker(
-            call, choice.model, sent_text(call), None if redactor is None else redactor.add
+            call, choice.model, sent_text(call), on_text if redactor is None else redactor.add
         )
         chain = self.fallback_chain(choice, meter)
         seconds = self.settings.models.call_seconds(call.timeout)

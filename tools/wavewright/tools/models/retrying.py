@@ -216,6 +216,7 @@ class RetryingModel(WrapperModel):
                 clock.deadline = math.inf
 
             answer_tool = None if self._format is None else self._format.name
+            on_text("")
             async with self.wrapped.request_stream(messages, settings, parameters) as stream:
                 response, is_whole = await read_stream(stream, answer_tool, on_text, begun)
                 self._usage.is_cut = not is_whole

@@ -1,0 +1,162 @@
+"""Steps of a plan that is still arriving: read from the beginning of an answer, and checked as a plan prefix.
+
+A *plan prefix* is the plan of the whole steps that have arrived. A step may start early where the checker finds no
+fault in the prefix, and nothing that arrives later can change the call: its tool only reads, no person is asked, no
+engine parameter depends on its place, and everything that it waits for may start early, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from wavewright.planner.checks.checker import check
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature, asks_approval
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.ports.budgets import Allowance
+from wavewright.planner.reading.reader import read_model_answer
+from wavewright.planner.types import StepId
+
+__all__ = ["PlanStream", "PrefixFault", "startable_steps"]
+
+_FENCE: Final = re.compile(r"\s*(?:```(?:json)?[ \t]*\n\s*)?(?=\{)")
+_MAY_BEGIN: Final = re.compile(r"\s*(?:`{0,3}|```[a-z]*[ \t]*\n?\s*)\Z")
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:,]|[^][{}:,"\s]+|\s+', re.DOTALL)
+_STEPS: Final = '"steps"'
+_ROOT: Final = ["{"]
+_IN_STEPS: Final = ["{", "["]
+_LATER: Final = frozenset({"E301", "E403", "E407", "E408", "E503", "E505", "E506"})
+"""Codes of faults that further steps may resolve."""
+
+
+class PrefixFault(Exception):
+    """What has arrived of an answer is not the beginning of a valid plan."""
+
+
+class PlanStream:
+    """Reads one answer as it arrives."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._start: int | None = None
+        self._position = 0
+        self._open: list[str] = []
+        self._last = ""
+        """The last string, while it may be a key."""
+        self._is_in_steps = False
+        self._steps_end: int | None = None
+        """Where the last whole step ends, if it has not been read."""
+
+    def add(self, text: str) -> Plan | None:
+        """Take the next part of the answer; return the plan prefix where it has more whole steps than before.
+
+        Raises:
+            PrefixFault: the answer is no plan in strict JSON so far, or its steps are not well formed.
+        """
+        self._text += text
+        if self._start is None:
+            begun = _FENCE.match(self._text)
+            if begun is None:
+                if _MAY_BEGIN.match(self._text):
+                    return None
+                raise PrefixFault("it does not begin with an object")
+            self._start = self._position = begun.end()
+        self._scan()
+        if self._steps_end is None:
+            return None
+        prefix = self._text[self._start : self._steps_end] + "]}"
+        self._steps_end = None
+        read = read_model_answer(prefix)
+        if read.plan is None or read.repairs or any(one.severity == "error" for one in read.diagnostics):
+            raise PrefixFault("its steps cannot be read as they are written")
+        return read.plan
+
+    def _scan(self) -> None:
+        """Pass over the whole tokens that have arrived; the last one may go on."""
+        while (token := _TOKEN.match(self._text, self._position)) is not None:
+            if token.end() == len(self._text) and token[0][0] not in '"[]{}:,':
+                return
+            self._position = token.end()
+            self._take(token[0])
+
+    def _take(self, part: str) -> None:
+        if part in ("{", "["):
+            if part == "[" and self._open == _ROOT and self._last == f"{_STEPS}:":
+                self._is_in_steps = True
+            self._open.append(part)
+        elif part in ("}", "]"):
+            if self._open:
+                self._open.pop()
+            if self._is_in_steps and part == "}" and self._open == _IN_STEPS:
+                self._steps_end = self._position
+            elif self._is_in_steps and self._open == _ROOT:
+                self._is_in_steps = False
+        if part == ":" and self._last == _STEPS:
+            self._last = f"{_STEPS}:"
+        elif not part.isspace():
+            self._last = part
+
+
+def startable_steps(
+    plan: Plan,
+    goal: Goal,
+    tools: Mapping[str, ToolSignature],
+    *,
+    allowance: Allowance | None = None,
+    passes_effects: bool = False,
+) -> tuple[Plan, list[StepId]]:
+    """Return a plan prefix bound to its goal, and its steps that may start before the rest arrives, in their order.
+
+    Args:
+        plan: The prefix, unbound.
+        goal: The goal, with its rules and gates.
+        tools: Signatures by name.
+        allowance: What is left to spend.
+        passes_effects: Whether steps that stand behind one with another effect than reading may start, too.
+
+    Raises:
+        PrefixFault: the prefix has a fault that no further step can resolve.
+    """
+    bound = bind_plan(plan, goal, tools)
+    errors = [one for one in check(bound, goal, tools, allowance=allowance) if one.severity == "error"]
+    if any(one.code not in _LATER for one in errors):
+        raise PrefixFault(f"the checker finds {', '.join(sorted({one.code for one in errors}))}")
+    open_places = [one.pointer for one in errors]
+    set_by_engine = {rule.tool for rule in goal.rules.terminal}
+    judged = {gate.on for gate in bound.gates if gate.judge is not None}
+    graph = PlanGraph.of(bound)
+    found: dict[StepId, Step] = {}
+    for number, step in enumerate(bound.steps):
+        signature = tools.get(step.tool)
+        if signature is None or not _only_looks(step, signature):
+            if not passes_effects:
+                break
+            continue
+        is_open = any(f"{place}/".startswith(f"/steps/{number}/") for place in open_places)
+        if is_open or step.tool in set_by_engine or step.id in judged:
+            continue
+        is_repeated = any(_is_same_call(step, other) for other in found.values())
+        if not is_repeated and all(name in found for name in graph.dependencies[step.id]):
+            found[step.id] = step
+    return bound, [*found]
+
+
+def _only_looks(step: Step, signature: ToolSignature) -> bool:
+    """Whether a step does nothing but read, and asks nobody."""
+    return (
+        signature.effects <= {"read"}
+        and not asks_approval(step, signature)
+        and not signature.calls_agents
+        and not signature.reads_data
+        and not signature.writes_data
+        and step.tool not in {AGENT, ASK_PERSON}
+    )
+
+
+def _is_same_call(step: Step, other: Step) -> bool:
+    """Whether one of two steps gets the output of the other: equal calls are made once."""
+    return (step.tool, step.params, step.for_each) == (other.tool, other.params, other.for_each)
