@@ -75,14 +75,14 @@ class Workload:
         """Return the two floors in seconds, for a stream that took so long."""
         text = self.answer
         ends: list[float] = []
+        arrived = 0.0
         depths: list[float] = []
         for number, reads in enumerate(self.reads):
             last = text.index("}}", text.index(f'"id": "s{number}"')) + 2
             arrived = streamed * last / len(text)
             ends.append(max([arrived, *(ends[one] for one in reads)]) + SECONDS)
             depths.append(max([0.0, *(depths[one] for one in reads)]) + SECONDS)
-            final = arrived
-        return max(ends), max(final, *depths)
+        return max(ends), max([arrived, *depths])
 
 
 _WARM_UP: Final = Workload("warm up", ((),))

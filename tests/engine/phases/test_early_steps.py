@@ -34,7 +34,7 @@ from wavewright.planner.ports.model_port import (
     OnUse,
     Role,
 )
-from wavewright.planner.types import Json, JsonObject, RunId
+from wavewright.planner.types import JsonObject, RunId, StepId
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.workers.services import make_services
@@ -168,17 +168,22 @@ def project(tmp_path: Path) -> Project:
     return Project(settings_without_file(tmp_path, tmp_path))
 
 
-def outcome(state: RunState) -> dict[str, Json]:
+def outcome(state: RunState) -> tuple[object, ...]:
     """Return what a run came to, without its times and the ways of its calls."""
-    return {
-        ending.step: [
-            ending.status,
-            ending.output,
-            ending.key is not None,
-            [[gate.gate, gate.verdict] for gate in ending.gates],
-        ]
-        for ending in sorted(state.steps.values(), key=lambda ending: ending.step)
-    } | {"plan": state.plan_hash}
+    endings = sorted(state.steps.values(), key=lambda ending: ending.step)
+    return (
+        state.plan_hash,
+        *(
+            (
+                one.step,
+                one.status,
+                one.output,
+                one.key is not None,
+                [(gate.gate, gate.verdict) for gate in one.gates],
+            )
+            for one in endings
+        ),
+    )
 
 
 def note(events: Sequence[Event], topic: str) -> JsonObject:
@@ -240,11 +245,15 @@ async def test_the_first_fault_stops_further_starts_and_the_repair_keeps_what_is
     assert finished_before_plan(events) == ["a"]
     assert note(events, STREAMED_TOPIC) == {"started": ["a"], "kept": ["a"], "extends": True}
     assert project.calls.count("look_up 1") == 1
-    assert context.state.steps["a"].status == "ok"
+    assert context.state.steps[StepId("a")].status == "ok"
 
 
 async def test_a_step_that_the_repaired_plan_has_not_leaves_no_trace_in_the_state(project: Project) -> None:
-    other = {**PLAN, "steps": [{"id": "x", "tool": "look_up", "params": {"number": 1}}], "gates": []}
+    other: JsonObject = {
+        **PLAN,
+        "steps": [{"id": "x", "tool": "look_up", "params": {"number": 1}}],
+        "gates": [],
+    }
     other["result"] = "${steps.x}"
     end = ANSWER.index('{"id": "b"')
 
@@ -254,8 +263,8 @@ async def test_a_step_that_the_repaired_plan_has_not_leaves_no_trace_in_the_stat
     context = await project.run([ANSWER[:end], first_called, "nonsense"], [json.dumps(other)])
 
     assert sorted(context.state.steps) == ["x"]
-    print(context.state.steps["x"])
-    assert context.state.status("x") == "ok"
+    print(context.state.steps[StepId("x")])
+    assert context.state.status(StepId("x")) == "ok"
 
 
 async def test_a_gate_that_arrives_later_stops_what_depends_on_an_early_step(project: Project) -> None:
@@ -267,10 +276,10 @@ async def test_a_gate_that_arrives_later_stops_what_depends_on_an_early_step(pro
 
     context = await project.run([blocking[:end], added, blocking[end:]])
 
-    assert context.state.status("a") == "ok"
-    assert [gate.verdict for gate in context.state.steps["a"].gates] == ["fail"]
-    assert context.state.status("sum") == "blocked"
-    assert context.state.status("saved") == "blocked"
+    assert context.state.status(StepId("a")) == "ok"
+    assert [gate.verdict for gate in context.state.steps[StepId("a")].gates] == ["fail"]
+    assert context.state.status(StepId("sum")) == "blocked"
+    assert context.state.status(StepId("saved")) == "blocked"
     assert "save" not in project.calls
 
 

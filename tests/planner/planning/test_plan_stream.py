@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import pytest
 
@@ -39,7 +40,7 @@ GOAL = Goal(
 )
 
 
-def prefix(*steps: JsonObject, **fields: object) -> Plan:
+def prefix(*steps: Mapping[str, object], **fields: object) -> Plan:
     return Plan.model_validate({"steps": list(steps), **fields})
 
 
@@ -127,7 +128,7 @@ def test_a_step_waits_for_what_it_reads_and_for_a_judge() -> None:
         pytest.param({"id": "b", "tool": "read", "params": {"n": "${inputs.none}"}}, id="no such input"),
     ],
 )
-def test_a_fault_that_no_further_step_resolves_is_raised(step: JsonObject) -> None:
+def test_a_fault_that_no_further_step_resolves_is_raised(step: Mapping[str, object]) -> None:
     with pytest.raises(PrefixFault):
         startable(prefix({"id": "a", "tool": "read"}, step))
 

@@ -233,8 +233,8 @@ def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - 
         case RunStarted():
             return replace(state, started=event, finished=None)
         case PlanAccepted():
-            known = state if state.plans else _with_steps_of(state, event)
-            return replace(known, plans=(*state.plans, event), finished=None)
+            kept = state if state.plans else _with_steps_of(state, event)
+            return replace(kept, plans=(*state.plans, event), finished=None)
         case ModelCalled():
             return replace(state, uses=state.uses.set(len(state.uses), event.use), finished=None)
         case RungTaken():
