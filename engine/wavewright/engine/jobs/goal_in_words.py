@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Final
 
 from wavewright.config import exit_codes
-from wavewright.config.documents import DocumentError, read_document
+from wavewright.config.documents import DocumentError, read_bytes, read_document
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.plan_drafts import read_file
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job
-from wavewright.engine.project.templates import template_files
+from wavewright.engine.project.templates import DEFAULT_LIMITS, template_files
 from wavewright.engine.project.tool_sources import as_object, full_name
 from wavewright.engine.project.tools import all_tools
 from wavewright.planner.diagnostics.diagnostic import PlanError
@@ -90,6 +90,8 @@ def find_templates(goal: str, settings: Settings, *, is_kept: bool = False) -> l
     """
     words = {word.casefold() for word in _WORD.findall(goal)}
     templates = list(_templates(settings, is_kept=is_kept))
+    if not templates:
+        return []
     with closing(sqlite3.connect(":memory:")) as index:
         index.execute("CREATE VIRTUAL TABLE template USING fts5(name, goal, tokenize = 'porter unicode61')")
         index.executemany(
@@ -111,10 +113,10 @@ def _templates(settings: Settings, *, is_kept: bool) -> Iterator[FoundTemplate]:
     """Yield the goal templates that can be read."""
     for file in template_files(settings):
         try:
-            document = read_file(file)
-            if is_kept and not (isinstance(document.value, dict) and "kept" in document.value):
+            # Each run that needs a plan looks for kept ones, and to parse every template takes far longer.
+            if is_kept and b"kept" not in read_bytes(file, DEFAULT_LIMITS):
                 continue
-            template = read_model(document, GoalTemplate)
+            template = read_model(read_file(file), GoalTemplate)
         except (DocumentError, PlanError):
             continue
         if not is_kept or (template.kept is not None and template.plan is not None):

@@ -22,13 +22,7 @@ from wavewright.executor.run.failures import (
 from wavewright.executor.run.ports import Clock, PersonReply, ReadyCalls
 from wavewright.executor.run.program import CompiledStep
 from wavewright.executor.run.recording import WHOLE_OUTPUT, EventRecorder, WithheldCheck
-from wavewright.executor.run.reuse import (
-    FinishedCall,
-    ReuseIndex,
-    ReuseSource,
-    is_still_valid,
-    recorded_ending,
-)
+from wavewright.executor.run.reuse import FinishedCall, ReuseIndex, ReuseSource, recorded_ending
 from wavewright.executor.run.scheduled_calls import (
     CallOutcome,
     FanOut,
@@ -37,6 +31,7 @@ from wavewright.executor.run.scheduled_calls import (
     PendingQuestion,
     ScheduledCall,
     finished_item,
+    is_still_valid,
     item_call,
 )
 from wavewright.executor.run.step_runner import (
@@ -171,7 +166,7 @@ class CallExecutor:
                     self._is_deduplicated(call, key)
                     or (
                         compiled.tool.signature.cache_for is not None
-                        and not self._is_anew(call)
+                        and (self._reuse_source is None or call.step.id not in self._reuse_source.anew)
                         and await self._is_cached(call, compiled, key)
                     )
                 )
@@ -207,9 +202,6 @@ class CallExecutor:
         """Whether a step has a valid ending from an earlier part of the run, provided its call is the same."""
         record = self._prior.steps.get(step_id)
         return record is not None and is_still_valid(record, retry_failed=self._retry_failed)
-
-    def _is_anew(self, call: ScheduledCall) -> bool:
-        return self._reuse_source is not None and call.step.id in self._reuse_source.anew
 
     def _is_reused_from_retried_run(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
         """Whether the same call succeeded in the run that this one retries; then its output is reused."""

@@ -82,15 +82,6 @@ def recorded_ending(state: RunState, call: ScheduledCall) -> FinishedCall | None
     return items.get(call.index) if items else None
 
 
-def is_still_valid(record: FinishedCall, *, retry_failed: bool) -> bool:
-    """Whether an ending from an earlier part of the run stands: a failure does, unless failed calls are made again."""
-    if record.status in SUCCESSES:
-        return True
-    # `retry_failed` does not repeat a write that may have taken effect.
-    is_unclear = record.error is not None and record.error.kind == "interrupted"
-    return record.status == "failed" and (is_unclear or not retry_failed)
-
-
 @dataclass(frozen=True, slots=True)
 class ReuseSource:
     """The run whose results a retry reuses."""

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from wavewright.executor.events.state import SUCCESSES
 from wavewright.executor.events.types import ItemFinished, StepError, StepFinished
 from wavewright.executor.run.ports import Clock, GateRecords, ReadyCalls
 from wavewright.executor.run.program import CompiledStep
@@ -162,3 +163,12 @@ class CallOutcome:
     """Ready calls, each with the seconds after which it may start."""
     replayed: StepFinished | None = None
     """The step's ending in an earlier part of the run, which is in the journal already."""
+
+
+def is_still_valid(record: StepFinished | ItemFinished, *, retry_failed: bool) -> bool:
+    """Whether an ending from an earlier part of the run stands: a failure does, unless failed calls are made again."""
+    if record.status in SUCCESSES:
+        return True
+    # `retry_failed` does not repeat a write that may have taken effect.
+    is_unclear = record.error is not None and record.error.kind == "interrupted"
+    return record.status == "failed" and (is_unclear or not retry_failed)
