@@ -119,8 +119,10 @@ def startable_steps(
         passes_effects: Whether steps that stand behind one with another effect than reading may start, too.
 
     Raises:
-        PrefixFault: the prefix has a fault that no further step can resolve.
+        PrefixFault: the prefix has a fault that no further step can resolve, or a step that calls a plan.
     """
+    if any(step.plan is not None for step in plan.steps):
+        raise PrefixFault("a step calls a plan, whose steps are known once the whole plan is")
     bound = bind_plan(plan, goal, tools)
     errors = [one for one in check(bound, goal, tools, allowance=allowance) if one.severity == "error"]
     if any(one.code not in _LATER for one in errors):
