@@ -102,8 +102,9 @@ class Streamer:
         limits: LoopLimits,
         *,
         on_use: OnUse | None = None,
+        on_text: OnText | None = None,
     ) -> ModelAnswer:
-        raise AssertionError((call, tools, limits, on_use))
+        raise AssertionError((call, tools, limits, on_use, on_text))
 
     def choose(self, preference: str, role: Role) -> ModelChoice:
         return ModelChoice("openai:scripted", f"{preference} {role}")
