@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from wavewright.config.errors import WavewrightError
 from wavewright.planner.checks.checker import check
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
@@ -33,7 +34,7 @@ _LATER: Final = frozenset({"E301", "E403", "E407", "E408", "E503", "E505", "E506
 """Codes of faults that further steps may resolve."""
 
 
-class PrefixFault(Exception):
+class PrefixFault(WavewrightError):
     """What has arrived of an answer is not the beginning of a valid plan."""
 
 
