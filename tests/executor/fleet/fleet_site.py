@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -240,7 +240,7 @@ class FleetSite:
 
 
 @contextmanager
-def fleet_site(folder: Path, postgres: PostgresServer, *, heartbeat: float = 1.0) -> Iterator[FleetSite]:
+def fleet_site(folder: Path, postgres: PostgresServer, *, heartbeat: float = 1.0) -> Generator[FleetSite]:
     """Make a project whose calls go to the fleet, and end its workers."""
     write_project(folder, {"tools": ["*"], "heartbeat": heartbeat})
     site = FleetSite(folder, postgres.database())

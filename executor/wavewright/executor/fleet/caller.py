@@ -41,7 +41,7 @@ from wavewright.executor.fleet.tables import (
     SEND_GOAL,
     TAKE_EMISSIONS,
     FleetDatabase,
-    connect,
+    listen,
     open_fleet_database,
     queue_on,
 )
@@ -147,7 +147,7 @@ class FleetCaller:
 
     async def _send_goal(self, run: RunId, goal: Goal) -> None:
         if run not in self._runs:
-            await self.database.pool.execute(SEND_GOAL, run, goal.model_dump_json(by_alias=True).encode())
+            await self.database.fetch(SEND_GOAL, run, goal.model_dump_json(by_alias=True).encode())
             self._runs.add(run)
 
     async def _answer_of(self, sending: _Sending, call: ToolCall) -> CallAnswer:
@@ -166,7 +166,7 @@ class FleetCaller:
 
     async def _send(self, group: Sequence[_Sending]) -> Sequence[None]:
         """Send calls in one transaction; those that are there already, from before a crash, are not sent again."""
-        async with self.database.pool.acquire() as connection, connection.transaction():
+        async with self.database.transaction() as connection:
             rows = await connection.fetch(
                 SEND,
                 [one.id for one in group],
@@ -182,21 +182,21 @@ class FleetCaller:
                 for one, job in zip(sent, jobs, strict=True):
                     if one.id in self._waiting:
                         self._waiting[one.id].job = job
-        self._wake({one.id for one in group} - new)
+        self._wake(*({one.id for one in group} - new))
         return [None] * len(group)
 
     async def _cancel(self, waiting: _Waiting) -> None:
         if waiting.job is not None:
-            async with self.database.pool.acquire() as connection:
+            async with self.database.transaction() as connection:
                 await queue_on(connection).mark_job_as_cancelled([waiting.job])
 
     async def _is_under_way(self, run: RunId, step: StepId, index: int | None, key: StepKey) -> bool:
         """Return whether a call was sent before this process continued its run: its answer is, or will be, there."""
-        return bool(await self.database.pool.fetchval(IS_KNOWN, call_id(run, step, index, key, 1, 0)))
+        return bool(await self.database.fetch(IS_KNOWN, call_id(run, step, index, key, 1, 0)))
 
-    def _wake(self, ids: set[str]) -> None:
+    def _wake(self, *ids: str) -> None:
         if ids:
-            self._news |= ids
+            self._news.update(ids)
             self._woken.set()
 
     async def run(self) -> None:
@@ -216,15 +216,14 @@ class FleetCaller:
                         await self._take(ids, looks_for_lost=waited.cancelled_caught)
 
     async def _take(self, ids: list[str], *, looks_for_lost: bool) -> None:
-        pool = self.database.pool
         if looks_for_lost:
-            await pool.execute(DECLARE_LOST, ids, LOST.to_bytes(), self.heartbeat)
+            await self.database.fetch(DECLARE_LOST, ids, LOST.to_bytes(), self.heartbeat)
         # Emissions first: those of a call come before its end.
-        for row in await pool.fetch(TAKE_EMISSIONS, ids):
+        for row in await self.database.fetch(TAKE_EMISSIONS, ids):
             emit = self._emit.get(row["call"])
             if emit is not None:
                 emit(emission_of(row["body"]))
-        for row in await pool.fetch(READ_ANSWERS, ids):
+        for row in await self.database.fetch(READ_ANSWERS, ids):
             waiting = self._waiting.get(row["id"])
             if waiting is not None and not waiting.answer.done():
                 waiting.answer.set_result(CallAnswer.from_bytes(row["answer"]))
@@ -233,9 +232,8 @@ class FleetCaller:
         """Listen for notices; a connection that breaks is replaced, and what came meanwhile is found by looking."""
         while True:
             with suppress(*DRIVER_ERRORS):
-                connection = await connect(self.database.url)
+                connection = await listen(self.database.url, ANSWERED, self._wake)
                 try:
-                    await connection.add_listener(ANSWERED, lambda *notice: self._wake({str(notice[3])}))
                     await self._broken(connection)
                 finally:
                     connection.terminate()
@@ -253,7 +251,7 @@ class FleetCaller:
         reported: set[str] = set()
         while True:
             with suppress(*DRIVER_ERRORS):
-                workers = await self.database.pool.fetch(LIVE_WORKERS, max(3 * self.heartbeat, 10.0))
+                workers = await self.database.fetch(LIVE_WORKERS, max(3 * self.heartbeat, 10.0))
                 slots = sum(row["slots"] for row in workers)
                 self._room.total_tokens = max(_SLOTS_AHEAD * slots, _SLOTS_AHEAD)
                 served = {QueueEntrypoint(name) for row in workers for name in row["entrypoints"]}
@@ -272,8 +270,8 @@ class FleetCaller:
         if run in self._runs:
             self._runs.discard(run)
             with suppress(*DRIVER_ERRORS):
-                await self.database.pool.execute(FORGET, run)
-                await self.database.pool.execute(FORGET_OLD)
+                await self.database.fetch(FORGET, run)
+                await self.database.fetch(FORGET_OLD)
 
 
 @asynccontextmanager

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
+import anyio
 import asyncpg
 from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver
 from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment, QueryQueueBuilder
@@ -30,6 +31,8 @@ from wavewright.executor.postgres.driver import (
 from wavewright.executor.postgres.schema import LOCK
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from asyncpg.pool import PoolConnectionProxy
 
     from wavewright.executor.postgres.driver import Connection
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     Pool: TypeAlias = asyncpg.Pool[asyncpg.Record]
     AnyConnection: TypeAlias = Connection | PoolConnectionProxy[asyncpg.Record]
 
+_T = TypeVar("_T")
 SCHEMA: Final = "wavewright_fleet"
 ANSWERED: Final = "wavewright_fleet_answered"
 """Channel of the ids of calls that have an answer, or a new emission."""
@@ -101,7 +105,7 @@ READ_ANSWERS: Final = (
 TAKE_EMISSIONS: Final = """
     WITH taken AS (DELETE FROM wavewright_fleet.emission WHERE call = ANY ($1) RETURNING no, call, body)
     SELECT call, body FROM taken ORDER BY no"""
-IS_KNOWN: Final = "SELECT EXISTS (SELECT FROM wavewright_fleet.call WHERE id = $1)"
+IS_KNOWN: Final = "SELECT id FROM wavewright_fleet.call WHERE id = $1"
 FORGET: Final = """
     WITH gone AS (DELETE FROM wavewright_fleet.call WHERE run = $1 AND answer IS NOT NULL RETURNING id),
     emitted AS (DELETE FROM wavewright_fleet.emission WHERE call IN (SELECT id FROM gone))
@@ -122,15 +126,25 @@ WAITING_FOR_OTHERS: Final = """
 
 @dataclass(frozen=True, slots=True)
 class FleetDatabase:
-    """An open pool of connections to the database of a fleet."""
+    """An open pool of connections to the database of a fleet.
+
+    A cancellation waits for the answer of a statement: the driver would send the server a request to cancel it, over
+    a connection that breaks when the pool is closed meanwhile.
+    """
 
     pool: Pool
     url: str
 
-    @property
-    def place(self) -> str:
-        """The database without its password."""
-        return display_url(self.url)
+    async def fetch(self, query: str, *values: object) -> list[asyncpg.Record]:
+        """Return the rows of a statement, in a transaction of its own."""
+        return await _to_its_end(self.pool.fetch(query, *values))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[AnyConnection]:
+        """Open a transaction for a block."""
+        with anyio.CancelScope(shield=True):
+            async with self.pool.acquire() as connection, connection.transaction():
+                yield connection
 
 
 def queue_on(connection: AnyConnection) -> Queries:
@@ -147,9 +161,27 @@ def queue_on(connection: AnyConnection) -> Queries:
     )
 
 
+async def _to_its_end(work: Awaitable[_T]) -> _T:
+    """Return the result of work that is not cancelled halfway."""
+    with anyio.CancelScope(shield=True):
+        return await work
+    raise AssertionError("a shielded scope is not cancelled")
+
+
 async def connect(url: str) -> Connection:
-    """Return a connection whose answers are waited for 30 s."""
-    return await asyncpg.connect(url, timeout=10.0, command_timeout=30.0)
+    """Return a connection of its own."""
+    return await _to_its_end(asyncpg.connect(url, timeout=10.0, command_timeout=30.0))
+
+
+async def listen(url: str, channel: str, on_notice: Callable[[str], None]) -> Connection:
+    """Return a connection over which `on_notice` is called with each notice of a channel."""
+
+    def take(_connection: object, _pid: int, _channel: str, payload: object) -> None:
+        on_notice(str(payload))
+
+    connection = await connect(url)
+    await _to_its_end(connection.add_listener(channel, take))
+    return connection
 
 
 @asynccontextmanager
@@ -161,7 +193,7 @@ async def open_fleet_database(url: str) -> AsyncGenerator[FleetDatabase]:
     """
     try:
         pool = await asyncpg.create_pool(
-            url, min_size=1, max_size=4, timeout=10.0, command_timeout=30.0, reset=_keep_as_it_is
+            url, min_size=3, max_size=3, timeout=10.0, command_timeout=30.0, reset=_keep_as_it_is
         )
     except (*DRIVER_ERRORS, ValueError) as error:
         place = display_url(url)
@@ -181,7 +213,12 @@ async def _keep_as_it_is(connection: AnyConnection) -> None:
 
 
 async def _prepare_tables(connection: AnyConnection, place: str) -> None:
-    has_tables = "SELECT to_regclass('wavewright_fleet.worker') IS NOT NULL"
+    # Not `to_regclass`: what it found before another process made the tables, it finds again afterwards.
+    has_tables = """
+        SELECT EXISTS (
+            SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+            WHERE nspname = 'wavewright_fleet' AND relname = 'worker'
+        )"""
     try:
         if await connection.fetchval(has_tables):
             return

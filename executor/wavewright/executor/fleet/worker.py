@@ -113,7 +113,7 @@ class FleetWorker:
                 await self._serve_queue()
                 group.cancel_scope.cancel()
         with anyio.CancelScope(shield=True), suppress(*DRIVER_ERRORS):
-            await self.database.pool.execute(LEAVE, self.name)
+            await self.database.fetch(LEAVE, self.name)
 
     async def _serve_queue(self) -> None:
         """Take calls from the queue; where the connection breaks, go on over a new one."""
@@ -150,7 +150,7 @@ class FleetWorker:
     async def _report_other_calls(self) -> None:
         """Say which calls in the queue are not for this worker, since its tools are others."""
         with suppress(*DRIVER_ERRORS):
-            for name, count in await self.database.pool.fetch(WAITING_FOR_OTHERS, [*self.entrypoints]):
+            for name, count in await self.database.fetch(WAITING_FOR_OTHERS, [*self.entrypoints]):
                 tool = name.partition("@")[0]
                 own = next((own for own in self.entrypoints if own.startswith(f"{tool}@")), None)
                 reason = "this worker does not have it" if own is None else f"this worker has {own}"
@@ -162,7 +162,7 @@ class FleetWorker:
             request = await self._begins.add(id_)
             if request is None:
                 # The queue hands out a call a second time where the worker that began it has no heartbeat.
-                await self.database.pool.execute(LOSE, id_, LOST.to_bytes(), self.name)
+                await self.database.fetch(LOSE, id_, LOST.to_bytes(), self.name)
                 return
             answer = CANCELLED
             with context.cancellation:
@@ -201,7 +201,7 @@ class FleetWorker:
         """Return the tool of a call, or why it cannot be made here."""
         tools = self._tools.get(request.run)
         if tools is None:
-            goal = Goal.model_validate_json(await self.database.pool.fetchval(READ_GOAL, request.run))
+            goal = Goal.model_validate_json((await self.database.fetch(READ_GOAL, request.run))[0][0])
             try:
                 tools = await anyio.to_thread.run_sync(self.tools_for, request.run, goal)
             except Exception as error:  # noqa: BLE001 - modules of the project are imported
@@ -251,7 +251,7 @@ class FleetWorker:
 
     async def _begin(self, ids: Sequence[str]) -> Sequence[bytes | None]:
         """Begin calls, and return their requests; None for one that was begun before."""
-        rows = await self.database.pool.fetch(BEGIN, [*ids], self.name)
+        rows = await self.database.fetch(BEGIN, [*ids], self.name)
         begun = {row["id"]: row["request"] for row in rows}
         return [begun.get(id_) for id_ in ids]
 
@@ -259,7 +259,7 @@ class FleetWorker:
         """Write answers, and before them what was emitted, in one transaction."""
         emitted, self._emitted = self._emitted, []
         try:
-            async with self.database.pool.acquire() as connection, connection.transaction():
+            async with self.database.transaction() as connection:
                 if emitted:
                     await connection.execute(EMIT, *map(list, zip(*emitted, strict=True)))
                 if rows:
@@ -279,7 +279,7 @@ class FleetWorker:
     async def _beat(self) -> None:
         while True:
             with suppress(*DRIVER_ERRORS):
-                await self.database.pool.execute(HEARTBEAT, self.name, self.slots, [*self.entrypoints])
+                await self.database.fetch(HEARTBEAT, self.name, self.slots, [*self.entrypoints])
             await anyio.sleep(self.heartbeat / 3)
 
 
