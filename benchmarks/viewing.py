@@ -6,10 +6,10 @@ import asyncio
 import sqlite3
 import tempfile
 import time
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import TypedDict
 
 import asyncpg
 
@@ -36,9 +36,18 @@ _LABELS = """
     SELECT 'model', 'model_' || (no % 3), no FROM run UNION ALL
     SELECT 'tag', 'tag_' || (no % 20), no FROM run"""
 
-_NO_FILTER: Mapping[str, object] = {}
-QUESTIONS: Mapping[str, Mapping[str, object]] = {
-    "all, newest": _NO_FILTER,
+
+class RunFilter(TypedDict, total=False):
+    """By what the list is filtered."""
+
+    text: str
+    status: str
+    labels: Sequence[tuple[str, str]]
+    before: RunId
+
+
+QUESTIONS: Mapping[str, RunFilter] = {
+    "all, newest": {},
     "all, from the middle": {"before": RunId(f"run-{RUNS // 2}")},
     "status failed": {"status": "failed"},
     "not ended, none": {"status": "interrupted"},
@@ -102,7 +111,7 @@ async def _times(journal: StoredJournal) -> dict[str, float]:
     }
 
 
-async def _seconds(journal: StoredJournal, asked: Mapping[str, object]) -> float:
+async def _seconds(journal: StoredJournal, asked: RunFilter) -> float:
     started = time.perf_counter()
-    await journal.read(partial(run_queries.list_newest_runs, **asked, limit=50))
+    await journal.read(lambda transaction: run_queries.list_newest_runs(transaction, **asked, limit=50))
     return time.perf_counter() - started
