@@ -8,9 +8,9 @@ order.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from wavewright.executor.events.json_values import make_encoder
 from wavewright.executor.store.errors import JournalNotWritten
@@ -21,7 +21,6 @@ from wavewright.executor.store.job_records import (
     JobChange,
     JobId,
     JobRow,
-    MessageId,
     OutboxWrites,
     OutgoingMessage,
     ReceivedMessage,
@@ -73,110 +72,57 @@ class OutgoingRow(NamedTuple):
 
 def outgoing_row(message: OutgoingMessage) -> OutgoingRow:
     """Return a message as columns."""
-    return OutgoingRow(
-        message.message,
-        message.kind,
-        message.exchange,
-        message.routing_key,
-        message.job,
-        to_json_text(message.headers, place=f"message {message.message}"),
-        message.at,
-        message.body,
-    )
+    headers = to_json_text(message.headers, place=f"message {message.message}")
+    return OutgoingRow(*_values(message, OutgoingRow._fields, headers=headers))
 
 
 def read_outgoing(row: Sequence[Any], *, refused: str | None = None) -> OutgoingMessage:
     """Return the message in those columns."""
-    found = OutgoingRow(*row)
-    return OutgoingMessage(
-        message=MessageId(found.message),
-        kind=found.kind,
-        exchange=found.exchange,
-        routing_key=found.routing_key,
-        body=bytes(found.body),
-        job=None if found.job is None else JobId(found.job),
-        headers=from_json_text(found.headers),
-        at=found.at,
-        refused=refused,
-    )
+    known: dict[str, Any] = OutgoingRow(*row)._asdict()
+    known |= {"headers": from_json_text(known["headers"]), "body": bytes(known["body"]), "refused": refused}
+    return OutgoingMessage(**known)
+
+
+def _values(record: object, names: Iterable[str], **others: object) -> tuple[Any, ...]:
+    """Return the values of a record's fields, `others` in the place of its own."""
+    return tuple(others[name] if name in others else getattr(record, name) for name in names)
 
 
 # Decisions
 
-DECISION_COLUMNS: Final = (
-    "id, job, run, subject, question, options, context, binding, asked, expires, "
-    "choice, answered_by, answered, used"
-)
+_DECISION_FIELDS: Final = tuple(field.name for field in fields(Decision))
+DECISION_COLUMNS: Final = ", ".join(_DECISION_FIELDS).replace(" by,", " answered_by,")
 """In the order of `Decision`'s fields; `by` is a word of SQL's own."""
-assert len(DECISION_COLUMNS.split(", ")) == len(fields(Decision))
 
 
 def decision_row(decision: Decision) -> tuple[object, ...]:
     """Return a decision as columns."""
     place = f"decision {decision.id}"
-    return (
-        decision.id,
-        decision.job,
-        decision.run,
-        decision.subject,
-        decision.question,
-        to_json_text(list(decision.options), place=place),
-        decision.context,
-        to_json_text(decision.binding, place=place),
-        decision.asked,
-        decision.expires,
-        decision.choice,
-        decision.by,
-        decision.answered,
-        decision.used,
-    )
+    options, binding = (to_json_text(value, place=place) for value in (decision.options, decision.binding))
+    return _values(decision, _DECISION_FIELDS, options=options, binding=binding)
 
 
 def read_decision(row: Sequence[Any]) -> Decision:
     """Return the decision in those columns."""
-    id_, job, run, subject, question, options, context, binding, *rest = row
-    asked, expires, choice, by, answered, used = rest
-    return Decision(
-        id=DecisionId(id_),
-        job=JobId(job),
-        run=RunId(run),
-        subject=subject,
-        question=question,
-        options=tuple(from_json_text(options)),
-        context=context,
-        binding=from_json_text(binding),
-        asked=asked,
-        expires=expires,
-        choice=choice,
-        by=by,
-        answered=answered,
-        used=used,
-    )
+    known: dict[str, Any] = dict(zip(_DECISION_FIELDS, row, strict=True))
+    known |= {"options": tuple(from_json_text(known["options"])), "binding": from_json_text(known["binding"])}
+    return Decision(**known)
 
 
 # Verdicts, and requests that are kept
 
 
+_VERDICT_FIELDS: Final = ("job", "package", "iteration", "accepted", "feedback")
+
+
 def _verdict_json(verdict: VerdictGiven) -> JsonObject:
-    return {
-        "job": verdict.job,
-        "package": verdict.package,
-        "iteration": verdict.iteration,
-        "accepted": verdict.accepted,
-        "feedback": list(verdict.feedback),
-    }
+    return dict(zip(_VERDICT_FIELDS, _values(verdict, _VERDICT_FIELDS), strict=True))
 
 
-def _read_verdict(value: JsonObject) -> VerdictGiven:
+def _read_verdict(value: dict[str, Any]) -> VerdictGiven:
     # Written by `_verdict_json` and by nothing else.
-    known = cast("Any", value)
-    return VerdictGiven(
-        job=JobId(known["job"]),
-        package=known["package"],
-        iteration=known["iteration"],
-        accepted=known["accepted"],
-        feedback=tuple(known["feedback"]),
-    )
+    value["feedback"] = tuple(value["feedback"])
+    return VerdictGiven(**value)
 
 
 def feedback_text(verdicts: Sequence[VerdictGiven]) -> str:
@@ -259,10 +205,23 @@ def outbox_rows(outbox_writes: OutboxWrites) -> OutboxRows | None:
 _NO_WRITES: Final = OutboxWrites()
 
 
-SELECT_JOB: Final = """
+_JOB_FIELDS: Final = ("job", "run", "state", "request", "received", "weight")
+_MUTABLE_FIELDS: Final = (
+    "attempts",
+    "iteration",
+    "package",
+    "feedback",
+    "sent",
+    "reason",
+    "not_before",
+    "finished",
+)
+_QUEUE_FIELDS: Final = ("state_since", "queue_rank")
+_ALL_FIELDS: Final = (*_JOB_FIELDS, *_MUTABLE_FIELDS, *_QUEUE_FIELDS)
+SELECT_JOB: Final = f"""
     SELECT job.job, job.run, state, (SELECT request FROM job_request WHERE job_request.no = job.no), received,
-           weight, attempts, iteration, package, feedback, sent, reason, not_before, finished, since, queue_rank, job.no
-    FROM job"""
+           weight, {", ".join(_MUTABLE_FIELDS)}, since, queue_rank, job.no
+    FROM job"""  # noqa: S608 - names of our own
 """For `read_job`."""
 
 
@@ -284,44 +243,20 @@ class DeferredMessage(NamedTuple):
 
 
 def read_job(row: Sequence[Any]) -> JobRow:
-    """Return the job in those columns."""
-    job, run, state, request, received, weight, attempts, iteration, package, *others = row
-    feedback, sent, reason, not_before, finished, since, queue_rank, _ = others
-    return JobRow(
-        job=JobId(job),
-        run=RunId(run),
-        state=state,
-        request=from_json_text(request),
-        received=received,
-        weight=weight,
-        attempts=attempts,
-        iteration=iteration,
-        package=package,
-        feedback=read_feedback(feedback),
-        sent=read_sent(sent),
-        reason=reason,
-        not_before=not_before,
-        finished=finished,
-        state_since=since,
-        queue_rank=queue_rank,
-    )
+    """Return the job in those columns, the last of which is its number."""
+    known: dict[str, Any] = dict(zip(_ALL_FIELDS, row[:-1], strict=True))
+    known |= {
+        "request": from_json_text(known["request"]),
+        "feedback": read_feedback(known["feedback"]),
+        "sent": read_sent(known["sent"]),
+    }
+    return JobRow(**known)
 
 
 def mutable_columns(job: JobRow) -> tuple[object, ...]:
     """Return the columns of a job that can change, from its state to its queue rank."""
-    return (
-        job.state,
-        job.attempts,
-        job.iteration,
-        job.package,
-        feedback_text(job.feedback),
-        sent_text(job.sent),
-        job.reason,
-        job.not_before,
-        job.finished,
-        job.state_since,
-        job.queue_rank,
-    )
+    texts = {"feedback": feedback_text(job.feedback), "sent": sent_text(job.sent)}
+    return _values(job, ("state", *_MUTABLE_FIELDS, *_QUEUE_FIELDS), **texts)
 
 
 def read_deferred_message(row: Sequence[Any]) -> DeferredMessage:
