@@ -10,10 +10,12 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import ConfigDict, PlainSerializer, PlainValidator, StrictInt
 
 from wavewright.config.redaction import Redactor
-from wavewright.executor.events.codec import from_json, to_json
+from wavewright.executor.events.codec import CodecError, from_json, kind_of, to_json
 from wavewright.executor.events.state import SUCCESSES, blocking_gate
 from wavewright.executor.events.types import (
     Event,
@@ -39,23 +41,43 @@ CallStatus: TypeAlias = Literal["ok", "empty", "failed", "reused", "cancelled"]
 EmittedEvent: TypeAlias = ModelCalled | RungTaken | OutputStreamed | LoopToolCalled
 """What a tool emits while it works."""
 
+RECORD_CONFIG: Final = ConfigDict(extra="forbid", hide_input_in_errors=True)
+"""How pydantic reads a record from a recording's file."""
+
+
+def emitted_event(value: Json) -> EmittedEvent:
+    """Return what a tool emitted, from its JSON object.
+
+    Raises:
+        CodecError: it is no event, or none that a tool emits.
+    """
+    event = from_json(value)
+    if not isinstance(event, EmittedEvent):
+        raise CodecError(f"a tool emits no event of the kind {kind_of(event)!r}")
+    return event
+
+
+_StoredEvent: TypeAlias = Annotated[EmittedEvent, PlainValidator(emitted_event), PlainSerializer(to_json)]
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
     """One call of a tool, and what it came to."""
 
+    __pydantic_config__ = RECORD_CONFIG
+
     step: StepId
     tool: str
     params: JsonObject
     status: CallStatus
-    index: int | None = None
+    index: StrictInt | None = None
     """The item, for a `for_each` step."""
     config: JsonObject = field(default_factory=dict[str, Json])
     """What the goal says of the tool."""
     key: StepKey | None = None
     output: Json = None
     error: StepError | None = None
-    emitted: tuple[EmittedEvent, ...] = ()
+    emitted: tuple[_StoredEvent, ...] = ()
     data: dict[str, JsonObject] | None = None
     """The run data that it wrote."""
 
@@ -76,7 +98,7 @@ class RecordedCall:
             config=_object(redactor.redact_json(self.config)),
             output=redactor.redact_json(self.output),
             error=error,
-            emitted=tuple(_redact_emitted(event, redactor) for event in self.emitted),
+            emitted=tuple(emitted_event(redactor.redact_json(to_json(event))) for event in self.emitted),
             data=None
             if self.data is None
             else {name: _object(redactor.redact_json(values)) for name, values in self.data.items()},
@@ -220,12 +242,6 @@ class _RenderedPlan:
         if step.for_each is not None:
             self._spread[step.id] = found
         return found
-
-
-def _redact_emitted(event: EmittedEvent, redactor: Redactor) -> EmittedEvent:
-    clean = from_json(redactor.redact_json(to_json(event)))
-    assert isinstance(clean, ModelCalled | RungTaken | OutputStreamed | LoopToolCalled)
-    return clean
 
 
 def _object(value: Json) -> JsonObject:
