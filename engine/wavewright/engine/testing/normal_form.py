@@ -7,20 +7,33 @@ file a snapshot, read in a diff.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
+from wavewright.engine.cli.planning.plan_report import plan_json
+from wavewright.engine.testing.plans import PlanView
 from wavewright.engine.testing.redactions import (
     DEFAULT_REDACTIONS,
     Redaction,
     RedactionPass,
     folder_redactions,
 )
-
-if TYPE_CHECKING:
-    from wavewright.executor.events.types import Event
-    from wavewright.planner.language.plan import Plan
-    from wavewright.planner.types import Json, JsonObject
-    from wavewright.reviewer.records import Package, ReviewResult
+from wavewright.engine.testing.run_view import PackageView, ReviewView, RunView
+from wavewright.executor.events.codec import to_json
+from wavewright.executor.events.types import (
+    AnswerKept,
+    AttemptLogged,
+    Event,
+    ModelCalled,
+    PlanAccepted,
+    RungTaken,
+    StepFinished,
+    WaveFinished,
+    WaveStarted,
+)
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.types import Json, JsonObject
+from wavewright.reviewer.records import Package, ReviewResult
 
 FormKind: TypeAlias = Literal["plan", "dag", "events", "review", "package"]
 
@@ -47,21 +60,17 @@ def normal_form(
 
 
 def _folder_of(value: object) -> tuple[Redaction, ...]:
-    from wavewright.engine.testing.run_view import RunView
 
     return folder_redactions([value.folder]) if isinstance(value, RunView) else ()
 
 
 def _plan_form(value: object) -> JsonObject:
-    from wavewright.engine.cli.planning.plan_report import plan_json
-    from wavewright.planner.plans.graph import PlanGraph
 
     plan = _plan_of(value, "plan")
     return {**_shape(PlanGraph.of(plan)), "plan": plan_json(plan)}
 
 
 def _dag_form(value: object) -> JsonObject:
-    from wavewright.planner.plans.graph import PlanGraph
 
     plan = _plan_of(value, "dag")
     tools: JsonObject = {
@@ -72,26 +81,21 @@ def _dag_form(value: object) -> JsonObject:
     return {**_shape(graph), "steps": tools, "edges": edges}
 
 
-def _shape(graph: Any) -> JsonObject:
+def _shape(graph: PlanGraph) -> JsonObject:
     waves: list[Json] = [list(wave) for wave in graph.waves]
     return {"width": graph.width, "waves": waves}
 
 
 def _events_form(value: object) -> JsonObject:
-    from wavewright.executor.events.codec import to_json
 
     events = _events_of(value)
     # Events for resuming the run or finding a fault do not show what it did.
-    shown = [event for event in events if type(event).__name__ not in {"AnswerKept", "AttemptLogged"}]
+    shown = [event for event in events if not isinstance(event, AnswerKept | AttemptLogged)]
     return {"events": [_event(to_json(event)) for event in _in_order(shown)]}
 
 
 def _event(body: JsonObject) -> JsonObject:
     """Return an event without what another event or the plan says as well."""
-    from wavewright.engine.cli.planning.plan_report import plan_json
-    from wavewright.planner.language.plan import Plan
-    from wavewright.reviewer.records import ReviewResult
-
     match body:
         case {"kind": "run_started", "goal": {"text": text}}:
             return {**body, "goal": text}
@@ -107,13 +111,11 @@ def _event(body: JsonObject) -> JsonObject:
 
 def _in_order(events: Sequence[Event]) -> list[Event]:
     """Return the events in an order that does not depend on which of two parallel steps ended first."""
-    from wavewright.executor.events.types import PlanAccepted
-
     ordered: list[Event] = []
     stretch: list[Event] = []
     places: dict[str, tuple[int, int]] = {}
     for event in events:
-        if _of_steps(event) or type(event).__name__ in {"ModelCalled", "RungTaken"}:
+        if hasattr(event, "step") or hasattr(event, "wave") or isinstance(event, ModelCalled | RungTaken):
             stretch.append(event)
             continue
         ordered += _order_between_phases(stretch, places)
@@ -128,25 +130,17 @@ def _order_between_phases(stretch: Sequence[Event], places: Mapping[str, tuple[i
     """Return what happened between two phases in the order of waves, then of the plan's steps, then of items."""
 
     def place(event: Event) -> tuple[int, int, int, int]:
-        kind = type(event).__name__
-        if kind in {"WaveStarted", "WaveFinished"}:
-            return cast("Any", event).wave, -1 if kind == "WaveStarted" else len(places), 0, 0
+        if isinstance(event, WaveStarted | WaveFinished):
+            return event.wave, -1 if isinstance(event, WaveStarted) else len(places), 0, 0
         step = getattr(event, "step", None) or getattr(getattr(event, "use", None), "step", None)
         wave, position = places.get(step or "", (len(places), len(places)))
         index = getattr(event, "index", None)
-        ends = kind == "StepFinished"
-        return wave, position, 1 if ends else 0, -1 if index is None else index
+        return wave, position, int(isinstance(event, StepFinished)), -1 if index is None else index
 
     return sorted(stretch, key=place)
 
 
-def _of_steps(event: Event) -> bool:
-    return hasattr(event, "step") or hasattr(event, "wave")
-
-
 def _step_positions(plan: JsonObject) -> dict[str, tuple[int, int]]:
-    from wavewright.planner.language.plan import Plan
-    from wavewright.planner.plans.graph import PlanGraph
 
     accepted = Plan.model_validate(plan, strict=False)
     waves = PlanGraph.of(accepted).wave_of()
@@ -179,24 +173,14 @@ def _package_form(value: object) -> JsonObject:
 
 
 def _plan_of(value: object, form: FormKind) -> Plan:
-    from wavewright.engine.testing.plans import PlanView
-    from wavewright.engine.testing.run_view import RunView
-    from wavewright.planner.language.plan import Plan
-
     match value:
-        case Plan():
-            return value
-        case PlanView():
-            return value.plan
-        case RunView():
-            return value.plan.plan
+        case (Plan() as plan) | PlanView(plan=plan) | RunView(plan=PlanView(plan=plan)):
+            return plan
         case _:
             raise _wrong_type(value, form, "a plan or a run")
 
 
 def _events_of(value: object) -> Sequence[Event]:
-    from wavewright.engine.testing.run_view import RunView
-
     if isinstance(value, RunView):
         return value.events
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
@@ -205,31 +189,19 @@ def _events_of(value: object) -> Sequence[Event]:
 
 
 def _review_of(value: object) -> ReviewResult:
-    from wavewright.engine.testing.run_view import ReviewView, RunView
-    from wavewright.reviewer.records import ReviewResult
-
     match value:
-        case ReviewResult():
-            return value
-        case ReviewView():
-            return value.record
-        case RunView():
-            return value.review.record
+        case (
+            (ReviewResult() as record) | ReviewView(record=record) | RunView(review=ReviewView(record=record))
+        ):
+            return record
         case _:
             raise _wrong_type(value, "review", "a run or its review")
 
 
 def _package_of(value: object) -> Package:
-    from wavewright.engine.testing.run_view import PackageView, RunView
-    from wavewright.reviewer.records import Package
-
     match value:
-        case Package():
-            return value
-        case PackageView():
-            return value.record
-        case RunView():
-            return value.package.record
+        case (Package() as record) | PackageView(record=record) | RunView(package=PackageView(record=record)):
+            return record
         case _:
             raise _wrong_type(value, "package", "a run or its package")
 

@@ -12,22 +12,23 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from wavewright.config.settings import Settings
+from wavewright.engine.pipeline.context import Ports, RunRequest
+from wavewright.engine.pipeline.services import open_services
 from wavewright.engine.pipeline.threads import run_to_end
+from wavewright.engine.session import run_request
 from wavewright.engine.testing.claims import assertion_failure, unknown_name
 from wavewright.engine.testing.doubles import CallRecorder, ScriptedUser, Stub
 from wavewright.engine.testing.model_guard import LIVE_MARKER
 from wavewright.engine.testing.plans import read_tested_plan
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.engine.testing.run_view import RunView
+from wavewright.executor.events.types import Event
+from wavewright.executor.run.reuse import JournalReplayCache
+from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.tools.models.cassette.errors import CassetteError, how_to_record
-
-if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
-    from wavewright.engine.pipeline.context import RunRequest
-    from wavewright.executor.events.types import Event
 
 _RECORD_HINT = (
     f"record it: mark a test that makes this run with @pytest.mark.{LIVE_MARKER}, and run it once with "
@@ -163,11 +164,6 @@ def _unused_cassette_failure(cassette: str | os.PathLike[str], *, is_live: bool)
 
 
 async def _run(request: RunRequest, settings: Settings, calls: CallRecorder, people: ScriptedUser) -> RunView:
-    from wavewright.engine.pipeline.context import Ports
-    from wavewright.engine.pipeline.services import open_services
-    from wavewright.engine.session import run_request
-    from wavewright.executor.run.reuse import JournalReplayCache
-    from wavewright.executor.sqlite.journal import SqliteJournal
 
     events: list[Event] = []
     async with (

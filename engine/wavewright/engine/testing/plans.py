@@ -5,25 +5,26 @@ A *plan view* is always of a valid plan: an invalid one fails the test that load
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from wavewright.engine.dry_run.forecast import DryRun, forecast
+from wavewright.engine.jobs.errors import no_plan_error
+from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
+from wavewright.engine.pipeline.context import utc_now
+from wavewright.engine.project.tools import signatures_to_check, tools_of_goal
 from wavewright.engine.testing.claims import Claim, unknown_name
 from wavewright.engine.testing.project import ProjectUnderTest
-from wavewright.planner.diagnostics.diagnostic import Diagnostic
+from wavewright.planner.checks.checker import check
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import StepId
-
-if TYPE_CHECKING:
-    import datetime as dt
-
-    from wavewright.engine.dry_run.forecast import DryRun
-    from wavewright.engine.jobs.resolving import ResolvedJob
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,11 +137,6 @@ class PlanLoader:
             file: The job, the plan or the goal template.
             plan: A plan in place of the job's own.
         """
-        from wavewright.engine.jobs.errors import no_plan_error
-        from wavewright.planner.checks.checker import check
-        from wavewright.planner.diagnostics.diagnostic import PlanError
-        from wavewright.planner.plans.binding import bind_plan
-
         __tracebackhide__ = True
         with self.project.as_working_folder():
             order, tools = read_tested_plan(self.project, file, plan)
@@ -176,9 +172,6 @@ class DryRunLoader:
             plan: A plan in place of the job's own.
             now: What `now()` gives; the job's instant or else the present where absent.
         """
-        from wavewright.engine.dry_run.forecast import forecast
-        from wavewright.engine.pipeline.context import utc_now
-
         __tracebackhide__ = True
         with self.project.as_working_folder():
             order, tools = read_tested_plan(self.project, file, plan)
@@ -189,9 +182,6 @@ def read_tested_plan(
     project: ProjectUnderTest, file: str | os.PathLike[str], plan: str | os.PathLike[str] | None
 ) -> tuple[ResolvedJob, dict[str, ToolSignature]]:
     """Return what a file comes to, and the tools that its plan is checked against."""
-    from wavewright.engine.jobs.resolving import resolve_job_file
-    from wavewright.engine.project.tools import signatures_to_check, tools_of_goal
-
     __tracebackhide__ = True
     settings = project.settings()
     order = resolve_job_file(project.file(file), None if plan is None else project.file(plan), settings)

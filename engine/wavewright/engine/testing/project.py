@@ -15,73 +15,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.config.documents import DocumentError
-from wavewright.engine.cli.common.errors import CommandError
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
+from wavewright.config.settings import find_settings_file, load_settings
+from wavewright.engine.cli.common.arguments import parse_instant
+from wavewright.engine.cli.common.errors import error_text
+from wavewright.engine.pipeline.context import RunRequest
 from wavewright.engine.testing.claims import assertion_failure
-from wavewright.executor.store.errors import JournalError
-from wavewright.planner.diagnostics.diagnostic import PlanError, diagnostic_from_fault
-from wavewright.planner.diagnostics.rendering import render_text
-from wavewright.planner.ports.budgets import BudgetExceeded
 from wavewright.planner.ports.model_port import ModelError
-from wavewright.prompts import PromptError
-from wavewright.reviewer.atomic_files import FileNotWrittenError
-from wavewright.tools.functions.contracts import ToolDefinitionError
-from wavewright.tools.models.cassette.errors import CassetteError
-from wavewright.tools.packs import PackError
 
 if TYPE_CHECKING:
     import datetime as dt
 
     from wavewright.config.settings import Settings
-    from wavewright.engine.pipeline.context import RunRequest
-
-
-USER_ERRORS = (
-    CassetteError,
-    CommandError,
-    DocumentError,
-    FileNotWrittenError,
-    JournalError,
-    ModelError,
-    BudgetExceeded,
-    PackError,
-    PlanError,
-    PromptError,
-    ToolDefinitionError,
-)
-"""Errors that the engine reports to users; they fail a test with their message, without a traceback."""
 
 
 @contextmanager
 def errors_as_failures() -> Generator[None]:
-    """Turn the engine's errors for users into the message of a failed test."""
+    """Turn the engine's errors for users into the message of a failed test, without a traceback."""
     __tracebackhide__ = True
     try:
         yield
-    except USER_ERRORS as error:
+    except WavewrightError as error:
+        if error.exit_code == exit_codes.INTERNAL and not isinstance(error, ModelError):
+            raise
         # From nothing: pytest would show what was caught, traceback and all, above the message.
-        raise assertion_failure(message_of(error)) from None
-
-
-def message_of(error: Exception) -> str:
-    """Return the message that a user reads of an error."""
-    match error:
-        case PlanError():
-            return "\n\n".join(render_text(one.diagnostics, one.source) for one in (error, *error.others))
-        case DocumentError():
-            found = (
-                ([diagnostic_from_fault(fault) for fault in one.faults], one.source)
-                for one in (error, *error.others)
-            )
-            return "\n\n".join(render_text(diagnostics, source) for diagnostics, source in found)
-        case _:
-            place, hint = getattr(error, "place", None), getattr(error, "hint", None)
-            lines = [
-                f"error: {getattr(error, 'message', error)}",
-                f"  --> {place}" if place else "",
-                f"  = help: {hint}" if hint else "",
-            ]
-            return "\n".join(line for line in lines if line)
+        raise assertion_failure(error_text(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +56,11 @@ class ProjectUnderTest:
     @classmethod
     def containing(cls, tests: Path, otherwise: Path, *, is_live: bool) -> ProjectUnderTest:
         """Return the project that a folder of tests lies in; `otherwise` where there are no settings above it."""
-        from wavewright.config.settings import find_settings_file
-
         file = find_settings_file(tests)
         return cls(otherwise if file is None else file.parent, tests, is_live)
 
     def settings(self) -> Settings:
         """Return the project's settings; faulty ones fail the test."""
-        from wavewright.config.settings import load_settings
-
         __tracebackhide__ = True
         with errors_as_failures():
             return load_settings(self.root, os.environ if self.is_live else {})
@@ -128,9 +83,6 @@ class ProjectUnderTest:
         as_of: dt.datetime | str | None,
     ) -> RunRequest:
         """Return the request to run a job, a plan or a goal template."""
-        from wavewright.engine.cli.common.arguments import parse_instant
-        from wavewright.engine.pipeline.context import RunRequest
-
         __tracebackhide__ = True
         return RunRequest(
             job_file=self.file(file),

@@ -13,21 +13,30 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from wavewright.config.settings import load_settings
+from wavewright.engine.pipeline.context import RunRequest
 from wavewright.engine.pipeline.threads import run_to_end
+from wavewright.engine.recordings.job_recording import (
+    JobRecording,
+    missing_calls_error,
+    record_job,
+    replay_job,
+)
+from wavewright.engine.recordings.recorded_calls import recorded_calls
+from wavewright.engine.recordings.recording_file import (
+    Recording,
+    RecordingError,
+    read_recording,
+    write_recording,
+)
 from wavewright.engine.testing.claims import assertion_failure
 from wavewright.engine.testing.doubles import Call, ScriptedUser
 from wavewright.engine.testing.model_guard import model_requests
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.engine.testing.run_view import RunView
-
-if TYPE_CHECKING:
-    from wavewright.engine.pipeline.context import RunRequest
-    from wavewright.engine.recordings.job_recording import JobRecording
-    from wavewright.engine.recordings.recording_file import Recording, RecordingError
 
 RECORD_OPTION = "--wavewright-record"
 """Runs for real, and records anew."""
@@ -86,8 +95,6 @@ class RecordedRuns:
             answers: For the planner's questions, in their order.
             as_of: What `now()` gives; the instant of the recording where absent.
         """
-        from wavewright.engine.recordings.recording_file import write_recording
-
         __tracebackhide__ = True
         self.runs += 1
         number = f"-{self.runs}" if self.runs > 1 else ""
@@ -108,8 +115,6 @@ class RecordedRuns:
         return RunView(ran.context, ran.events, made, tuple(people.approvals), self.folder, ran.halted)
 
     def _record(self, request: RunRequest, people: ScriptedUser) -> Recording:
-        from wavewright.config.settings import load_settings
-        from wavewright.engine.recordings.job_recording import record_job
 
         # Who records has a model, a key and folders of their own; who replays needs none of them.
         settings = load_settings(self.project.root)
@@ -123,7 +128,6 @@ class RecordedRuns:
         return recording
 
     def _read(self, kept: Path) -> Recording:
-        from wavewright.engine.recordings.recording_file import RecordingError, read_recording
 
         __tracebackhide__ = True
         if not kept.exists():
@@ -138,8 +142,6 @@ class RecordedRuns:
     def _replay(
         self, request: RunRequest, recording: Recording, kept: Path, people: ScriptedUser
     ) -> JobRecording:
-        from wavewright.engine.recordings.job_recording import missing_calls_error, replay_job
-        from wavewright.engine.recordings.recording_file import RecordingError
 
         __tracebackhide__ = True
         settings = self.project.settings()
@@ -163,8 +165,6 @@ class RecordedRuns:
 
 def _calls_made(ran: JobRecording) -> tuple[Call, ...]:
     """Return the calls of a run as a test looks at them: by step and item, whichever ended first."""
-    from wavewright.engine.recordings.recorded_calls import recorded_calls
-
     calls = recorded_calls(ran.events)
     return tuple(
         Call(
