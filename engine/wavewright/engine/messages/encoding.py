@@ -8,7 +8,6 @@ in statuses and questions also text that looks like one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -25,6 +24,7 @@ from wavewright.engine.messages.models import (
 from wavewright.engine.messages.rules import SIGNATURE_HEADER, sign
 from wavewright.executor.events.json_values import make_encoder, valid_text
 from wavewright.executor.store.job_records import JobId, JobRow, MessageId, OutgoingMessage
+from wavewright.planner.language.json_texts import map_texts
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.message_contract import MessageContract, PackagePayload, Payload
 
@@ -163,7 +163,9 @@ def _redacted_payload(payload: Payload, redactor: Redactor) -> JsonObject:
             return {name: member for name, member in payload if member is not None}
         case JobStatusUpdate() | UserDecisionRequired():
             return {
-                name: member if name in _UNREDACTED_FIELDS else _with_text(member, redactor.redact)
+                name: member
+                if name in _UNREDACTED_FIELDS
+                else map_texts(member, redactor.redact, redactor.redact)
                 for name, member in payload.model_dump(mode="json", exclude_none=True).items()
             }
         case _:
@@ -177,32 +179,16 @@ def _body(document: JsonObject, redactor: Redactor | None) -> bytes:
     """
     text = _encode(document)
     if redactor is not None and redactor.may_contain_secret(text):
-        document["payload"] = _with_text(document["payload"], redactor.redact_known)
+        document["payload"] = map_texts(document["payload"], redactor.redact_known, redactor.redact_known)
         text = _encode(document)
     if _UNSTORABLE_ESCAPE.search(text):
-        text = _encode(_with_texts(document, _storable_text))
+        text = _encode(map_texts(document, _storable_text, _storable_text))
     return text.encode("ascii")
 
 
 def _storable_text(text: str) -> str:
     """Return a text in which NUL and halves of surrogate pairs are replaced by the sign for what cannot be shown."""
     return valid_text(text).replace("\0", "\ufffd")
-
-
-def _with_texts(value: JsonObject, replace: Callable[[str], str]) -> JsonObject:
-    return {replace(name): _with_text(member, replace) for name, member in value.items()}
-
-
-def _with_text(value: Json, replace: Callable[[str], str]) -> Json:
-    match value:
-        case str():
-            return replace(value)
-        case dict():
-            return _with_texts(value, replace)
-        case list():
-            return [_with_text(item, replace) for item in value]
-        case _:
-            return value
 
 
 def _headers(document: JsonObject, body: bytes, address: MessageAddress) -> JsonObject:

@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from wavewright.config.redaction import Redactor, known_secrets
@@ -27,6 +27,7 @@ from wavewright.engine.project.tool_sources import (
     refuse_unknown_packs,
 )
 from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.json_texts import map_texts
 from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
 from wavewright.planner.types import Json, JsonObject
@@ -192,23 +193,11 @@ def _redactor(known: tuple[str, ...]) -> Redactor:
 
 def _with_redacted_output(tool: Tool, redactor: Redactor) -> Tool:
     async def call(request: ToolCall) -> Json:
-        return _redact_value(await tool.call(request), redactor)
+        return map_texts(
+            await tool.call(request), redactor.redact_known, partial(_redact_key, redactor=redactor)
+        )
 
     return replace(tool, call=call)
-
-
-def _redact_value(value: Json, redactor: Redactor) -> Json:
-    match value:
-        case str():
-            return redactor.redact_known(value)
-        case list():
-            return [_redact_value(item, redactor) for item in value]
-        case dict():
-            return {
-                _redact_key(name, redactor): _redact_value(item, redactor) for name, item in value.items()
-            }
-        case _:
-            return value
 
 
 def _redact_key(name: Any, redactor: Redactor) -> Any:

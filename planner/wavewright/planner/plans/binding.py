@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from wavewright.planner.cel.embedded import bare_expression
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.json_texts import map_texts
 from wavewright.planner.language.plan import Cap, Gate, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, rename_in_expression, rename_step, render
@@ -145,13 +146,7 @@ def terminal_params(goal: Goal) -> dict[str, JsonObject]:
 
 def escape_references(value: Json) -> Json:
     """Return a value in which no text can be read as a reference: `${` becomes `$${`."""
-    if isinstance(value, str):
-        return value.replace("${", "$${")
-    if isinstance(value, list):
-        return [escape_references(item) for item in value]
-    if isinstance(value, dict):
-        return {name: escape_references(member) for name, member in value.items()}
-    return value
+    return map_texts(value, lambda text: text.replace("${", "$${"))
 
 
 def _goal_as_json(goal: Goal) -> JsonObject:

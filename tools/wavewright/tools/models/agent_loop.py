@@ -8,7 +8,7 @@ disabled, so the model has to answer.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,6 +24,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
+from wavewright.planner.language.json_texts import map_texts
 from wavewright.planner.ports.model_port import (
     LoopLimits,
     LoopTool,
@@ -329,24 +330,11 @@ class _LoopToolset(AbstractToolset[object]):
         try:
             # Answers that call a tool are shown and kept.
             output = await wanted.call(
-                {key: _redacted(value, redactor.redact) for key, value in tool_args.items()}
+                {key: map_texts(value, redactor.redact, redactor.redact) for key, value in tool_args.items()}
             )
         except LoopToolError as error:
             raise ToolFailed(encodable_text(redactor.redact_known(str(error)))) from error
-        return encodable_json(_redacted(output, redactor.redact_known))
-
-
-def _redacted(value: Json, clean: Callable[[str], str]) -> Json:
-    """Return a value with each of its texts cleaned, those of names too."""
-    match value:
-        case str():
-            return clean(value)
-        case list():
-            return [_redacted(one, clean) for one in value]
-        case dict():
-            return {clean(key): _redacted(one, clean) for key, one in value.items()}
-        case _:
-            return value
+        return encodable_json(map_texts(output, redactor.redact_known, redactor.redact_known))
 
 
 def _conversation_text(messages: Sequence[ModelMessage]) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
     from pydantic_ai.models import Model
     from pydantic_ai.profiles import ModelProfile
+    from pydantic_ai.providers import Provider
 
 
 MAX_DECODED_BYTES = 8 * 2**20
@@ -137,16 +138,12 @@ def build_model(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
     match endpoint.provider:
         case "openai":
             return _openai_responses(endpoint, http)
-        case "openai-chat":
+        case "openai-chat" | "ollama" | "vllm":
             return _openai_chat(endpoint, http)
         case "anthropic":
             return _anthropic(endpoint, http)
         case "google":
             return _google(endpoint, http)
-        case "ollama":
-            return _ollama(endpoint, http)
-        case "vllm":
-            return _vllm(endpoint, http)
         case unknown:
             raise AssertionError(unknown)
 
@@ -175,21 +172,25 @@ def _openai_responses(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
 
 
 def _openai_chat(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.providers.ollama import OllamaProvider
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+    from pydantic_ai.providers.vllm import VLLMProvider
 
-    from wavewright.tools.models.openai_models import TotallingChatModel
+    from wavewright.tools.models.openai_models import TotallingChatModel, TotallingOllamaModel
 
-    client = _openai_client(endpoint, http)
-    if not endpoint.is_foreign:
-        return TotallingChatModel(
-            endpoint.name, provider=OpenAIProvider(openai_client=client), profile=_chat_profile(endpoint)
+    client, profile = _openai_client(endpoint, http), _chat_profile(endpoint)
+    if endpoint.provider == "ollama":
+        return TotallingOllamaModel(
+            endpoint.name, provider=OllamaProvider(openai_client=client), profile=profile
         )
-    return TotallingChatModel(
-        endpoint.name,
-        provider=OpenAICompatibleProvider("openai-compatible", openai_client=client),
-        profile=_chat_profile(endpoint),
-    )
+    if endpoint.provider == "vllm":
+        provider: Provider[AsyncOpenAI] = VLLMProvider(openai_client=client)
+    elif endpoint.is_foreign:
+        provider = OpenAICompatibleProvider("openai-compatible", openai_client=client)
+    else:
+        provider = OpenAIProvider(openai_client=client)
+    return TotallingChatModel(endpoint.name, provider=provider, profile=profile)
 
 
 _OPENAI_NAMES = ("gpt-5", "gpt-6", "o1", "o3", "o4", "chatgpt")
@@ -225,24 +226,3 @@ def _google(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
 
     provider = GoogleProvider(api_key=endpoint.key, base_url=endpoint.url, http_client=http)
     return GoogleModel(endpoint.name, provider=provider)
-
-
-def _ollama(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
-    from pydantic_ai.providers.ollama import OllamaProvider
-
-    from wavewright.tools.models.openai_models import TotallingOllamaModel
-
-    provider = OllamaProvider(openai_client=_openai_client(endpoint, http))
-    return TotallingOllamaModel(endpoint.name, provider=provider, profile=_chat_profile(endpoint))
-
-
-def _vllm(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
-    from pydantic_ai.providers.vllm import VLLMProvider
-
-    from wavewright.tools.models.openai_models import TotallingChatModel
-
-    return TotallingChatModel(
-        endpoint.name,
-        provider=VLLMProvider(openai_client=_openai_client(endpoint, http)),
-        profile=_chat_profile(endpoint),
-    )

@@ -6,7 +6,7 @@ no key and no part of the request.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx2
 from pydantic_ai.exceptions import (
@@ -45,9 +45,6 @@ BODY_ERRORS = (
 PROVIDER_ERRORS = (AgentRunError, UserError, httpx2.HTTPError, httpx2.StreamError, OSError, *BODY_ERRORS)
 """Everything that a request to a provider may raise, errors of this program excepted."""
 
-_RETRY_LATER_HINT = (
-    "ask again later, or name a model that stands in under models.fallbacks in wavewright.yaml"
-)
 _MAX_QUOTE_CHARS = 300
 _MAX_SHARED_WORDS = 24
 """Characters in a row that an error has in common with the question, before it counts as repeating it."""
@@ -115,52 +112,7 @@ def fault_of(error: Exception, model: str, asked: str) -> ModelFault:
 
 
 def _api_fault(error: ModelAPIError, model: str, asked: str) -> ModelFault:
-    is_free = isinstance(error, ModelHTTPError) and not error.in_stream
-    said = _error_text(error, asked)
     match error:
-        case ModelContextWindowExceededError():
-            return ModelFault(
-                "over_context",
-                f"{model} takes less text at once than was asked{said}",
-                hint="ask for less at once, or choose a model with a larger context window",
-                is_free=is_free,
-            )
-        case ModelAuthenticationError():
-            return ModelFault(
-                "denied",
-                f"{model} denied the request{said}",
-                hint="check the provider's key, and that it may use this model",
-                is_free=is_free,
-                is_of_provider=True,
-            )
-        case ModelQuotaExceededError():
-            return ModelFault(
-                "denied",
-                f"the account at the provider of {model} is used up{said}",
-                hint="top up the account, or choose another model",
-                is_free=is_free,
-                is_of_provider=True,
-            )
-        case ModelNotFoundError():
-            return ModelFault(
-                "denied",
-                f"the provider of {model} knows no such model{said}",
-                hint="check the model's name, and the address if it is your own",
-                is_free=is_free,
-                is_of_provider=True,
-            )
-        case ModelRequestRejectedError():
-            return ModelFault("denied", f"{model} rejected the request{said}", is_free=is_free)
-        case ModelRateLimitError() | ModelUnavailableError() | ModelServerError():
-            return ModelFault(
-                "overloaded",
-                f"{model} is overloaded or out of order{said}",
-                hint=_RETRY_LATER_HINT,
-                is_retryable=True,
-                retry_after=error.retry_after,
-                is_free=is_free,
-                is_of_provider=True,
-            )
         case ModelRequestTimeout() | ModelTimeoutError():
             return ModelFault("timeout", f"{model} did not answer in time", is_retryable=True)
         case ModelConnectionError():
@@ -173,19 +125,68 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> ModelFault:
                 is_of_provider=True,
             )
         case ModelHTTPError(status_code=status) if status >= 500 or status in {408, 409, 425, 429}:
-            return ModelFault(
-                "overloaded",
-                f"{model} is overloaded or out of order{said}",
-                hint=_RETRY_LATER_HINT,
-                is_retryable=True,
-                retry_after=error.retry_after,
-                is_free=is_free,
-                is_of_provider=True,
-            )
-        case ModelHTTPError():
-            return ModelFault("denied", f"{model} rejected the request{said}", is_free=is_free)
+            otherwise: ModelFault | None = _OVERLOADED
         case _:
-            return ModelFault("bad_answer", f"{model} sent an answer that nobody can use", is_retryable=True)
+            otherwise = _REJECTED if isinstance(error, ModelHTTPError) else None
+    fault = next((one for kinds, one in _API_FAULTS if isinstance(error, kinds)), otherwise)
+    if fault is None:
+        return ModelFault("bad_answer", f"{model} sent an answer that nobody can use", is_retryable=True)
+    return replace(
+        fault,
+        message=fault.message.format(model) + _error_text(error, asked),
+        retry_after=error.retry_after if fault is _OVERLOADED else None,
+        is_free=isinstance(error, ModelHTTPError) and not error.in_stream,
+    )
+
+
+_REJECTED = ModelFault("denied", "{} rejected the request")
+_OVERLOADED = ModelFault(
+    "overloaded",
+    "{} is overloaded or out of order",
+    hint="ask again later, or name a model that stands in under models.fallbacks in wavewright.yaml",
+    is_retryable=True,
+    is_of_provider=True,
+)
+_API_FAULTS: tuple[tuple[type[ModelAPIError] | tuple[type[ModelAPIError], ...], ModelFault], ...] = (
+    (
+        ModelContextWindowExceededError,
+        ModelFault(
+            "over_context",
+            "{} takes less text at once than was asked",
+            hint="ask for less at once, or choose a model with a larger context window",
+        ),
+    ),
+    (
+        ModelAuthenticationError,
+        ModelFault(
+            "denied",
+            "{} denied the request",
+            hint="check the provider's key, and that it may use this model",
+            is_of_provider=True,
+        ),
+    ),
+    (
+        ModelQuotaExceededError,
+        ModelFault(
+            "denied",
+            "the account at the provider of {} is used up",
+            hint="top up the account, or choose another model",
+            is_of_provider=True,
+        ),
+    ),
+    (
+        ModelNotFoundError,
+        ModelFault(
+            "denied",
+            "the provider of {} knows no such model",
+            hint="check the model's name, and the address if it is your own",
+            is_of_provider=True,
+        ),
+    ),
+    (ModelRequestRejectedError, _REJECTED),
+    ((ModelRateLimitError, ModelUnavailableError, ModelServerError), _OVERLOADED),
+)
+"""What errors of providers' interfaces mean; `{}` is the model, and what the provider says follows."""
 
 
 def _error_text(error: ModelAPIError, asked: str) -> str:

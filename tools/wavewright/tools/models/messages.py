@@ -21,6 +21,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from wavewright.config.redaction import Redactor
+from wavewright.planner.language.json_texts import map_texts
 from wavewright.planner.ports.model_port import LoopTool, ModelAnswer, ModelCall
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.models.cassette.recorded_answers import CassetteAnswer, record_answer, restore_answer
@@ -34,15 +35,7 @@ def encodable_text(text: str) -> str:
 
 def encodable_json(value: Json) -> Json:
     """Return a value whose texts can be sent."""
-    match value:
-        case str():
-            return encodable_text(value)
-        case list():
-            return [encodable_json(one) for one in value]
-        case dict():
-            return {encodable_text(key): encodable_json(one) for key, one in value.items()}
-        case _:
-            return value
+    return map_texts(value, encodable_text, encodable_text)
 
 
 def messages_of(call: ModelCall) -> list[ModelMessage]:

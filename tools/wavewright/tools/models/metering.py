@@ -7,7 +7,7 @@ cost, and it sums up. A request that was interrupted by a timeout or a cancellat
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeGuard
@@ -153,19 +153,30 @@ class UsageTracker:
     def total_use(self, outcome: ModelOutcome, message: str = "") -> ModelUse:
         """Return the use of the whole question."""
         last = self.charges[-1] if self.charges else None
-        prices = [one.usd for one in self.charges]
+        model = last.model if last is not None and last.outcome == "answered" else self.model
+        seconds = max(0.0, anyio.current_time() - self.started)
+        return self._use_of(self.charges, model, outcome, message, seconds)
+
+    def _use_of(
+        self,
+        charges: Sequence[RequestCharge],
+        model: str,
+        outcome: ModelOutcome,
+        message: str,
+        seconds: float,
+    ) -> ModelUse:
         return ModelUse(
             role=self.call.role,
             name=self.call.name,
-            model=last.model if last is not None and last.outcome == "answered" else self.model,
+            model=model,
             outcome=outcome,
-            input_tokens=sum(one.input_tokens for one in self.charges),
-            output_tokens=sum(one.output_tokens for one in self.charges),
-            usd=_sum_prices(prices),
-            seconds=max(0.0, anyio.current_time() - self.started),
-            attempts=len(self.charges),
-            is_estimated=any(one.is_estimated for one in self.charges),
-            is_implausible=any(one.is_implausible for one in self.charges),
+            input_tokens=sum(one.input_tokens for one in charges),
+            output_tokens=sum(one.output_tokens for one in charges),
+            usd=_sum_prices([one.usd for one in charges]),
+            seconds=seconds,
+            attempts=len(charges),
+            is_estimated=any(one.is_estimated for one in charges),
+            is_implausible=any(one.is_implausible for one in charges),
             rung=self.call.rung,
             step=self.call.step,
             index=self.call.index,
@@ -214,23 +225,7 @@ class UsageTracker:
         return Spend(1, usage.input_tokens + usage.output_tokens, usage.usd or 0.0, usage.seconds)
 
     def _request_use(self, usage: RequestCharge) -> ModelUse:
-        return ModelUse(
-            role=self.call.role,
-            name=self.call.name,
-            model=usage.model,
-            outcome=usage.outcome,
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            usd=usage.usd,
-            seconds=usage.seconds,
-            is_estimated=usage.is_estimated,
-            is_implausible=usage.is_implausible,
-            rung=self.call.rung,
-            step=self.call.step,
-            index=self.call.index,
-            input_chars=len(self.sent_text),
-            message=usage.message,
-        )
+        return self._use_of([usage], usage.model, usage.outcome, usage.message, usage.seconds)
 
 
 def _is_count(tokens: object, most: float = math.inf) -> TypeGuard[int]:

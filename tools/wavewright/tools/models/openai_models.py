@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from openai.types import responses
+from openai.types import CompletionUsage, responses
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic_ai.models.ollama import OllamaModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel, OpenAIStreamedResponse
@@ -16,10 +16,15 @@ TOTAL_TOKENS: Final = "total_tokens"
 """Among the provider's details of an answer: the total that it claims."""
 
 
+def _with_total(
+    details: dict[str, Any] | None, usage: CompletionUsage | responses.ResponseUsage | None
+) -> dict[str, Any] | None:
+    return details if usage is None else {**(details or {}), TOTAL_TOKENS: usage.total_tokens}
+
+
 class _TotallingStream(OpenAIStreamedResponse):
     def _map_chunk_provider_details(self, chunk: ChatCompletionChunk) -> dict[str, Any] | None:
-        details = super()._map_chunk_provider_details(chunk)
-        return details if chunk.usage is None else {**(details or {}), TOTAL_TOKENS: chunk.usage.total_tokens}
+        return _with_total(super()._map_chunk_provider_details(chunk), chunk.usage)
 
 
 class TotallingChatModel(OpenAIChatModel):
@@ -30,12 +35,7 @@ class TotallingChatModel(OpenAIChatModel):
         return _TotallingStream
 
     def _process_provider_details(self, response: ChatCompletion) -> dict[str, Any] | None:
-        details = super()._process_provider_details(response)
-        return (
-            details
-            if response.usage is None
-            else {**(details or {}), TOTAL_TOKENS: response.usage.total_tokens}
-        )
+        return _with_total(super()._process_provider_details(response), response.usage)
 
 
 class TotallingOllamaModel(TotallingChatModel, OllamaModel):
@@ -46,9 +46,4 @@ class TotallingResponsesModel(OpenAIResponsesModel):
     """A model of the responses language that keeps the claimed total."""
 
     def _process_provider_details(self, response: responses.Response) -> dict[str, Any] | None:
-        details = super()._process_provider_details(response)
-        return (
-            details
-            if response.usage is None
-            else {**(details or {}), TOTAL_TOKENS: response.usage.total_tokens}
-        )
+        return _with_total(super()._process_provider_details(response), response.usage)

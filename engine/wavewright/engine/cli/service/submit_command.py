@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Final
@@ -44,7 +45,8 @@ from wavewright.engine.messages.models import JobRequest
 from wavewright.engine.operations.broker_definitions import daemon_user_of
 from wavewright.executor.store.job_records import JobId, MessageId, OutgoingMessage
 from wavewright.planner.diagnostics.rendering import printable, render_text
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.language.json_texts import map_texts
+from wavewright.planner.types import JsonObject
 from wavewright.reviewer.package.summary import render_summary
 from wavewright.reviewer.records import Package
 from wavewright.tools.message_contract import UUID_PATTERN
@@ -182,21 +184,17 @@ def portable_job(document: Document, file: Path, settings: Settings) -> Document
         value["plan"] = read_file(file.parent / plan).value
     for name in ("goal_template", "tools"):
         if name in value:
-            value[name] = _with_paths_from_root(value[name], file.parent, settings.root)
+            value[name] = map_texts(
+                value[name], partial(_path_from_root, folder=file.parent, root=settings.root)
+            )
     return Document(value, document.source, root=document.root)
 
 
-def _with_paths_from_root(value: Json, folder: Path, root: Path) -> Json:
-    """Return a value with each text that is a path from a folder as a path from the project's root."""
-    match value:
-        case str() if (folder / value).exists() and (folder / value).resolve().is_relative_to(root.resolve()):
-            return (folder / value).resolve().relative_to(root.resolve()).as_posix()
-        case list():
-            return [_with_paths_from_root(item, folder, root) for item in value]
-        case dict():
-            return {key: _with_paths_from_root(item, folder, root) for key, item in value.items()}
-        case _:
-            return value
+def _path_from_root(text: str, folder: Path, root: Path) -> str:
+    """Return a text that is a path from a folder as a path from the project's root; any other as it is."""
+    path = (folder / text).resolve()
+    is_inside = (folder / text).exists() and path.is_relative_to(root.resolve())
+    return path.relative_to(root.resolve()).as_posix() if is_inside else text
 
 
 def _job_message(document: Document, job: str, sender: str, settings: Settings) -> OutgoingMessage:

@@ -36,6 +36,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from wavewright.planner.language.json_texts import map_texts
 from wavewright.planner.types import Json, JsonObject
 
 _SHAPING_SETTINGS = (
@@ -81,15 +82,7 @@ def request_hash(rendered: RenderedRequest) -> str:
 
 def in_lines(value: Json) -> Json:
     """Return a value whose texts of several lines are lists of lines, for files that people compare line by line."""
-    match value:
-        case str() if "\n" in value:
-            return cast("list[Json]", value.split("\n"))
-        case list():
-            return [in_lines(item) for item in value]
-        case dict():
-            return {name: in_lines(item) for name, item in value.items()}
-        case _:
-            return value
+    return map_texts(value, lambda text: [*text.split("\n")] if "\n" in text else text)
 
 
 def as_json(value: object) -> Json:
