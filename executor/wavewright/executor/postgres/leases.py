@@ -14,7 +14,6 @@ from wavewright.executor.store.leases import (
     HeldLease,
     LeaseProbe,
     Owner,
-    judge_lease,
     probe_before_acquiring,
     read_lease,
     run_busy_here_error,
@@ -38,9 +37,6 @@ _ACQUIRE: Final = """
 _CHECK: Final = "SELECT 1 FROM run WHERE no = $1 AND fence = $2 FOR SHARE"
 RELEASE: Final = "UPDATE run SET owner = NULL WHERE no = $1 AND fence = $2"
 """Takes an owner out of a run's row, unless another one stands there; given a held lease's number and fence."""
-_OWNER: Final = f"""
-    SELECT {LEASE_COLUMNS}, clock_seconds() AS now FROM run JOIN session ON session.no = run.owner
-    WHERE run.run = $1"""  # noqa: S608 - constants
 
 
 class PostgresLeases:
@@ -96,15 +92,6 @@ class PostgresLeases:
         """
         if await connection.fetchval(_CHECK, held.no, held.fence) is None:
             raise await self.lost_error(connection, run)
-
-    async def owner_of(self, connection: Connection, run: RunId) -> str | None:
-        """Return who has the run open, for people; None where nobody does, or nobody who is alive."""
-        row = await connection.fetchrow(_OWNER, run)
-        lease = None if row is None else read_lease(tuple(row)[:9])
-        if row is None or lease is None:
-            return None
-        is_owned = judge_lease(lease, now=row["now"], pid_namespace=self.owner.pid_namespace) == "busy"
-        return str(lease.owner) if is_owned else None
 
     async def lost_error(self, connection: Connection, run: RunId) -> RunLost:
         """Return the error that names who has a run that was held here."""

@@ -182,10 +182,6 @@ class PostgresStoreTransaction(PostgresStatements, StoreTransaction):
     async def newest_event(self, key: str) -> Row | None:
         return await self.fetch_one(_NEWEST, key)
 
-    async def owner_of(self, run: RunId) -> str | None:
-        await self.flush()
-        return await self._leases.owner_of(self._connection, run)
-
     async def _acquire(self, run: RunId, unmoved: int | None) -> HeldLease | LeaseProbe:
         assert self._session_no is not None
         await self.flush()

@@ -12,11 +12,8 @@ from typing import Final
 
 from wavewright.executor.store.leases import (
     HeldLease,
-    Lease,
     LeaseProbe,
-    LeaseVerdict,
     Owner,
-    judge_lease,
     probe_before_acquiring,
     read_lease,
     run_lost_error,
@@ -116,23 +113,3 @@ class SqliteLeases:
             "UPDATE run SET heartbeat = heartbeat + 1, heartbeat_at = ? WHERE owner = ?",
             (self._clock(), self.owner.token),
         )
-
-    def owner_of(self, run: RunId) -> str | None:
-        """Return who has the run open, for people; None where nobody does, or nobody who is alive."""
-        lease = self._find(run)
-        return str(lease.owner) if lease is not None and self._verdict(lease) == "busy" else None
-
-    def is_held(self, run: RunId) -> bool:
-        """Return whether somebody has the run open who lives, or who may live where it cannot be seen from here."""
-        lease = self._find(run)
-        return lease is not None and self._verdict(lease) != "free"
-
-    def _find(self, run: RunId) -> Lease | None:
-        columns = self._connection.execute(
-            f"SELECT {LEASE_COLUMNS} FROM run WHERE run = ?",  # noqa: S608 - a constant
-            (run,),
-        ).fetchone()
-        return None if columns is None else read_lease(columns)
-
-    def _verdict(self, lease: Lease) -> LeaseVerdict:
-        return judge_lease(lease, now=self._clock(), pid_namespace=self.owner.pid_namespace)

@@ -155,9 +155,6 @@ class SqliteStoreTransaction(SqliteStatements, StoreTransaction):
         (upto,) = self._connection.execute("SELECT upto FROM indexed").fetchone()
         return int(upto)
 
-    async def owner_of(self, run: RunId) -> str | None:
-        return self._leases.owner_of(run)
-
     async def _acquire(self, run: RunId, unmoved: int | None) -> HeldLease | LeaseProbe:
         return self._leases.acquire(run, unmoved=unmoved)
 

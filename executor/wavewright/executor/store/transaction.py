@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, overload
 
 from wavewright.executor.events.json_values import valid_text
 from wavewright.executor.store.errors import JournalError, RunLost
-from wavewright.executor.store.leases import HeldLease, LeaseProbe, Owner
+from wavewright.executor.store.leases import HeldLease, LeaseProbe, Owner, judge_lease, read_lease
 from wavewright.planner.types import RunId
 
 if TYPE_CHECKING:
@@ -211,9 +211,17 @@ class StoreTransaction(Statements):
     async def newest_event(self, key: str) -> Row | None:
         """Return the newest event under a step key: its run's id, `seq`, kind, checksum and body."""
 
-    @abstractmethod
     async def owner_of(self, run: RunId) -> str | None:
         """Return who has the run open, for people; None where nobody does, or nobody who is alive."""
+        row = await self.fetch_one(
+            f"SELECT clock_seconds(), {self.lease_columns} FROM run {self.lease_join} WHERE run.run = $1",  # noqa: S608 - constants
+            run,
+        )
+        lease = None if row is None else read_lease(tuple(row[1:]))
+        if row is None or lease is None:
+            return None
+        verdict = judge_lease(lease, now=row[0], pid_namespace=self.owner.pid_namespace)
+        return str(lease.owner) if verdict == "busy" else None
 
     @abstractmethod
     async def _acquire(self, run: RunId, unmoved: int | None) -> HeldLease | LeaseProbe: ...

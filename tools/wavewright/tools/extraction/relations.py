@@ -47,7 +47,7 @@ class FoundRelation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class _PlacedEntity:
     """A thing at a place of a sentence."""
 
     entity: NamedEntity
@@ -124,7 +124,7 @@ def _of_sentences(
         if sentence.endswith("?"):
             continue
         named = [
-            _Named(one.entity, one.start - start, one.end - start)
+            _PlacedEntity(one.entity, one.start - start, one.end - start)
             for one in mentions
             if start <= one.start and one.end <= start + len(sentence)
         ]
@@ -133,13 +133,13 @@ def _of_sentences(
             if _IMPERSONAL.match(sentence) or (subject.kind in _THINGS and _PERSON.match(sentence)):
                 end = 0
             if end and not any(one.start < end for one in named):
-                named.insert(0, _Named(subject, 0, end))
+                named.insert(0, _PlacedEntity(subject, 0, end))
             yield from _of_place(subject, sentence, named, page.url)
         yield from _between(sentence, named, page.url)
 
 
 def _of_place(
-    subject: NamedEntity, sentence: str, named: Sequence[_Named], url: str
+    subject: NamedEntity, sentence: str, named: Sequence[_PlacedEntity], url: str
 ) -> Iterator[FoundRelation]:
     """Yield what a sentence on the page of a place says of ways from it and of what lies to its sides."""
     for one in named:
@@ -151,7 +151,7 @@ def _of_place(
             yield _found(one.entity, f"{side['side'].lower()}_of", subject, sentence, url)
 
 
-def _between(sentence: str, named: Sequence[_Named], url: str) -> Iterator[FoundRelation]:
+def _between(sentence: str, named: Sequence[_PlacedEntity], url: str) -> Iterator[FoundRelation]:
     """Yield what the words between two names say; a verb holds for each name of an enumeration."""
     held: tuple[NamedEntity, str, bool] | None = None
     for first, second in pairwise(named):

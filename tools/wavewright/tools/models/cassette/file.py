@@ -84,7 +84,7 @@ def _lines(request: RenderedRequest) -> Iterator[str]:
 CASSETTE_VERSION = 1
 
 
-class _Entry(BaseModel):
+class _CassetteEntry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
     request: JsonObject
@@ -95,7 +95,7 @@ class _CassetteFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
     cassette: Literal[1]
-    entries: Annotated[tuple[_Entry, ...], Field(strict=False)]
+    entries: Annotated[tuple[_CassetteEntry, ...], Field(strict=False)]
 
 
 @dataclass(slots=True)
@@ -223,7 +223,7 @@ def rendered_for_file(request: RenderedRequest, redactor: Redactor) -> RenderedR
     return cast("JsonObject", in_lines(redactor.redact_json(request)))
 
 
-def _read_entries(path: Path) -> tuple[_Entry, ...]:
+def _read_entries(path: Path) -> tuple[_CassetteEntry, ...]:
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:
