@@ -267,7 +267,7 @@ async def test_a_named_agent_works_again_and_reads_what_was_said_as_data(
     model_server.answer(REVIEW, when=asked_for("review"))
     model_server.answer("Owls fly.", when="Write it up")
     wanted = str(uuid4())
-    step = {"id": "written", "tool": "agent", "params": {"agent": "writer", "task": "Write"}}
+    step: JsonObject = {"id": "written", "tool": "agent", "params": {"agent": "writer", "task": "Write"}}
     plan: JsonObject = {"steps": [step], "result": "${steps.written.answer}"}
     async with in_process():
         await client.send(JobRequest(job_id=wanted, job={"name": "report", "plan": plan}))

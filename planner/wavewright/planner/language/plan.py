@@ -8,7 +8,7 @@ decides whether a plan is valid.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, cast
 
 from pydantic import (
     BaseModel,
@@ -142,8 +142,11 @@ class Step(DocumentModel, defer_build=False):
     @classmethod
     def _tool_of_sub_plan(cls, given: object) -> object:
         """Give a step with `plan` and without `tool` the tool that stands for sub-plans."""
-        if isinstance(given, dict) and "plan" in given and "tool" not in given:
-            return {**given, "tool": SUB_PLAN}
+        if isinstance(given, dict):
+            fields = cast("dict[str, object]", given)
+            if "plan" in fields and "tool" not in fields:
+                return {**fields, "tool": SUB_PLAN}
+            return fields
         return given
 
     def model_post_init(self, _context: object, /) -> None:

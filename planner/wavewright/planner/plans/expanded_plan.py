@@ -32,7 +32,7 @@ SubPlanReader: TypeAlias = Callable[[str, Path], SubPlan]
 """Gives the sub-plan of a name or a path; raises `PlanError` or `DocumentError`."""
 
 
-class Place(NamedTuple):
+class ExpandedPlace(NamedTuple):
     """Where a part of an expanded plan was written."""
 
     pointer: str
@@ -47,7 +47,7 @@ class ExpandedPlan:
     """A plan without sub-plans, with the places of its parts."""
 
     plan: Plan
-    places: Mapping[str, Place] = field(default_factory=dict[str, Place])
+    places: Mapping[str, ExpandedPlace] = field(default_factory=dict[str, ExpandedPlace])
     """By the pointer of the part; empty where the plan calls no sub-plan."""
     faults: tuple[Diagnostic, ...] = ()
 

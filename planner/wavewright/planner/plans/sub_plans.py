@@ -26,7 +26,13 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, mak
 from wavewright.planner.diagnostics.suggestions import list_names, suggest_name
 from wavewright.planner.language.plan import SUB_PLAN, Cap, Gate, Plan, Repeat, Step
 from wavewright.planner.plans.binding import escape_references, repoint_condition, repoint_value
-from wavewright.planner.plans.expanded_plan import ExpandedPlan, Place, SubPlan, SubPlanReader, position_text
+from wavewright.planner.plans.expanded_plan import (
+    ExpandedPlace,
+    ExpandedPlan,
+    SubPlan,
+    SubPlanReader,
+    position_text,
+)
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.sub_plan_expressions import Rewriting
 from wavewright.planner.plans.uses import ExpressionText, asks_each_item, value_reads
@@ -64,8 +70,8 @@ def expand_plan(plan: Plan, folder: Path, read: SubPlanReader, callers: Sequence
     expansion = _Expansion(plan, folder, read, callers)
     for number, step in enumerate(plan.steps):
         expansion.add_step(step, f"/steps/{number}")
-    gates = [(gate, Place(f"/gates/{number}")) for number, gate in enumerate(plan.gates)]
-    caps = [(cap, Place(f"/caps/{number}")) for number, cap in enumerate(plan.caps)]
+    gates = [(gate, ExpandedPlace(f"/gates/{number}")) for number, gate in enumerate(plan.gates)]
+    caps = [(cap, ExpandedPlace(f"/caps/{number}")) for number, cap in enumerate(plan.caps)]
     return expansion.result([*gates, *expansion.gates], [*caps, *expansion.caps])
 
 
@@ -78,12 +84,14 @@ class _Expansion:
         self._read = read
         self._callers = callers
         self._steps: list[Step] = []
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, ExpandedPlace] = {}
         self._faults: list[Diagnostic] = []
-        self.gates: list[tuple[Gate, Place]] = []
-        self.caps: list[tuple[Cap, Place]] = []
+        self.gates: list[tuple[Gate, ExpandedPlace]] = []
+        self.caps: list[tuple[Cap, ExpandedPlace]] = []
 
-    def result(self, gates: list[tuple[Gate, Place]], caps: list[tuple[Cap, Place]]) -> ExpandedPlan:
+    def result(
+        self, gates: list[tuple[Gate, ExpandedPlace]], caps: list[tuple[Cap, ExpandedPlace]]
+    ) -> ExpandedPlan:
         """Return the plan with these gates and caps."""
         for name, parts in (("gates", gates), ("caps", caps)):
             self._places |= {f"/{name}/{number}": place for number, (_, place) in enumerate(parts)}
@@ -99,7 +107,7 @@ class _Expansion:
     def add_step(self, step: Step, pointer: str) -> None:
         """Add a step, or the steps of its sub-plan."""
         if step.plan is None:
-            self._add(step, Place(pointer))
+            self._add(step, ExpandedPlace(pointer))
             return
         if len(self._steps) > _MAX_STEPS or len(self._faults) > _MAX_FAULTS:
             return
@@ -151,7 +159,7 @@ class _Expansion:
                 }
                 whens = _whens_of_run(step.id, number, repeat, step.when)
             self._add_run(call, run, params, _all_of(whens))
-        self._add(_last_result(step, repeat), Place(call.pointer))
+        self._add(_last_result(step, repeat), ExpandedPlace(call.pointer))
         gate = Gate(
             id=GateId(f"{step.id}.until"),
             on=step.id,
@@ -159,7 +167,7 @@ class _Expansion:
             severity="warn",
             hint=f"{step.id!r} ended without it: after {repeat.max} runs, or since two runs gave the same result",
         )
-        self.gates.append((gate, Place(f"{call.pointer}/repeat")))
+        self.gates.append((gate, ExpandedPlace(f"{call.pointer}/repeat")))
 
     def _add_run(self, call: _Call, run: str, params: JsonObject, when: str | None) -> None:
         """Add one run of a sub-plan, under the id of the run."""
@@ -199,7 +207,7 @@ class _Expansion:
                 when=when,
                 depends_on=tuple(StepId(f"{run}.{name}") for name in resting),
             ),
-            Place(call.pointer),
+            ExpandedPlace(call.pointer),
         )
         self._places[value] = call.place("/result")
         for number, gate in enumerate(inner.plan.gates):
@@ -221,7 +229,7 @@ class _Expansion:
             self.caps.append((cap.model_copy(update=update), call.place(f"/caps/{number}")))
         self._faults += call.rewriting_faults(rewriting)
 
-    def _add(self, step: Step, place: Place) -> None:
+    def _add(self, step: Step, place: ExpandedPlace) -> None:
         self._places[f"/steps/{len(self._steps)}"] = place
         self._steps.append(step)
 
@@ -321,11 +329,11 @@ class _Call:
         """Inputs of the sub-plan that the step need not give."""
         return {name: escape_references(value) for name, value in self.source.plan.inputs.items()}
 
-    def place(self, pointer: str) -> Place:
+    def place(self, pointer: str) -> ExpandedPlace:
         """Return the place of a part of the sub-plan."""
-        place = self.inner.places.get(pointer, Place(pointer))
+        place = self.inner.places.get(pointer, ExpandedPlace(pointer))
         if place.document is None:
-            return Place(self.source.pointer + place.pointer, self.source.document, self.pointer)
+            return ExpandedPlace(self.source.pointer + place.pointer, self.source.document, self.pointer)
         return place._replace(step=self.pointer)
 
     def inner_faults(self) -> Iterator[Diagnostic]:
