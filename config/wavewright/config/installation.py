@@ -29,10 +29,6 @@ EXTRAS: Mapping[str, Extra] = {
         "the daemon, and the commands that talk to its broker",
     ),
     "equities": Extra(("vega_datasets",), "monthly example prices, for `prices: vega_datasets`"),
-    "fleet": Extra(
-        ("asyncpg", "pgqueuer", "prometheus_client", "starlette", "structlog", "uvicorn"),
-        "calls of tools by workers on other machines",
-    ),
     "google": Extra(("google.genai",), "models of Google"),
     "graph": Extra(("surrealdb",), "records and relations in SurrealDB"),
     "mcp": Extra(("mcp",), "`wavewright mcp`, and MCP servers as tools"),
@@ -48,6 +44,10 @@ EXTRAS: Mapping[str, Extra] = {
     "view": Extra(("sse_starlette", "starlette", "uvicorn"), "the pages of `wavewright view` and `play`"),
     "web": Extra(
         ("lxml_html_clean", "markdownify", "protego", "selectolax", "trafilatura"), "pages of the web as text"
+    ),
+    "fleet": Extra(
+        ("asyncpg", "pgqueuer", "prometheus_client", "starlette", "structlog", "uvicorn"),
+        "calls of tools by workers on other machines",
     ),
 }
 

@@ -45,6 +45,7 @@ def completed(folder: Path, line: str, *, code: str = "") -> subprocess.Complete
 
 def test_commands_are_completed(tmp_path: Path) -> None:
     assert completed(tmp_path, "wavewright d").stdout.split() == [
+        "do",
         "dry-run",
         "diff",
         "doctor",

@@ -172,7 +172,8 @@ def test_a_plan_that_a_model_makes_for_a_found_target_is_checked_with_its_name_a
 
     answer = wavewright("run", "job.yaml")
 
-    assert sorted(calls(places)) == ["post Now A", "survey A"]
+    # A step that only reads may start while the plan still arrives.
+    assert [call for call in calls(places) if call.startswith("post")] == ["post Now A"]
     assert answer.code == 1
     assert "failed: ABC" in answer.err
     assert any("'targets.expand' → 'inputs.target'" in asked.text for asked in model_server.requests)
