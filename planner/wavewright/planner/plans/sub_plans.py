@@ -137,13 +137,13 @@ class _Expansion:
             )
             return
         inner = expand_plan(source.plan, source.folder, self._read, (*self._callers, name))
-        call = _Call(step, pointer, source, inner)
+        call = _SubPlanCall(step, pointer, source, inner)
         faults = [*call.inner_faults(), *call.faults()]
         self._faults += faults
         if not (faults or misuses):
             self._inline(call)
 
-    def _inline(self, call: _Call) -> None:
+    def _inline(self, call: _SubPlanCall) -> None:
         step, repeat = call.step, call.step.repeat
         if repeat is None:
             self._add_run(call, step.id, step.params, step.when)
@@ -169,7 +169,7 @@ class _Expansion:
         )
         self.gates.append((gate, ExpandedPlace(f"{call.pointer}/repeat")))
 
-    def _add_run(self, call: _Call, run: str, params: JsonObject, when: str | None) -> None:
+    def _add_run(self, call: _SubPlanCall, run: str, params: JsonObject, when: str | None) -> None:
         """Add one run of a sub-plan, under the id of the run."""
         step, inner = call.step, call.inner
         rewriting = Rewriting(run, {**call.defaults, **params}, by_item=step.for_each is not None)
@@ -316,7 +316,7 @@ def _all_of(conditions: Sequence[str]) -> str | None:
 
 
 @dataclass(frozen=True)
-class _Call:
+class _SubPlanCall:
     """A step with the sub-plan that it calls."""
 
     step: Step
