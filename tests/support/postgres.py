@@ -188,6 +188,17 @@ class OwnServer(PostgresServer):
         self.stop()
         self.start()
 
+    def encrypt(self, certificate: Path, key: Path) -> None:
+        """Take encrypted connections, by a certificate with its key."""
+        home = self._home / "server"
+        for file, name in ((certificate, "server.crt"), (key, "server.key")):
+            shutil.copy(file, home / name)
+            (home / name).chmod(0o600)
+            if _is_root():
+                shutil.chown(home / name, "postgres", "postgres")
+        self.run("ALTER SYSTEM SET ssl = on")
+        self.restart()
+
     def remove(self) -> None:
         """Stop it and leave nothing behind."""
         self.kill()

@@ -29,6 +29,7 @@ from wavewright.executor.postgres.driver import (
     unreachable_error,
 )
 from wavewright.executor.postgres.schema import LOCK
+from wavewright.executor.store.errors import JournalNotOpened
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -51,7 +52,8 @@ _TABLES: Final = """
         run text NOT NULL,
         request bytea NOT NULL,
         sent timestamptz NOT NULL DEFAULT now(),
-        begun timestamptz, worker text,
+        -- The worker that makes it, and the database's user as which that is connected.
+        begun timestamptz, worker text, db_user name,
         answer bytea
     );
     CREATE INDEX call_of_run ON wavewright_fleet.call (run);
@@ -72,7 +74,7 @@ SEND: Final = """
 SEND_GOAL: Final = "INSERT INTO wavewright_fleet.goal (run, goal) VALUES ($1, $2) ON CONFLICT DO NOTHING"
 READ_GOAL: Final = "SELECT goal FROM wavewright_fleet.goal WHERE run = $1"
 BEGIN: Final = """
-    UPDATE wavewright_fleet.call SET begun = now(), worker = $2
+    UPDATE wavewright_fleet.call SET begun = now(), worker = $2, db_user = current_user
     WHERE id = ANY ($1) AND begun IS NULL AND answer IS NULL
     RETURNING id, request"""
 ANSWER: Final = """
@@ -86,7 +88,8 @@ ANSWER: Final = """
 # Of a call that another worker began and did not end.
 LOSE: Final = """
     WITH lost AS (
-        UPDATE wavewright_fleet.call SET answer = $2 WHERE id = $1 AND answer IS NULL AND worker <> $3 RETURNING id
+        UPDATE wavewright_fleet.call SET answer = $2, db_user = current_user
+        WHERE id = $1 AND answer IS NULL AND worker <> $3 RETURNING id
     )
     SELECT pg_notify('wavewright_fleet_answered', id) FROM lost"""
 EMIT: Final = """
@@ -221,6 +224,12 @@ async def _prepare_tables(connection: AnyConnection, place: str) -> None:
         )"""
     try:
         if await connection.fetchval(has_tables):
+            if not await connection.fetchval("SELECT has_schema_privilege('wavewright_fleet', 'USAGE')"):
+                raise JournalNotOpened(
+                    "the database's user may not use the tables of the fleet",
+                    place=place,
+                    hint="let the database's owner give it the rights of docs/deploy/worker-role.sql",
+                )
             return
         async with connection.transaction():
             # One process at a time makes tables; the next one finds them.

@@ -1,0 +1,141 @@
+"""Workers that have no more rights in the database than `docs/deploy/worker-role.sql` gives them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from tests.executor.fleet.fleet_site import FleetSite, fleet_site, write_plan
+from tests.support.postgres import PostgresServer
+from tests.support.prepared_command import RunningCommand
+from wavewright.planner.types import JsonObject
+
+ROOT = Path(__file__).resolve().parents[3]
+RIGHTS = ROOT / "docs" / "deploy" / "worker-role.sql"
+USERS = ("worker_one", "worker_two")
+ANSWERED = "SELECT count(*) FROM wavewright_fleet.call WHERE answer IS NOT NULL"
+
+
+@pytest.fixture
+def site(postgres: PostgresServer, tmp_path: Path) -> Iterator[FleetSite]:
+    with fleet_site(tmp_path / "project", postgres) as made:
+        yield made
+        drop = "".join(f"DROP ROLE IF EXISTS {name};" for name in USERS)
+        postgres.run(f"DROP OWNED BY wavewright_worker; {drop}", made.url)
+
+
+def start_run(site: FleetSite, postgres: PostgresServer, *calls: str) -> RunningCommand:
+    """Start a run that makes the tables, and give workers their rights."""
+    steps: list[JsonObject] = [{"id": name, "tool": "held", "params": {"name": name}} for name in calls]
+    write_plan(site.folder, *steps, result=f"${{steps.{calls[-1]}}}")
+    run = site.run("run", "test.plan.yaml", "--json")
+    find = "SELECT FROM pg_class WHERE oid = to_regclass('wavewright_fleet.call')"
+    site.wait_until(lambda: postgres.fetch(find, site.url), "the tables of the fleet")
+    for _ in range(2):  # applying it again changes nothing
+        postgres.run(RIGHTS.read_text(encoding="utf-8"), site.url)
+    for name in USERS:
+        postgres.run(f"CREATE ROLE {name} LOGIN IN ROLE wavewright_worker", site.url)
+    return run
+
+
+def as_user(site: FleetSite, name: str) -> str:
+    parts = urlsplit(site.url)
+    return parts._replace(netloc=f"{name}@{parts.hostname}:{parts.port}").geturl()
+
+
+def start_worker(site: FleetSite, user: str) -> RunningCommand:
+    return site.start(WAVEWRIGHT_PG_URL=as_user(site, user))
+
+
+def wait_for_answer(site: FleetSite, postgres: PostgresServer) -> None:
+    site.wait_until(lambda: postgres.fetch(ANSWERED, site.url) == [(1,)], "the answer of one call")
+
+
+def test_a_worker_makes_calls_and_another_user_goes_on_where_it_dies(
+    site: FleetSite, postgres: PostgresServer
+) -> None:
+    run = start_run(site, postgres, "one", "two")
+    site.go("one")
+    first = start_worker(site, "worker_one")
+    wait_for_answer(site, postgres)
+    site.wait_for_mark("two began")
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    start_worker(site, "worker_two")
+    site.wait_for_mark("two began", times=2)
+    site.go("two")
+
+    assert run.wait() == 0, site.printed()
+    assert len(site.processes("one began")) == 1
+
+
+def test_a_worker_reads_nothing_of_runs_but_the_calls_that_are_its_own_or_wait(
+    site: FleetSite, postgres: PostgresServer
+) -> None:
+    run = start_run(site, postgres, "one", "two")
+    site.go("one")
+    start_worker(site, "worker_one")
+    site.wait_for_mark("two began")
+    wait_for_answer(site, postgres)
+
+    other, own = as_user(site, "worker_two"), as_user(site, "worker_one")
+    assert postgres.fetch(ANSWERED, own) == [(1,)]
+    assert postgres.fetch(ANSWERED, other) == [(0,)]
+    assert postgres.fetch("SELECT count(*) FROM wavewright_fleet.call", other) == [(1,)]
+    forged = "UPDATE wavewright_fleet.call SET answer = 'forged' WHERE true RETURNING id"
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        postgres.fetch(forged, other)
+    emitted = "INSERT INTO wavewright_fleet.emission (call, body) SELECT id, '' FROM wavewright_fleet.call"
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        postgres.run(emitted, other)
+    site.go("two")
+    assert run.wait() == 0, site.printed()
+    assert postgres.fetch("SELECT count(*) FROM wavewright_fleet.goal", other) == [(0,)]
+
+
+def test_a_worker_without_rights_says_what_gives_them(site: FleetSite, postgres: PostgresServer) -> None:
+    start_run(site, postgres, "one").send_signal(signal.SIGKILL)
+    postgres.run("REVOKE wavewright_worker FROM worker_one", site.url)
+    worker = start_worker(site, "worker_one")
+
+    assert worker.wait() == 3
+    printed = (site.folder / "worker-0.log").read_text(encoding="utf-8")
+    assert "may not use the tables of the fleet" in printed
+    assert "docs/deploy/worker-role.sql" in printed
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        *(
+            f"TABLE wavewright.{table}"
+            for table in ("event", "job", "job_request", "decision", "inbox", "outbox", "outbox_body")
+        ),
+        "SELECT job FROM wavewright.run",
+        "DELETE FROM wavewright.model_call",
+        "DELETE FROM wavewright_fleet.call",
+        "UPDATE wavewright_fleet.call SET request = ''",
+        "INSERT INTO wavewright_fleet.pgqueuer (entrypoint, priority, status) VALUES ('x', 0, 'queued')",
+    ],
+)
+def test_a_worker_is_refused(statement: str, rights: tuple[PostgresServer, str]) -> None:
+    postgres, url = rights
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        postgres.run(statement, url)
+
+
+@pytest.fixture(scope="module")
+def rights(
+    tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer
+) -> Iterator[tuple[PostgresServer, str]]:
+    """A database with its tables, and the address of a worker there."""
+    with fleet_site(tmp_path_factory.mktemp("rights") / "project", postgres) as made:
+        start_run(made, postgres, "one").send_signal(signal.SIGKILL)
+        yield postgres, as_user(made, "worker_one")
+        drop = "".join(f"DROP ROLE IF EXISTS {name};" for name in USERS)
+        postgres.run(f"DROP OWNED BY wavewright_worker; {drop}", made.url)
