@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -23,6 +24,13 @@ pytestmark = pytest.mark.once
 COMPOSE = cast("dict[str, Any]", yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8")))
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 UNIT = ROOT / "docs" / "deploy" / "wavewright.service"
+WORKER_UNIT = UNIT.with_name("wavewright-worker@.service")
+KUBERNETES = {
+    document["kind"]: document
+    for document in yaml.safe_load_all(
+        (UNIT.parent / "kubernetes" / "workers.yaml").read_text(encoding="utf-8")
+    )
+}
 EXAMPLE = (ROOT / "docs" / "deploy" / "example.env").read_text(encoding="utf-8")
 
 
@@ -50,12 +58,15 @@ def test_the_compose_file_keeps_the_schema_of_compose() -> None:
 
 # Not a tool of the environment: a machine, or an image, without systemd has none.
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not there")
-def test_systemd_finds_nothing_in_the_unit_but_that_nothing_is_installed() -> None:
+@pytest.mark.parametrize("unit", [UNIT, WORKER_UNIT], ids=lambda unit: str(unit.name))
+def test_systemd_finds_nothing_in_a_unit_but_that_nothing_is_installed(unit: Path, tmp_path: Path) -> None:
+    instance = tmp_path / unit.name.replace("@", "@gpu")
+    instance.write_bytes(unit.read_bytes())
     ended = subprocess.run(
-        [tool("systemd-analyze"), "verify", str(UNIT)], capture_output=True, text=True, check=False
+        [tool("systemd-analyze"), "verify", str(instance)], capture_output=True, text=True, check=False
     )
 
-    said = [line for line in ended.stderr.splitlines() if UNIT.name in line]
+    said = [line for line in ended.stderr.splitlines() if instance.name in line]
     assert all("is not executable" in line for line in said), said
 
 
@@ -123,7 +134,7 @@ def test_the_daemon_waits_for_a_healthy_broker_and_a_healthy_database() -> None:
 def test_every_variable_of_the_compose_file_is_one_that_the_daemon_knows() -> None:
     given = {
         name
-        for service in ("definitions", "daemon", "lore-store", "lore-validator")
+        for service in ("definitions", "daemon", "lore-store", "lore-validator", "worker")
         for name in COMPOSE["services"][service]["environment"]
         if not name.startswith("WAVEWRIGHT_BROKER_PASSWORD_")
     }
@@ -186,5 +197,34 @@ def test_the_projects_of_the_profile_lore_are_locked_to_the_store_as_it_is(role:
     )
 
 
-def test_wrong_configuration_does_not_start_the_unit_again_and_again() -> None:
-    assert "RestartPreventExitStatus=2" in UNIT.read_text(encoding="utf-8")
+def test_wrong_configuration_does_not_start_a_unit_again_and_again() -> None:
+    for unit in (UNIT, WORKER_UNIT):
+        assert "RestartPreventExitStatus=2" in unit.read_text(encoding="utf-8")
+
+
+def test_kubernetes_takes_the_deployment_of_workers() -> None:
+    deployment = KUBERNETES["Deployment"]
+    kubernetes_validate.validate(deployment, kubernetes_validate.latest_version(), strict=True)
+
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(
+            {**deployment, "spec": {}}, kubernetes_validate.latest_version(), strict=True
+        )
+
+
+def test_workers_are_scaled_by_the_queue_of_their_database() -> None:
+    [trigger] = KUBERNETES["ScaledObject"]["spec"]["triggers"]
+    [container] = KUBERNETES["Deployment"]["spec"]["template"]["spec"]["containers"]
+    # With the command line of compose.yaml, which a test starts.
+    assert container["args"] == COMPOSE["services"]["worker"]["command"]
+    slots = container["args"][container["args"].index("--slots") + 1]
+    [secret] = KUBERNETES["TriggerAuthentication"]["spec"]["secretTargetRef"]
+
+    assert (
+        KUBERNETES["ScaledObject"]["spec"]["scaleTargetRef"]["name"]
+        == KUBERNETES["Deployment"]["metadata"]["name"]
+    )
+    assert trigger["authenticationRef"]["name"] == KUBERNETES["TriggerAuthentication"]["metadata"]["name"]
+    assert trigger["metadata"]["targetQueryValue"] == slots
+    assert {"secretRef": {"name": secret["name"]}} in container["envFrom"]
+    assert secret["key"] in {variable.name for variable in VARIABLES.values()}

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
+import yaml
 
 from tests.executor.fleet.fleet_site import FleetSite, fleet_site, write_plan
 from tests.support.postgres import PostgresServer
@@ -48,6 +49,15 @@ def as_user(site: FleetSite, name: str) -> str:
     return parts._replace(netloc=f"{name}@{parts.hostname}:{parts.port}").geturl()
 
 
+def queue_query() -> str:
+    """Return the query by which the example for Kubernetes scales workers."""
+    documents = yaml.safe_load_all(
+        (RIGHTS.parent / "kubernetes" / "workers.yaml").read_text(encoding="utf-8")
+    )
+    [scaled] = [document for document in documents if document["kind"] == "ScaledObject"]
+    return str(scaled["spec"]["triggers"][0]["metadata"]["query"])
+
+
 def start_worker(site: FleetSite, user: str) -> RunningCommand:
     return site.start(WAVEWRIGHT_PG_URL=as_user(site, user))
 
@@ -84,6 +94,7 @@ def test_a_worker_reads_nothing_of_runs_but_the_calls_that_are_its_own_or_wait(
     wait_for_answer(site, postgres)
 
     other, own = as_user(site, "worker_two"), as_user(site, "worker_one")
+    site.wait_until(lambda: postgres.fetch(queue_query(), other) == [(1,)], "the queue of one call")
     assert postgres.fetch(ANSWERED, own) == [(1,)]
     assert postgres.fetch(ANSWERED, other) == [(0,)]
     assert postgres.fetch("SELECT count(*) FROM wavewright_fleet.call", other) == [(1,)]
