@@ -252,25 +252,6 @@ async def test_a_stream_that_is_left_early_leaves_a_run_that_can_be_resumed(wave
     assert calls.count("first") == 1
 
 
-def shown_in_notebook(value: object) -> dict[str, str]:
-    bundle: dict[str, str] = vars(type(value))["_repr_mimebundle_"](value, include=None, exclude=None)
-    return bundle
-
-
-async def test_plans_and_runs_show_themselves_in_notebooks(ww: Wavewright) -> None:
-    async with ww:
-        plan = ww.load("numbers.yaml")
-        run = await ww.run(ww.new_plan().step("t", "double", {"number": 1}).returns("<b>${steps.t}</b>"))
-    page = shown_in_notebook(plan)["text/html"]
-    faulty = shown_in_notebook(ww.new_plan().step("t", "<script>", {}))
-
-    assert page.count("<rect") == 2
-    assert "<td>total</td>" in page
-    assert "&lt;b&gt;2&lt;/b&gt;" in shown_in_notebook(run)["text/html"]
-    assert "E201" in faulty["text/plain"]
-    assert "text/html" not in faulty
-
-
 def test_importing_the_package_loads_nothing_heavy() -> None:
     def loaded_by(code: str) -> set[str]:
         program = f"import sys\n{code}\nprint(*sys.modules)"

@@ -16,7 +16,7 @@ from benchmarks.dry_run import TOOLS, record_of
 from benchmarks.shapes import SHAPES, plan_of
 from tests.engine.conftest import REPOSITORY, CommandLine
 from tests.reviewer.report.test_page_in_chromium import CHROMIUM, Visit, first_pixel, visit
-from wavewright.engine.dry_run.page import BOX_HEIGHT, dry_run_page, layout_dry_run
+from wavewright.engine.dry_run.page import BOX_HEIGHT, dry_run_page, layout_plan, step_reports
 from wavewright.planner.language.plan import Plan
 
 STOCKS = REPOSITORY / "plans" / "stocks.job.yaml"
@@ -266,7 +266,7 @@ def test_the_page_of_a_thousand_steps_is_small(shape: str) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_picture_of_a_thousand_steps_has_the_form_of_a_screen_and_no_box_on_another(shape: str) -> None:
-    picture = layout_dry_run(record_of(plan_of(SHAPES[shape](1_000))))
+    picture = layout_plan(step_reports(record_of(plan_of(SHAPES[shape](1_000)))))
     columns: dict[float, list[float]] = {}
     for box in picture.boxes:
         columns.setdefault(box.x, []).append(box.y)

@@ -1,11 +1,11 @@
-"""Plans and runs as notebooks show them."""
+"""Runs as notebooks show them."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, TypeVar
 
-from wavewright.reviewer.values import duration_text
+from wavewright.engine.dry_run.figure import run_figure
+from wavewright.reviewer.package.builder import stored_package
 
 if TYPE_CHECKING:
     from wavewright.engine.api.plan_run import PlanRun
@@ -16,22 +16,25 @@ _MAX_RESULT = 4_000
 
 
 def run_bundle(run: PlanRun[R]) -> dict[str, str]:
-    """Return a run as text, and as HTML with a table of its steps and its result."""
+    """Return a run as text, and as HTML with its drawing, a table of its steps and its result.
+
+    A run that ended before it had a plan is text alone.
+    """
     from markupsafe import Markup
 
-    result = None if run.final_package is None else run.final_package.result
-    shown = result if isinstance(result, str) else json.dumps(result, indent=2, ensure_ascii=False)
-    rows = Markup("").join(
-        Markup("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>").format(
-            name,
-            step.status,
-            duration_text(step.seconds),
-            step.error.message if step.error is not None else step.reason or "",
-        )
-        for name, step in run.steps.items()
+    from wavewright.reviewer.report.page import pretty_json
+    from wavewright.reviewer.report.sections import markdown_to_html
+
+    package = run.final_package or stored_package(run.state)
+    if package is None:
+        return {"text/plain": repr(run)}
+    result = package.result
+    is_text = isinstance(result, str)
+    shown = (result if isinstance(result, str) else pretty_json(result))[:_MAX_RESULT]
+    page = Markup("<div><p><b>{}</b> run {}</p>{}{}</div>").format(
+        run.status.replace("_", " "),
+        run.id,
+        Markup(run_figure(package.execution_log)),  # noqa: S704 - rendered from escaping templates
+        markdown_to_html(shown) if is_text else Markup("<pre>{}</pre>").format(shown),
     )
-    page = Markup(
-        "<div><p><b>{}</b> run {}</p><table><thead><tr><th>step</th><th>status</th><th>time</th><th>reason</th></tr>"
-        "</thead><tbody>{}</tbody></table><pre>{}</pre></div>"
-    ).format(run.status.replace("_", " "), run.id, rows, shown[:_MAX_RESULT])
-    return {"text/plain": f"{run!r}\n{shown[:_MAX_RESULT]}", "text/html": str(page)}
+    return {"text/plain": f"{run!r}\n{shown}", "text/html": str(page)}

@@ -13,16 +13,17 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import cast
 
 from jinja2 import Environment
 from markupsafe import Markup
 
 from wavewright.engine.dry_run.exports import page_data
-from wavewright.engine.dry_run.forecast import DryRun, StepForecast
+from wavewright.engine.dry_run.forecast import DryRun
 from wavewright.engine.dry_run.text import dollars_text, repetition_text, sections, tokens_text
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import StepId
@@ -96,48 +97,52 @@ class PlanDrawing:
     titles: tuple[WaveTitle, ...]
 
 
-def layout_dry_run(dry_run: DryRun) -> PlanDrawing:
-    """Return the picture of a dry run's plan."""
-    if len(dry_run.steps) <= _MAX_STEPS:
-        drawn = draw_plan([_step_report(step) for step in dry_run.steps])
-        if (
-            max(drawn.width, drawn.height) <= _MAX_STRETCH * min(drawn.width, drawn.height)
-            or len(dry_run.steps) < 12
-        ):
+def layout_plan(log: Sequence[StepReport]) -> PlanDrawing:
+    """Return the picture of a plan by its steps, ended or not."""
+    if len(log) <= _MAX_STEPS:
+        drawn = draw_plan(log)
+        if max(drawn.width, drawn.height) <= _MAX_STRETCH * min(drawn.width, drawn.height) or len(log) < 12:
             paths = {(edge.source, edge.target): edge.path for edge in drawn.edges}
             return PlanDrawing(
                 drawn.width,
                 drawn.height,
                 tuple(PositionedStep(node.step.id, node.x, node.y, node.width) for node in drawn.nodes),
-                tuple(DependencyLine(*ends, paths[ends]) for ends in _dependency_edges(dry_run)),
+                tuple(DependencyLine(*ends, paths[ends]) for ends in _dependency_edges(log)),
                 tuple(WaveTitle(band.name, band.x + 4, band.y + 14) for band in drawn.bands),
             )
-    return _packed_layout(dry_run)
+    return _packed_layout(log)
 
 
-def _step_report(step: StepForecast) -> StepReport:
-    return StepReport(
-        id=step.id,
-        tool=step.tool,
-        why=step.why,
-        status="not_run",
-        wave=step.wave + 1,
-        depends_on=step.depends_on,
-        optional=step.optional,
-    )
+def step_reports(dry_run: DryRun) -> list[StepReport]:
+    """Return the steps of a dry run as those of a run that has not begun."""
+    return [
+        StepReport(
+            id=step.id,
+            tool=step.tool,
+            why=step.why,
+            status="not_run",
+            wave=step.wave + 1,
+            depends_on=step.depends_on,
+            optional=step.optional,
+        )
+        for step in dry_run.steps
+    ]
 
 
-def _dependency_edges(dry_run: DryRun) -> list[tuple[StepId, StepId]]:
-    return [(before, step.id) for step in dry_run.steps for before in step.depends_on]
+def _dependency_edges(log: Sequence[StepReport]) -> list[tuple[StepId, StepId]]:
+    return [(before, step.id) for step in log for before in step.depends_on]
 
 
-def _packed_layout(dry_run: DryRun) -> PlanDrawing:
-    sizes = [len(wave) for wave in dry_run.waves]
+def _packed_layout(log: Sequence[StepReport]) -> PlanDrawing:
+    waves: dict[int, list[StepId]] = {}
+    for entry in sorted(log, key=lambda entry: entry.wave):
+        waves.setdefault(entry.wave, []).append(entry.id)
+    sizes = [len(wave) for wave in waves.values()]
     deep, sheet = _best_aspect(sizes)
     boxes: list[PositionedStep] = []
     titles: list[WaveTitle] = []
     x, y, width = _PAD, _PAD, 0.0
-    for number, wave in enumerate(dry_run.waves, 1):
+    for number, wave in waves.items():
         wide = _wave_width(len(wave), deep)
         if x > _PAD and x + wide > sheet:
             x, y = _PAD, y + _TITLE + min(deep, max(sizes)) * _ROW + _PAD
@@ -150,7 +155,7 @@ def _packed_layout(dry_run: DryRun) -> PlanDrawing:
     height = max((box.y for box in boxes), default=0.0) + BOX_HEIGHT + _PAD
     where = {box.step: box for box in boxes}
     lines = tuple(
-        DependencyLine(*ends, _curve(where[ends[0]], where[ends[1]])) for ends in _dependency_edges(dry_run)
+        DependencyLine(*ends, _curve(where[ends[0]], where[ends[1]])) for ends in _dependency_edges(log)
     )
     return PlanDrawing(width + _PAD, height, tuple(boxes), lines, tuple(titles))
 
@@ -210,7 +215,8 @@ _MAX_EXPANDED = 60
 
 def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = None) -> str:
     """Return the page; types of parameters and outputs are shown for the given tools."""
-    picture = layout_dry_run(dry_run)
+    log = step_reports(dry_run)
+    picture = layout_plan(log)
     shown = json.dumps(page_data(dry_run, tools or {}), ensure_ascii=False, separators=(",", ":"))
     critical = set(zip(dry_run.critical_path, dry_run.critical_path[1:], strict=False))
     has_all_lines = len(picture.lines) <= MAX_LINES
@@ -218,7 +224,7 @@ def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = No
     called = {step.id: f"{step.tool}{times[step.id]}" for step in dry_run.steps}
     style, script = style_sheet() + _asset("dry_run.css"), _asset("dry_run.js")
     return (
-        _environment()
+        pages()
         .get_template("dry_run.html.j2")
         .render(
             run=dry_run,
@@ -227,7 +233,7 @@ def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = No
             picture=picture,
             lines=[line for line in picture.lines if has_all_lines or (line.source, line.target) in critical],
             has_all_lines=has_all_lines,
-            implied=implied_edges([_step_report(step) for step in dry_run.steps]),
+            implied=implied_edges(log),
             numbers={step.id: number for number, step in enumerate(dry_run.steps)},
             times=times,
             labels={
@@ -245,32 +251,13 @@ def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = No
     )
 
 
-def dry_run_figure(dry_run: DryRun) -> str:
-    """Return the drawing and a table of the steps as a fragment of HTML without scripts, for notebooks."""
-    picture = layout_dry_run(dry_run)
-    steps = {step.id: step for step in dry_run.steps}
-    return (
-        _environment()
-        .get_template("dry_run_figure.html.j2")
-        .render(
-            run=dry_run,
-            picture=picture,
-            steps=steps,
-            labels={
-                box.step: (shorten_middle(box.step, box.room), shorten_middle(steps[box.step].tool, box.room))
-                for box in picture.boxes
-            },
-            implied=implied_edges([_step_report(step) for step in dry_run.steps]),
-            critical=set(zip(dry_run.critical_path, dry_run.critical_path[1:], strict=False)),
-        )
-    )
-
-
 @cache
-def _environment() -> Environment:
+def pages() -> Environment:
+    """Return the templates of plans, with their filters."""
     environment = page_environment("wavewright.engine", "pages", trims=True)
-    environment.filters["duration"] = duration_text
-    environment.filters["px"] = _pixels
+    # jinja2 infers the type of this table from its own filters.
+    filters = cast("dict[str, Callable[..., object]]", environment.filters)
+    filters |= {"duration": duration_text, "px": _pixels, "cut": shorten_middle}
     return environment
 
 
