@@ -173,7 +173,9 @@ async def _to_its_end(work: Awaitable[_T]) -> _T:
 
 async def connect(url: str) -> Connection:
     """Return a connection of its own."""
-    return await _to_its_end(asyncpg.connect(url, timeout=10.0, command_timeout=30.0))
+    connection = await _to_its_end(asyncpg.connect(url, timeout=10.0, command_timeout=30.0))
+    await _use_indexes(connection)
+    return connection
 
 
 async def listen(url: str, channel: str, on_notice: Callable[[str], None]) -> Connection:
@@ -196,7 +198,13 @@ async def open_fleet_database(url: str) -> AsyncGenerator[FleetDatabase]:
     """
     try:
         pool = await asyncpg.create_pool(
-            url, min_size=3, max_size=3, timeout=10.0, command_timeout=30.0, reset=_keep_as_it_is
+            url,
+            min_size=3,
+            max_size=3,
+            timeout=10.0,
+            command_timeout=30.0,
+            init=_use_indexes,
+            reset=_keep_as_it_is,
         )
     except (*DRIVER_ERRORS, ValueError) as error:
         place = display_url(url)
@@ -208,6 +216,11 @@ async def open_fleet_database(url: str) -> AsyncGenerator[FleetDatabase]:
         yield FleetDatabase(pool, url)
     finally:
         pool.terminate()
+
+
+async def _use_indexes(connection: AnyConnection) -> None:
+    """Have rows found by index: the server keeps a plan that it made while a table was empty."""
+    await _to_its_end(connection.execute("SET enable_seqscan TO off"))
 
 
 async def _keep_as_it_is(connection: AnyConnection) -> None:
