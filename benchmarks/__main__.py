@@ -11,6 +11,7 @@ from benchmarks.checking import measure_checking
 from benchmarks.daemon import WHOLE, Extent, measure_daemons, measure_drain, measure_load, measure_steps
 from benchmarks.dry_run import measure_dry_run
 from benchmarks.fleet import measure_fleet
+from benchmarks.fleet_model import measure_fleet_model
 from benchmarks.graph import measure_graph
 from benchmarks.huge import measure_huge
 from benchmarks.knowledge import measure_knowledge
@@ -36,6 +37,7 @@ def main() -> None:
         "journaled": lambda: measure_journaled(sizes),
         "postgres": lambda: measure_postgres(sizes),
         "fleet": measure_fleet,
+        "fleet-model": measure_fleet_model,
         "huge": measure_huge,
         "makespan": measure_makespan,
         "check": lambda: measure_checking(sizes),

@@ -188,6 +188,12 @@ class OwnServer(PostgresServer):
         self.stop()
         self.start()
 
+    @property
+    def pid(self) -> int:
+        """The server's first process, the parent of the others."""
+        assert self._running is not None
+        return self._running.pid
+
     def encrypt(self, certificate: Path, key: Path) -> None:
         """Take encrypted connections, by a certificate with its key."""
         home = self._home / "server"
