@@ -38,7 +38,8 @@ _PLAIN = re.compile(r"wavewright [^|&;<>$`*?(){}\[\]\\#~!\n]+")
 """A command that a shell would only split into words."""
 _SET = re.compile(r"export (?P<name>\w+)=(?P<value>\S+)")
 _UNSET = re.compile(r"unset (?P<names>[\w ]+)")
-_SERVER = re.compile(r"wavewright fake-model --port (?P<port>\d+) --script (?P<script>\S+) &")
+_SERVER = re.compile(r"(wavewright fake-model) --port (\d+) (--script \S+) &")
+_APP = re.compile(r"(uvicorn \S+) --port (\d+) &")
 _DAEMON = re.compile(r"wavewright daemon 2> (?P<log>\S+) &")
 
 
@@ -77,7 +78,7 @@ def _nearest(line: str, lines: list[str]) -> str | None:
 
 @dataclass
 class Server:
-    """A model server that a page starts; it listens on a free port in place of the one that the page names."""
+    """A server that a page starts; it listens on a free port in place of the one that the page names."""
 
     named: str
     port: str
@@ -93,7 +94,7 @@ class Reader:
     code: int = 0
     environment: dict[str, str] = field(default_factory=dict[str, str])
     servers: list[Server] = field(default_factory=list["Server"])
-    """Model servers that the reader has started."""
+    """Servers that the reader has started."""
     database: str | None = None
     """An empty database, for the one that a page names."""
     _named_database: str | None = None
@@ -124,8 +125,8 @@ class Reader:
         if command.startswith("cd "):
             self.folder = (self.folder / command.removeprefix("cd ")).resolve(strict=True)
             return ""
-        if server := _SERVER.fullmatch(command):
-            self._serve(server["port"], server["script"])
+        if server := _SERVER.fullmatch(command) or _APP.fullmatch(command):
+            self._serve(*server.groups())
             return ""
         if daemon := _DAEMON.fullmatch(command):
             self._begin_daemon(daemon["log"])
@@ -191,11 +192,10 @@ class Reader:
         daemon.terminate()
         self.code = daemon.wait(30)
 
-    def _serve(self, port: str, script: str) -> None:
-        served = ["fake-model", "--port", "0", "--script", script]
-        command = [sys.executable, "-m", "wavewright.engine.main", *served]
+    def _serve(self, served: str, port: str, script: str = "") -> None:
+        """Start a server, and wait until it says where it listens."""
         running = subprocess.Popen(
-            command,
+            [*served.split(), "--port", "0", *script.split()],
             cwd=self.folder,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -203,10 +203,13 @@ class Reader:
             text=True,
         )
         assert running.stdout is not None
-        told = running.stdout.readline()
-        listening = re.search(r":(\d+)/v1", told)
+        told = ""
+        listening = None
+        while listening is None and (line := running.stdout.readline()):
+            told += line
+            listening = re.search(r"http://[\d.]+:(\d+)", line)
         self.servers.append(Server(port, listening[1] if listening else port, running))
-        assert listening, told + running.communicate()[0]
+        assert listening, told
 
     def _there(self, text: str) -> str:
         """Return a text with the ports that the reader's servers have in place of those that the page names."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
+from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.engine import LoadedPlan, NoResult, Wavewright
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.pipeline.context import ApprovalRequest
-from wavewright.executor import RunFinished, StepFinished
+from wavewright.executor import Event, RunFinished, StepFinished
 from wavewright.planner import Json, PlanError, UserQuestion
 from wavewright.tools import make_tool
 
@@ -250,6 +253,36 @@ async def test_a_stream_that_is_left_early_leaves_a_run_that_can_be_resumed(wave
 
     assert (run.id, run.result, again.result) == ("r-1", 2, 2)
     assert calls.count("first") == 1
+
+
+async def test_a_stream_that_is_left_again_and_again_is_followed_to_its_end_without_loss(
+    ww: Wavewright,
+) -> None:
+    seen: list[Event] = []
+    ended = None
+    async with ww:
+        plan = ww.load("numbers.yaml", {"numbers": [*range(8)]})
+        for most in itertools.cycle([1, 2, 30]):
+            stream = ww.stream(plan, run="r", after=len(seen))
+            async with aclosing(aiter(stream)) as following:
+                async for place, event in numbered(following):
+                    seen.append(event)
+                    if place == most:
+                        break
+            if ended := stream.run:
+                break
+        again = [event async for event in ww.stream(plan, run="r", after=0)]
+
+    assert ended is not None
+    assert ended.result == {"total": 56}
+    assert again == seen
+
+
+async def numbered(events: AsyncIterable[Event]) -> AsyncIterator[tuple[int, Event]]:
+    place = 0
+    async for event in events:
+        place += 1
+        yield place, event
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
@@ -126,7 +126,7 @@ class RunStream:
     _failure: Exception | None = None
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
+    async def __aiter__(self) -> AsyncGenerator[Event]:
         """Yield each event once it is journaled, then raise what the run has raised."""
         send, events = anyio.create_memory_object_stream[Event](math.inf)
 

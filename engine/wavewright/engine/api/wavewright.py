@@ -37,8 +37,8 @@ from wavewright.engine.pipeline.threads import run_to_end
 from wavewright.engine.session import run_request
 from wavewright.executor.events.state import fold
 from wavewright.executor.run.reuse import JournalReplayCache
-from wavewright.executor.store.errors import RunNotFound
-from wavewright.executor.store.journal import Journal
+from wavewright.executor.store.errors import RunBusy, RunNotFound
+from wavewright.executor.store.journal import Journal, new_run_id
 from wavewright.executor.stores import journal_of
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.builder import stored_package
@@ -249,11 +249,20 @@ class Wavewright:
             raise RunNotFound(f"there is no run {run!r}", hint="`wavewright runs` lists them")
         return await self._execute(RunRequest(run=RunId(run)))
 
-    def stream(self, plan: LoadedPlan | Place, *, run: str | None = None) -> RunStream:
-        """Run a plan while its events are read: `async for event in ww.stream(plan)`."""
+    def stream(
+        self, plan: LoadedPlan | Place, *, run: str | None = None, after: int | None = None
+    ) -> RunStream:
+        """Run a plan while its events are read: `async for event in ww.stream(plan)`.
+
+        Args:
+            plan: The plan, or the file of one.
+            run: The run's id, as for `run`.
+            after: How many of the run's events the reader has. Those that the journal has beyond are yielded first, of
+                a run that has ended all of them; without it only new events are.
+        """
         loaded = plan if isinstance(plan, LoadedPlan) else self.load(plan)
         request = RunRequest(resolved_job=loaded.job, run=None if run is None else RunId(run))
-        return RunStream(lambda listen: self._execute(request, listen), self._open.group)
+        return RunStream(lambda listen: self._execute(request, listen, after), self._open.group)
 
     @overload
     def run_sync(
@@ -299,11 +308,17 @@ class Wavewright:
         )
 
     async def _execute(
-        self, request: RunRequest, on_event: Callable[[Event], None] = ignore_event
+        self,
+        request: RunRequest,
+        on_event: Callable[[Event], None] = ignore_event,
+        after: int | None = None,
     ) -> PlanRun[Json]:
         opened = self._open
         if request.run is not None:
-            state = fold(await opened.journal.load(request.run))
+            events = await opened.journal.load(request.run)
+            for event in () if after is None else events[after:]:
+                on_event(event)
+            state = fold(events)
             if state.finished is not None and not state.is_interrupted:
                 return PlanRun(state, None, stored_package(state))
         ports = Ports(
@@ -317,8 +332,19 @@ class Wavewright:
             on_event=on_event,
             publish=withhold_package if self._settings.file is None else write_package_files,
         )
-        with traced(ports) as ports:
-            ended = await run_request(request, ports)
+        run = request.run or new_run_id(ports.clock().timestamp())
+        is_held = True
+        try:
+            with traced(ports) as ports:
+                ended = await run_request(replace(request, run=run), ports)
+        except RunBusy:
+            is_held = False
+            raise
+        finally:
+            # Also a run that was cancelled or refused before its first event can be opened again.
+            if is_held:
+                with anyio.CancelScope(shield=True):
+                    await opened.journal.close_run(run)
         return PlanRun(ended.context.state, ended.halted, ended.context.package)
 
 
