@@ -28,7 +28,7 @@ def test_tools_are_those_of_the_request_and_no_others() -> None:
 
 
 def test_there_is_a_field_for_all_that_a_planner_writes_and_for_nothing_else() -> None:
-    assert set(STEP["properties"]) == set(STEP_FIELDS)
+    assert set(STEP["properties"]) == set(STEP_FIELDS) - {"plan", "repeat"}
     assert set(SCHEMA["properties"]) - {"cannot_plan", "ask"} == set(PLAN_FIELDS) - {"version", "goal"}
     assert STEP["additionalProperties"] is False
 
@@ -51,6 +51,17 @@ WHOLE: JsonObject = {
 )
 def test_every_legal_answer_fits(answer: Json) -> None:
     assert fits(answer)
+
+
+def test_where_the_goal_allows_sub_plans_a_step_may_call_one_of_them() -> None:
+    schema: dict[str, Any] = emit_schema(["read_sensor"], sub_plans=["clean"])
+    allowed = validator_of(schema)
+    step: JsonObject = {"id": "a", "plan": "clean", "params": {}, "repeat": {"until": "true", "max": 2}}
+
+    assert set(schema["properties"]["steps"]["items"]["properties"]) == set(STEP_FIELDS)
+    assert allowed.accepts({"steps": [step]})
+    assert not allowed.accepts({"steps": [{**step, "plan": "other"}]})
+    assert not fits({"steps": [{"id": "a", "plan": "clean", "tool": "read_sensor", "params": {}}]})
 
 
 @pytest.mark.parametrize("field", ["retry", "timeout", "budget", "max_items", "concurrency", "min_ok"])

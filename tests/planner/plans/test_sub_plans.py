@@ -210,3 +210,39 @@ def test_what_no_sub_plan_can_be_asked_is_refused(step: str, code: str, pointer:
     )
 
     assert (code, pointer) in {(one.code, one.pointer) for one in errors(expanded)}
+
+
+def test_an_optional_sub_plan_may_be_absent_as_a_whole() -> None:
+    expanded = expand(
+        """\
+steps:
+  - {id: clean, plan: called, optional: true, params: {code: A}}
+  - {id: last, tool: sum, params: {rows: "${has(steps.clean) ? [steps.clean.total] : []}"}}
+result: ${steps.last}
+""",
+        called=CALLED,
+    )
+    plan = expanded.plan
+
+    assert errors(expanded) == []
+    assert [step.id for step in plan.steps if step.optional] == ["clean.fetch", "clean.sum", "clean"]
+    # Without the first step the next one is skipped, not blocked.
+    assert plan.step("clean.sum").when == "10 > 1 && has(steps.`clean.fetch`)"
+    assert plan.step("clean").when == "has(steps.`clean.fetch`)"
+
+
+def test_an_optional_sub_plan_is_read_only_where_it_is_there() -> None:
+    expanded = expand(
+        """\
+steps:
+  - id: clean
+    plan: called
+    optional: true
+    repeat: {until: steps.clean.total > 3.0, max: 2}
+  - {id: last, tool: sum, params: {rows: ["${steps.clean.total}"]}}
+result: ${steps.last}
+""",
+        called=CALLED,
+    )
+
+    assert [(one.code, one.pointer) for one in errors(expanded)] == [("E306", "/steps/1/params/rows/0")]

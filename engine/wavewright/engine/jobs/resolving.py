@@ -145,7 +145,9 @@ def resolve_job(
     goal = faults.collect(lambda: resolve_goal(job, template, document, inputs_follow=follow))
     goal = goal if goal is not None else _partial_goal(job, template)
     if goal is not None:
-        goal = _with_sub_plan_tool(_with_packs(goal, job, file, settings), draft)
+        sub_plans = faults.collect(lambda: _sub_plans(parts, settings)) or {}
+        goal = _with_packs(goal, job, file, settings).model_copy(update={"sub_plans": sub_plans})
+        goal = _with_sub_plan_tool(goal, draft)
     if faults and goal is not None and draft is not None:
         found = (judge or _draft_checker(settings))(draft, goal)
         certain = [each for each in found if parts.knows_inputs or each.code != "E302"]
@@ -318,9 +320,18 @@ def _with_packs(goal: Goal, job: Job, file: Path, settings: Settings) -> Goal:
     return goal.model_copy(update={"packs": {**project, **own}})
 
 
+def _sub_plans(parts: _JobParts, settings: Settings) -> dict[str, Plan]:
+    """Return the plans that a planner may call."""
+    if parts.template is None or not parts.template.sub_plans:
+        return {}
+    from wavewright.engine.jobs.sub_plans import allowed_sub_plans  # few goals allow any
+
+    return allowed_sub_plans(parts.template, parts.template_document, settings)
+
+
 def _with_sub_plan_tool(goal: Goal, draft: PlanDraft | None) -> Goal:
     """Return the goal with the tool that a plan's sub-plans need."""
-    needs = draft is not None and any(step.tool == SUB_PLAN for step in draft.plan.steps)
+    needs = goal.sub_plans or (draft is not None and any(step.tool == SUB_PLAN for step in draft.plan.steps))
     if not needs or SUB_PLAN in goal.tool_names:
         return goal
     return goal.model_copy(update={"tools": (*goal.tools, AvailableTool(name=SUB_PLAN))})

@@ -16,14 +16,19 @@ from wavewright.config.documents import (
 from wavewright.config.settings import Settings
 from wavewright.engine.jobs.document_kinds import is_template
 from wavewright.engine.project.templates import DEFAULT_LIMITS, template_names, template_path
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    PlanError,
+    locate_diagnostics,
+    make_diagnostic,
+)
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import GoalTemplate, Job
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.expanded_plan import ExpandedPlan, SubPlan
 from wavewright.planner.plans.goal_resolution import resolve_goal
-from wavewright.planner.plans.sub_plans import expand_plan
+from wavewright.planner.plans.sub_plans import expand_plan, reading_faults
 from wavewright.planner.reading.reader import read_model, read_plan_document
 from wavewright.planner.types import JsonSchema
 
@@ -36,6 +41,42 @@ def plan_with_sub_plans(plan: Plan, document: Document, settings: Settings) -> E
 
     own = os.path.normpath(document.source.name)
     return expand_plan(plan, Path(own).parent, read, (own,))
+
+
+def allowed_sub_plans(template: GoalTemplate, document: Document, settings: Settings) -> dict[str, Plan]:
+    """Return the plans that a goal template lets a planner call, by name, with their own sub-plans put in.
+
+    Raises:
+        PlanError: one of them is faulty; with the place in the template that names it.
+    """
+    found: dict[str, Plan] = {}
+    faults: list[Diagnostic] = []
+    for name, path in template.sub_plans.items():
+        try:
+            found[name] = _whole_sub_plan(path, Path(document.source.name).parent, settings)
+        except (PlanError, DocumentError) as error:
+            faults += [
+                make_diagnostic(
+                    "E411", f"/sub_plans/{name}", f"the sub-plan {name!r} cannot be called: {text}", hint
+                )
+                for text, hint in reading_faults(error)
+            ]
+    if faults:
+        raise PlanError(tuple(locate_diagnostics(faults, document)), document.source)
+    return found
+
+
+def _whole_sub_plan(name: str, folder: Path, settings: Settings) -> Plan:
+    """Return a sub-plan with its own sub-plans put in.
+
+    Raises:
+        DocumentError, PlanError: it is faulty.
+    """
+    source = _read_sub_plan(name, folder, settings)
+    expanded = plan_with_sub_plans(source.plan, source.document, settings)
+    if expanded.faults:
+        raise PlanError(expanded.faults, source.document.source)
+    return expanded.plan
 
 
 def _read_sub_plan(name: str, folder: Path, settings: Settings) -> SubPlan:

@@ -286,6 +286,9 @@ class GoalTemplate(DocumentModel):
     """Which recovery patches with side effects apply without approval."""
     plan: Plan | None = None
     """The template's own plan: the ladder's rung below a planner."""
+    sub_plans: dict[Annotated[str, Field(pattern=ID_PATTERN)], str] = {}
+    """Plans that steps of a planner's plan may call, by the names that it knows them by: files, relative to this one,
+    or goal templates."""
     kept: KeptRun | None = None
     """Where the plan comes from, if `wavewright keep` wrote the template."""
 
@@ -344,6 +347,8 @@ class Goal(DocumentModel):
     limits: Limits = Field(default_factory=Limits)
     auto_approve: bool = True
     recovery: RecoveryPolicy = Field(default_factory=RecoveryPolicy)
+    sub_plans: Annotated[dict[str, Plan], Field(exclude_if=lambda value: not value)] = {}
+    """Plans that a planner may call, without sub-plans of their own."""
     as_of: Instant | None = None
     packs: JsonObject = {}
     """Settings of packs by pack name, as the project and the job give them."""

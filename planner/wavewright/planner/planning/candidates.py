@@ -9,7 +9,6 @@ them is made, they become steps in their order, completed by what the goal's rul
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, locate_diagnos
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.planning.allowed_sub_plans import plan_as_text, with_allowed_sub_plans
 from wavewright.planner.planning.non_plan_answers import SuggestedCall
 from wavewright.planner.planning.outcome import PlanningAttempt
 from wavewright.planner.planning.step_building import StepBuilder, data_tools
@@ -27,7 +27,7 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer
-from wavewright.planner.reading.reader import PlanText, read_model_answer, read_plan, read_plan_document
+from wavewright.planner.reading.reader import PlanText, read_model_answer, read_plan_document
 
 __all__ = ["NoMinimalPlan", "complete_plan", "minimal_plan", "required_tools"]
 
@@ -180,7 +180,15 @@ class PlanValidator:
         if text.plan is None or error_diagnostics(found):
             self.last_diagnostics = found
             return attempt
-        return Candidate(text.plan, found, document)
+        return self._candidate(text.plan, found, document)
+
+    def _candidate(self, plan: Plan, found: tuple[Diagnostic, ...], document: Document | None) -> Candidate:
+        if all(step.plan is None for step in plan.steps):
+            return Candidate(plan, found, document)
+        # Everything after this reads the plan as it runs, so that is its document, too.
+        text = plan_as_text(with_allowed_sub_plans(plan, self.goal).plan, "<plan with its sub-plans>")
+        assert text.plan is not None, text.diagnostics
+        return Candidate(text.plan, found, text.document)
 
     def validate(self, plan: Plan, document: Document | None = None) -> Candidate | FallbackFailure:
         """Return a plan as a candidate, or how many faults it has."""
@@ -188,14 +196,14 @@ class PlanValidator:
         if error_diagnostics(found):
             self.last_diagnostics = found
             return FallbackFailure(error_summary(found))
-        return Candidate(plan, found, document)
+        return self._candidate(plan, found, document)
 
     def validate_built(self, made: Plan | NoMinimalPlan, name: str) -> Candidate | FallbackFailure:
         """Return a plan made by code, as a document with a name, so that diagnostics have positions."""
         if isinstance(made, NoMinimalPlan):
             self.last_diagnostics = made.diagnostics or self.last_diagnostics
             return FallbackFailure(made.reason)
-        text = _as_plan_text(made, name)
+        text = plan_as_text(made, name)
         assert text.plan is not None, text.diagnostics
         return self.validate(text.plan, text.document)
 
@@ -210,8 +218,12 @@ class PlanValidator:
         return tuple(locate_diagnostics([*text.diagnostics, *further], document))
 
     def _check(self, plan: Plan, document: Document | None) -> tuple[Diagnostic, ...]:
-        bound = bind_plan(plan, self.goal, self.tools)
-        found = check(bound, self.goal, self.tools, allowance=self._allowance)
+        expanded = with_allowed_sub_plans(plan, self.goal)
+        bound = bind_plan(expanded.plan, self.goal, self.tools)
+        found = [
+            *expanded.faults,
+            *map(expanded.place, check(bound, self.goal, self.tools, allowance=self._allowance)),
+        ]
         return tuple(found if document is None else locate_diagnostics(found, document))
 
 
@@ -229,11 +241,6 @@ def error_summary(found: Iterable[Diagnostic]) -> str:
     more = ["…"] if len(codes) > _MAX_CODES else []
     total = codes.total()
     return f"{total} fault{'' if total == 1 else 's'}: {', '.join(shown + more)}"
-
-
-def _as_plan_text(plan: Plan, name: str) -> PlanText:
-    value = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    return read_plan(json.dumps(value, ensure_ascii=False, indent=2), name)
 
 
 _TRUNCATED_DIAGNOSTIC = Diagnostic(

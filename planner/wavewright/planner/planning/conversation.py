@@ -163,7 +163,7 @@ class PlanningConversation:
             instructions=prompt.instructions,
             prompt=prompt.request,
             turns=tuple(self._turns),
-            schema=emit_schema(prompt.tools, may_ask=self._may_ask),
+            schema=emit_schema(prompt.tools, sub_plans=[*goal.sub_plans], may_ask=self._may_ask),
             schema_name="plan",
             preference=goal.model_preference,
             thinking=goal.thinking_level,

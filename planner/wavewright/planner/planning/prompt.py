@@ -20,6 +20,7 @@ from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal, Rules
 from wavewright.planner.language.plan import Gate, Plan
 from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.planning.allowed_sub_plans import sub_plan_lines
 from wavewright.planner.planning.outcome import AnsweredQuestion
 from wavewright.planner.planning.tool_descriptions import ToolEntry, tool_entries, type_text
 from wavewright.planner.schemas.validation import infer_schema, schema_definitions
@@ -30,17 +31,19 @@ from wavewright.prompts.templates import Prompts
 __all__ = ["emit_schema"]
 
 
-def emit_schema(tools: Sequence[str], *, may_ask: bool = True) -> JsonSchema:
+def emit_schema(tools: Sequence[str], *, sub_plans: Sequence[str] = (), may_ask: bool = True) -> JsonSchema:
     """Return the schema of a planner's answer.
 
     Args:
         tools: Names of the tools that the goal allows, in the order of the prompt.
+        sub_plans: Names of the plans that its steps may call.
         may_ask: Whether a question is a legal answer; it is not where nobody can reply.
     """
     properties: JsonObject = {
         "reasoning": _text_schema("How the plan reaches the goal, in a few sentences."),
         "steps": _list_schema(
-            _step_schema(tools), "The plan: tool calls. References between them decide their order."
+            _step_schema(tools, sub_plans),
+            "The plan: tool calls. References between them decide their order.",
         ),
         "gates": _list_schema(_gate_schema(), "Checks of outputs, beside those that the engine adds itself."),
         "result": {
@@ -54,7 +57,29 @@ def emit_schema(tools: Sequence[str], *, may_ask: bool = True) -> JsonSchema:
     return _object_schema(properties)
 
 
-def _step_schema(tools: Sequence[str]) -> JsonSchema:
+def _step_schema(tools: Sequence[str], sub_plans: Sequence[str]) -> JsonSchema:
+    calls_plans: JsonObject = {}
+    if sub_plans:
+        calls_plans["plan"] = {
+            "type": "string",
+            "enum": [*sub_plans],
+            "description": "In place of a tool: the sub-plan to call.",
+        }
+        calls_plans["repeat"] = _object_schema(
+            {
+                "until": _text_schema(
+                    "A condition (CEL): where the result fulfils it, no further run is made."
+                ),
+                "max": {"type": "integer", "description": "How many runs at most."},
+                "params": {
+                    "type": "object",
+                    "description": "Inputs of further runs, from the result before.",
+                },
+            },
+            "until",
+            "max",
+            description="With a sub-plan: runs it again until its result is good enough.",
+        )
     return _object_schema(
         {
             "why": _text_schema("One line: what the goal needs this step for."),
@@ -70,9 +95,10 @@ def _step_schema(tools: Sequence[str]) -> JsonSchema:
                 {"type": "string"}, "Ids of steps to wait for that no reference names."
             ),
             "optional": {"type": "boolean", "description": "Whether the plan may go on if the step fails."},
+            **calls_plans,
         },
         "id",
-        "tool",
+        *(() if sub_plans else ("tool",)),
         "params",
     )
 
@@ -172,7 +198,7 @@ def planner_prompt(
     entries = tool_entries(goal, tools, is_brief=is_brief)
     values = request_values(goal, tools, entries, answers, kept_plan=kept_plan, is_brief=is_brief)
     request = prompts.render("planner/request", **values)
-    instructions = prompts.render("planner/instructions", may_ask=may_ask)
+    instructions = prompts.render("planner/instructions", may_ask=may_ask, calls_plans=bool(goal.sub_plans))
     return PlannerPrompt(instructions, request, tuple(entry.name for entry in entries))
 
 
@@ -215,6 +241,7 @@ def request_values(
         "others": [{"name": name, "type": types.get(name, "any")} for name in others],
         "other_values": other_values,
         "tools": [asdict(entry) for entry in entries],
+        "sub_plans": sub_plan_lines(goal, tools, is_brief=is_brief),
         "rules": _rule_values(goal.rules, goal, tools),
         "limits": goal.limits.model_dump(mode="json"),
         "gates": [_gate_values(gate) for gate in goal.gates],

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import SUB_PLAN
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import terminal_params
 from wavewright.planner.types import Json, JsonObject, JsonSchema
@@ -212,7 +213,7 @@ def tool_entries(
     found: list[ToolEntry] = []
     for allowed in goal.tools:
         signature = tools.get(allowed.name)
-        if signature is None:
+        if signature is None or allowed.name == SUB_PLAN:
             continue
         hidden = tuple(sorted(set_by_engine.get(allowed.name, {})))
         line = tool_line(

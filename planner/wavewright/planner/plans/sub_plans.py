@@ -9,13 +9,12 @@ before gives. So a run knows nothing of sub-plans: it has one graph, one budget,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from wavewright.config.documents import DocumentError
-from wavewright.config.sources import pointer_keys
 from wavewright.planner.cel.embedded import (
     bare_expression,
     iterate_strings,
@@ -23,24 +22,20 @@ from wavewright.planner.cel.embedded import (
 )
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, make_diagnostic
-from wavewright.planner.diagnostics.suggestions import list_names, suggest_name
 from wavewright.planner.language.plan import SUB_PLAN, Cap, Gate, Plan, Repeat, Step
-from wavewright.planner.plans.binding import escape_references, repoint_condition, repoint_value
+from wavewright.planner.plans.binding import repoint_condition, repoint_value
 from wavewright.planner.plans.expanded_plan import (
     ExpandedPlace,
     ExpandedPlan,
-    SubPlan,
     SubPlanReader,
-    position_text,
 )
 from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.sub_plan_call import SubPlanCall
 from wavewright.planner.plans.sub_plan_expressions import Rewriting
 from wavewright.planner.plans.uses import ExpressionText, asks_each_item, value_reads
-from wavewright.planner.schemas.validation import infer_schema, validator_of
-from wavewright.planner.types import GateId, Json, JsonObject, JsonSchema, StepId
+from wavewright.planner.types import GateId, Json, JsonObject, StepId
 
 _UNFIT: Final = (
-    "optional",
     "supersedes",
     "retry",
     "timeout",
@@ -120,7 +115,7 @@ class _Expansion:
                 make_diagnostic(
                     "E411", f"{pointer}/plan", f"step {step.id!r} cannot call its plan: {text}", hint
                 )
-                for text, hint in _reading_faults(error)
+                for text, hint in reading_faults(error)
             ]
             return
         name = source.document.source.name
@@ -137,13 +132,13 @@ class _Expansion:
             )
             return
         inner = expand_plan(source.plan, source.folder, self._read, (*self._callers, name))
-        call = _SubPlanCall(step, pointer, source, inner)
+        call = SubPlanCall(step, pointer, source, inner)
         faults = [*call.inner_faults(), *call.faults()]
         self._faults += faults
         if not (faults or misuses):
             self._inline(call)
 
-    def _inline(self, call: _SubPlanCall) -> None:
+    def _inline(self, call: SubPlanCall) -> None:
         step, repeat = call.step, call.step.repeat
         if repeat is None:
             self._add_run(call, step.id, step.params, step.when)
@@ -169,7 +164,7 @@ class _Expansion:
         )
         self.gates.append((gate, ExpandedPlace(f"{call.pointer}/repeat")))
 
-    def _add_run(self, call: _SubPlanCall, run: str, params: JsonObject, when: str | None) -> None:
+    def _add_run(self, call: SubPlanCall, run: str, params: JsonObject, when: str | None) -> None:
         """Add one run of a sub-plan, under the id of the run."""
         step, inner = call.step, call.inner
         rewriting = Rewriting(run, {**call.defaults, **params}, by_item=step.for_each is not None)
@@ -177,15 +172,17 @@ class _Expansion:
         for number, child in enumerate(inner.plan.steps):
             waits = () if graph.dependencies[child.id] else step.depends_on
             own = None if child.when is None else rewriting.condition(child.when)
+            needed = _present(step, run, graph, graph.dependencies[child.id])
             self._add(
                 child.model_copy(
                     update={
+                        "optional": child.optional or step.optional,
                         "id": StepId(f"{run}.{child.id}"),
                         "params": rewriting.value(child.params),
                         "for_each": rewriting.value(child.for_each)
                         if step.for_each is None
                         else step.for_each,
-                        "when": _all_of([each for each in (when, own) if each is not None]),
+                        "when": _all_of([each for each in (when, own, *needed) if each is not None]),
                         "depends_on": (*waits, *(StepId(f"{run}.{name}") for name in child.depends_on)),
                     }
                 ),
@@ -195,7 +192,8 @@ class _Expansion:
         if result is None:
             outputs: JsonObject = {name: f"${{{step_path(name)}}}" for name in graph.terminal}
             result = outputs if len(outputs) > 1 else next(iter(outputs.values()))
-        resting = (name for name in graph.terminal if name not in value_reads(result))
+        resting = [name for name in graph.terminal if name not in value_reads(result)]
+        needed = _present(step, run, graph, [*value_reads(result), *resting])
         value = f"/steps/{len(self._steps)}/params/result"
         self._add(
             Step(
@@ -204,7 +202,8 @@ class _Expansion:
                 tool=SUB_PLAN,
                 params={"result": rewriting.value(result)},
                 for_each=step.for_each,
-                when=when,
+                when=_all_of([each for each in (when, *needed) if each is not None]),
+                optional=step.optional,
                 depends_on=tuple(StepId(f"{run}.{name}") for name in resting),
             ),
             ExpandedPlace(call.pointer),
@@ -234,7 +233,20 @@ class _Expansion:
         self._steps.append(step)
 
 
-def _reading_faults(error: PlanError | DocumentError) -> Iterator[tuple[str, str | None]]:
+def _present(step: Step, run: str, graph: PlanGraph, names: Iterable[StepId]) -> list[str]:
+    """Return the conditions that steps of an optional sub-plan are there, but for those that may be absent anyway."""
+    if not step.optional:
+        return []
+    children = [graph.steps[name] for name in names if name in graph.steps]
+    return [
+        f"has({step_path(f'{run}.{child.id}')})"
+        for child in children
+        if not child.optional and child.when is None
+    ]
+
+
+def reading_faults(error: PlanError | DocumentError) -> Iterator[tuple[str, str | None]]:
+    """Yield why a sub-plan cannot be read, each reason with its place and its hint."""
     faults = error.diagnostics if isinstance(error, PlanError) else error.faults
     for fault in faults:
         where = error.source.name
@@ -305,6 +317,8 @@ def _last_result(step: Step, repeat: Repeat) -> Step:
         "params": {"result": f"${{{result}}}"},
         "depends_on": (),
     }
+    if step.optional:
+        update["when"] = _all_of([*([] if step.when is None else [step.when]), f"has({runs[0]})"])
     return step.model_copy(update=update)
 
 
@@ -313,83 +327,3 @@ def _all_of(conditions: Sequence[str]) -> str | None:
     bare = [bare_expression(one).expression for one in conditions]
     joined = [f"({one})" if "||" in one or "?" in one else one for one in bare] if len(bare) > 1 else bare
     return " && ".join(joined) or None
-
-
-@dataclass(frozen=True)
-class _SubPlanCall:
-    """A step with the sub-plan that it calls."""
-
-    step: Step
-    pointer: str
-    source: SubPlan
-    inner: ExpandedPlan
-
-    @property
-    def defaults(self) -> JsonObject:
-        """Inputs of the sub-plan that the step need not give."""
-        return {name: escape_references(value) for name, value in self.source.plan.inputs.items()}
-
-    def place(self, pointer: str) -> ExpandedPlace:
-        """Return the place of a part of the sub-plan."""
-        place = self.inner.places.get(pointer, ExpandedPlace(pointer))
-        if place.document is None:
-            return ExpandedPlace(self.source.pointer + place.pointer, self.source.document, self.pointer)
-        return place._replace(step=self.pointer)
-
-    def inner_faults(self) -> Iterator[Diagnostic]:
-        """Yield what is wrong with sub-plans of the sub-plan."""
-        for found in self.inner.faults:
-            where = position_text(self.source.document, self.source.pointer + found.pointer)
-            yield replace(
-                found, pointer=f"{self.pointer}/plan", message=f"{where}: {found.message}", within=None
-            )
-
-    def faults(self) -> Iterator[Diagnostic]:
-        """Yield what keeps the step from calling its sub-plan."""
-        declared = self.source.inputs
-        if declared is None:
-            declared = {name: _loose_schema(value) for name, value in self.source.plan.inputs.items()}
-        given = [("/params", self.step.params)]
-        given += [("/repeat/params", self.step.repeat.params)] if self.step.repeat is not None else []
-        for pointer, params in given:
-            for name, value in params.items():
-                place = f"{self.pointer}{pointer}/{name}"
-                if name not in declared:
-                    hint = suggest_name(name, declared, what="inputs") or list_names(declared, what="inputs")
-                    yield make_diagnostic("E411", place, f"{self.step.plan!r} takes no input {name!r}", hint)
-                elif not any("${" in text for _, text in iterate_strings(value)):
-                    for misfit in validator_of(declared[name]).violations(value):
-                        message = f"the input {name!r} of {self.step.plan!r} {misfit.message}"
-                        yield make_diagnostic("E411", place, message)
-        if self.step.for_each is None:
-            return
-        parts = [(f"/steps/{number}", step) for number, step in enumerate(self.inner.plan.steps)]
-        wrong = [
-            (f"{pointer}/{name}", f"step {step.id!r} has {name!r}")
-            for pointer, step in parts
-            for name in ("for_each", "when", "optional")
-            if getattr(step, name) not in (None, False)
-        ]
-        wrong += [(f"/caps/{number}", "it has a cap") for number in range(len(self.inner.plan.caps))]
-        for pointer, message in wrong:
-            written = self.place("".join(f"/{key}" for key in pointer_keys(pointer)[:2]))
-            where = position_text(written.document or self.source.document, written.pointer)
-            hint = "of a sub-plan that runs for each item, every step runs once an item"
-            text = f"{where}: step {self.step.id!r} runs this plan for each item, and {message}"
-            yield make_diagnostic("E411", f"{self.pointer}/for_each", text, hint)
-
-    def rewriting_faults(self, rewriting: Rewriting) -> Iterator[Diagnostic]:
-        """Yield what the sub-plan reads and is not given."""
-        for name in dict.fromkeys(rewriting.missing):
-            message = f"step {self.step.id!r} lacks the input {name!r} of {self.step.plan!r}"
-            yield make_diagnostic("E411", f"{self.pointer}/params", message, f"add `{name}:` to its params")
-        for text in rewriting.captured:
-            message = f"in {self.step.plan!r}, a variable of {text!r} has the name of a root"
-            hint = "call the variable otherwise than inputs, steps, item and index"
-            yield make_diagnostic("E411", f"{self.pointer}/plan", message, hint)
-
-
-def _loose_schema(value: Json) -> JsonSchema:
-    """Return a schema of values of the same type as one that stands for them."""
-    kind = infer_schema(value).get("type")
-    return {} if kind is None else {"type": "number" if kind == "integer" else kind}

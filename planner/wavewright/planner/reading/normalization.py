@@ -43,10 +43,10 @@ ALIASES = {
 """Names that models give to the fields of a step."""
 
 PLAN_FIELDS = ("version", "goal", "reasoning", "steps", "gates", "result")
-STEP_FIELDS = ("why", "id", "tool", "params", "for_each", "when", "depends_on", "optional")
+STEP_FIELDS = ("why", "id", "tool", "params", "for_each", "when", "depends_on", "optional", "plan", "repeat")
 """Fields of plans and steps that a model may write; every other field is policy, or unknown."""
 
-_OPTIONAL_STEP_FIELDS = frozenset({"why", "params", "for_each", "when", "depends_on", "optional"})
+_OPTIONAL_STEP_FIELDS = frozenset(STEP_FIELDS) - {"id", "tool"}
 _REFUSAL_FIELDS = ("error", "cannot_plan", "ask")
 _OPTIONAL_PLAN_FIELDS = frozenset({"version", "goal", "reasoning", "gates", "result", *_REFUSAL_FIELDS})
 _TOOL_CALL_FIELDS = frozenset({"name", "arguments", "id", "call_id", "type", "index"})

@@ -12,7 +12,6 @@ from wavewright.engine.cli.commands.options import (
     ShowFormat,
     StatusChoice,
     TextFormat,
-    run_ids,
 )
 
 group = typer.Typer()
@@ -97,9 +96,7 @@ def show(
 
 @group.command()
 def why(
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's id or its beginning.", autocompletion=run_ids)
-    ],
+    run: RunArgument = None,
     field: Annotated[
         str, typer.Argument(metavar="[FIELD]", help="A field of the result; default: the whole (`overall`).")
     ] = "overall",
