@@ -143,3 +143,47 @@ def test_async_tests_run_plans(suite: Suite) -> None:
     )
 
     assert suite.run("--strict-markers").last_line.startswith("1 passed")
+
+
+def test_a_suite_has_the_objects_that_a_program_has(suite: Suite) -> None:
+    suite.write(
+        "tests/test_program.py",
+        """
+        from pathlib import Path
+
+        from wavewright.engine import LoadedPlan, PlanRun, Wavewright
+
+        def numbers(count: int) -> int:
+            return count
+
+        def test_a_plan_is_loaded_forecast_and_run(ww, plan, dry_run):
+            words = ww.load("plans/words.job.yaml")
+            assert isinstance(ww, Wavewright) and isinstance(words, LoadedPlan)
+            assert plan(words).waves == plan("plans/words.job.yaml").waves
+            assert words.dry_run().waves == dry_run(words).waves
+            run = ww.run_sync(words)
+            assert isinstance(run, PlanRun) and run.status == "achieved"
+            assert not Path(".wavewright").exists()
+
+        async def started(ww):
+            async with ww:
+                return (await ww.run("plans/words.job.yaml")).status
+
+        def test_an_async_program_runs_it(ww):
+            import anyio
+            assert anyio.run(started, ww) == "achieved"
+
+        def test_a_built_plan_runs_with_stubs(ww, run_plan):
+            built = ww.new_plan().step("a", "read_note", {"path": "x"}).returns("${steps.a.text}")
+            view = run_plan(built, stubs={"read_note": {"name": "x", "text": "stub"}})
+            assert isinstance(view.run, PlanRun)
+            assert view.run.result == view.result == "stub"
+            assert view.run.steps["a"].status == view.status("a") == "ok"
+
+        def test_tools_of_a_program_are_called(run_plan):
+            built = Wavewright(tools=[numbers]).new_plan().step("n", numbers, {"count": 3}).returns("${steps.n}")
+            assert run_plan(built).run.result == 3
+        """,
+    )
+
+    assert suite.run().last_line.startswith("4 passed")

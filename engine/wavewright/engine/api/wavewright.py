@@ -124,8 +124,22 @@ class Wavewright:
         Raises:
             DocumentError: the settings file or the environment is wrong.
         """
+        settings = replace(load_settings(Path(folder)), functions=tuple(tools))
+        return cls.with_settings(settings, approve=approve, ask=ask)
+
+    @classmethod
+    def with_settings(
+        cls, settings: Settings, *, approve: Approve | None = None, ask: Ask | None = None
+    ) -> Self:
+        """Use settings that the program has put together.
+
+        Args:
+            settings: Among them the `functions` that plans may call.
+            approve: As for `Wavewright`.
+            ask: As for `Wavewright`.
+        """
         made = cls(approve=approve, ask=ask)
-        made._settings = replace(load_settings(Path(folder)), functions=tuple(tools))
+        made._settings = settings
         return made
 
     @property

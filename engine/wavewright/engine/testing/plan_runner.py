@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wavewright.config.settings import Settings
+from wavewright.engine.api.loaded_plan import LoadedPlan
 from wavewright.engine.pipeline.context import Ports, RunRequest
 from wavewright.engine.pipeline.services import open_services
 from wavewright.engine.pipeline.threads import run_to_end
@@ -22,7 +23,7 @@ from wavewright.engine.testing.claims import assertion_failure, unknown_name
 from wavewright.engine.testing.doubles import CallRecorder, ScriptedUser, Stub
 from wavewright.engine.testing.model_guard import LIVE_MARKER
 from wavewright.engine.testing.plans import read_tested_plan
-from wavewright.engine.testing.project import ProjectUnderTest
+from wavewright.engine.testing.project import Loadable, ProjectUnderTest
 from wavewright.engine.testing.run_view import RunView
 from wavewright.executor.events.types import Event
 from wavewright.executor.run.reuse import JournalReplayCache
@@ -52,7 +53,7 @@ class PlanRunner:
 
     def __call__(
         self,
-        file: str | os.PathLike[str],
+        file: Loadable,
         *,
         plan: str | os.PathLike[str] | None = None,
         stubs: Mapping[str, Stub] | None = None,
@@ -66,7 +67,7 @@ class PlanRunner:
         """Run a job, a plan or a goal template and return the run.
 
         Args:
-            file: The job, the plan or the goal template.
+            file: The job, the plan or the goal template, by its file or as `ww` has it.
             plan: A plan in place of the job's own.
             stubs: Answers in the place of tools, by step or by tool; a step's goes first.
             real: Tools that write or send and are called all the same.
@@ -79,7 +80,8 @@ class PlanRunner:
         """
         __tracebackhide__ = True
         with self.project.as_working_folder():
-            settings = self._settings(cassette, without_model=without_model)
+            given = file.settings if isinstance(file, LoadedPlan) else self.project.settings()
+            settings = self._settings(given, cassette, without_model=without_model)
             self._refuse_unknown_stubs(file, plan, stubs or {})
             request = self.project.run_request(file, plan, as_of)
             calls = CallRecorder(stubs or {}, real)
@@ -102,17 +104,11 @@ class PlanRunner:
             raise assertion_failure("nothing has run in this test yet: call run_plan first")
         return self.last
 
-    def _settings(self, cassette: str | os.PathLike[str] | None, *, without_model: bool) -> Settings:
+    def _settings(
+        self, given: Settings, cassette: str | os.PathLike[str] | None, *, without_model: bool
+    ) -> Settings:
         __tracebackhide__ = True
-        given = self.project.settings()
-        state = self.new_folder()
-        settings = replace(
-            given,
-            state_dir=state,
-            journal=state / "journal.sqlite",
-            journal_url=None,
-            output_dir=state / "packages",
-        )
+        settings = settings_in(self.new_folder(), given)
         if without_model:
             return replace(settings, model=None)
         if cassette is not None:
@@ -131,7 +127,7 @@ class PlanRunner:
         return settings
 
     def _refuse_unknown_stubs(
-        self, file: str | os.PathLike[str], plan: str | os.PathLike[str] | None, stubs: Mapping[str, Stub]
+        self, file: Loadable, plan: str | os.PathLike[str] | None, stubs: Mapping[str, Stub]
     ) -> None:
         """Fail where a stub answers for nothing: most often a step or a tool that is called otherwise by now."""
         __tracebackhide__ = True
@@ -146,6 +142,17 @@ class PlanRunner:
             # A step that recovery adds is called after the one that it replaces: `prices_2`.
             if name not in known and _RECOVERY_SUFFIX.sub("", name) not in known:
                 raise unknown_name(name, known, what="step or tool", of=f"job {order.goal.job!r}")
+
+
+def settings_in(folder: Path, given: Settings) -> Settings:
+    """Return settings with which a run writes into a folder only."""
+    return replace(
+        given,
+        state_dir=folder,
+        journal=folder / "journal.sqlite",
+        journal_url=None,
+        output_dir=folder / "packages",
+    )
 
 
 def _is_answer_unrecorded(error: CassetteError | ModelError, settings: Settings) -> bool:
@@ -164,7 +171,6 @@ def _unused_cassette_failure(cassette: str | os.PathLike[str], *, is_live: bool)
 
 
 async def _run(request: RunRequest, settings: Settings, calls: CallRecorder, people: ScriptedUser) -> RunView:
-
     events: list[Event] = []
     async with (
         SqliteJournal(settings.journal) as journal,

@@ -10,13 +10,14 @@ import os
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from wavewright.engine.api.loaded_plan import LoadedPlan
 from wavewright.engine.dry_run.forecast import DryRun, forecast
 from wavewright.engine.jobs.errors import no_plan_error
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.pipeline.context import utc_now
 from wavewright.engine.project.tools import signatures_to_check, tools_of_goal
 from wavewright.engine.testing.claims import Claim, unknown_name
-from wavewright.engine.testing.project import ProjectUnderTest
+from wavewright.engine.testing.project import Loadable, ProjectUnderTest
 from wavewright.planner.checks.checker import check
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.language.goals import Goal
@@ -128,13 +129,11 @@ class PlanLoader:
     def __repr__(self) -> str:
         return f"<loads plans of {self.project.root}>"
 
-    def __call__(
-        self, file: str | os.PathLike[str], *, plan: str | os.PathLike[str] | None = None
-    ) -> PlanView:
+    def __call__(self, file: Loadable, *, plan: str | os.PathLike[str] | None = None) -> PlanView:
         """Return the plan of a job, a plan or a goal template; an invalid one fails the test.
 
         Args:
-            file: The job, the plan or the goal template.
+            file: The job, the plan or the goal template, by its file or as `ww` has it.
             plan: A plan in place of the job's own.
         """
         __tracebackhide__ = True
@@ -160,7 +159,7 @@ class DryRunLoader:
 
     def __call__(
         self,
-        file: str | os.PathLike[str],
+        file: Loadable,
         *,
         plan: str | os.PathLike[str] | None = None,
         now: dt.datetime | None = None,
@@ -168,7 +167,7 @@ class DryRunLoader:
         """Return the dry run of a job, a plan or a goal template; an invalid plan fails the test.
 
         Args:
-            file: The job, the plan or the goal template.
+            file: The job, the plan or the goal template, by its file or as `ww` has it.
             plan: A plan in place of the job's own.
             now: What `now()` gives; the job's instant or else the present where absent.
         """
@@ -179,12 +178,15 @@ class DryRunLoader:
 
 
 def read_tested_plan(
-    project: ProjectUnderTest, file: str | os.PathLike[str], plan: str | os.PathLike[str] | None
+    project: ProjectUnderTest, file: Loadable, plan: str | os.PathLike[str] | None
 ) -> tuple[ResolvedJob, dict[str, ToolSignature]]:
     """Return what a file comes to, and the tools that its plan is checked against."""
     __tracebackhide__ = True
-    settings = project.settings()
-    order = resolve_job_file(project.file(file), None if plan is None else project.file(plan), settings)
+    if isinstance(file, LoadedPlan):
+        settings, order = file.settings, file.job
+    else:
+        settings = project.settings()
+        order = resolve_job_file(project.file(file), None if plan is None else project.file(plan), settings)
     if order.draft is None:
         return order, tools_of_goal(order.goal, settings).signatures
     return order, signatures_to_check(order.draft.plan, order.goal, settings)

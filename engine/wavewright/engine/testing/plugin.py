@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from syrupy.assertion import SnapshotAssertion
 
+    from wavewright.engine.api.wavewright import Wavewright
     from wavewright.engine.testing.normal_form import FormKind
     from wavewright.engine.testing.plan_runner import PlanRunner
     from wavewright.engine.testing.plans import DryRunLoader, PlanLoader
@@ -80,6 +81,23 @@ def wavewright_project(request: pytest.FixtureRequest) -> Iterator[ProjectUnderT
     live = is_live(request.node)
     with model_requests_off(unless=live):
         yield ProjectUnderTest.containing(request.path.parent, request.config.rootpath, is_live=live)
+
+
+@pytest.fixture
+def ww(
+    wavewright_project: ProjectUnderTest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Wavewright]:
+    """The project as a program has it, with journal and packages in a temporary folder; models only in a live test."""
+    from dataclasses import replace
+
+    from wavewright.engine.api.wavewright import Wavewright
+    from wavewright.engine.testing.plan_runner import settings_in
+
+    with wavewright_project.as_working_folder():
+        settings = settings_in(tmp_path_factory.mktemp("wavewright"), wavewright_project.settings())
+        yield Wavewright.with_settings(
+            settings if wavewright_project.is_live else replace(settings, model=None)
+        )
 
 
 @pytest.fixture

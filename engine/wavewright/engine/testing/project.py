@@ -13,11 +13,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import find_settings_file, load_settings
+from wavewright.engine.api.loaded_plan import LoadedPlan
 from wavewright.engine.cli.common.arguments import parse_instant
 from wavewright.engine.cli.common.errors import error_text
 from wavewright.engine.pipeline.context import RunRequest
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     import datetime as dt
 
     from wavewright.config.settings import Settings
+
+Loadable: TypeAlias = str | os.PathLike[str] | LoadedPlan
+"""A job, a plan or a goal template: its file, or as the program has loaded or built it."""
 
 
 @contextmanager
@@ -78,14 +82,16 @@ class ProjectUnderTest:
 
     def run_request(
         self,
-        file: str | os.PathLike[str],
+        file: Loadable,
         plan: str | os.PathLike[str] | None,
         as_of: dt.datetime | str | None,
     ) -> RunRequest:
         """Return the request to run a job, a plan or a goal template."""
         __tracebackhide__ = True
+        is_loaded = isinstance(file, LoadedPlan)
         return RunRequest(
-            job_file=self.file(file),
+            job_file=None if is_loaded else self.file(file),
+            resolved_job=file.job if is_loaded else None,
             plan_file=None if plan is None else self.file(plan),
             as_of=parse_instant(as_of, "as_of") if isinstance(as_of, str) else as_of,
         )

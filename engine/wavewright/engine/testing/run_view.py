@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavewright.engine.api.plan_run import PlanRun
 from wavewright.engine.testing.claims import (
     Claim,
     ExplainedNumber,
@@ -162,6 +163,11 @@ class RunView:
     """Temporary folder with the run's journal and package."""
     halted: str | None = None
     """Why it ended before a package could be built."""
+
+    @property
+    def run(self) -> PlanRun[Json]:
+        """The run as `Wavewright.run` returns it."""
+        return PlanRun(self.context.state, self.halted, self.context.package)
 
     @property
     def plan(self) -> PlanView:
