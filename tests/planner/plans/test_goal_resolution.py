@@ -165,3 +165,16 @@ def test_whatever_a_template_names_has_to_exist() -> None:
         ("E104", "/targets/visited"),
         ("E107", "/output_schema"),
     ]
+
+
+def test_a_recipe_for_feedback_is_for_a_step_of_the_plan() -> None:
+    def recipe(step: str) -> dict[str, object]:
+        return {"on": "feedback", "reason": "asked", "step": step, "set_params": {"days": 5}}
+
+    plan = {"steps": [{"id": "prices", "tool": "price"}, {"id": "clean", "plan": "clean.plan.yaml"}]}
+    template = template_of(recipes=[recipe("price"), recipe("prices"), recipe("clean.fetch")], plan=plan)
+
+    found = check_template(template, {"price": ToolSignature(name="price")})
+
+    assert [(one.code, one.pointer) for one in found] == [("E301", "/recipes/0/step")]
+    assert found[0].hint == "did you mean 'prices'?"

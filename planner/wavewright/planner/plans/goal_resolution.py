@@ -339,6 +339,15 @@ def _template_gates(template: GoalTemplate) -> Iterator[Diagnostic]:
                 f"a recipe is for the gate {recipe.gate!r}, which the template does not have",
                 suggest_name(recipe.gate, [gate.id for gate in template.gates], what="gates"),
             )
+        steps = [] if template.plan is None else [step.id for step in template.plan.steps]
+        # The steps of a sub-plan, such as `clean.fetch`, are not known here.
+        if recipe.step is not None and steps and recipe.step.partition(".")[0] not in steps:
+            yield make_diagnostic(
+                "E301",
+                f"/recipes/{number}/step",
+                f"a recipe is for the step {recipe.step!r}, which the template's plan does not have",
+                suggest_name(recipe.step, steps, what="steps"),
+            )
 
 
 def _template_schemas(template: GoalTemplate) -> Iterator[Diagnostic]:

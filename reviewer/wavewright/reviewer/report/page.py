@@ -29,7 +29,8 @@ from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.package.call_reports import frame_line, money_text
 from wavewright.reviewer.records import AttemptReport, Chart, Confidence, OutputDocument, Package, StepReport
 from wavewright.reviewer.report.axes import draw_gantt
-from wavewright.reviewer.report.plan_picture import MAX_DRAWN, StepNode, draw_plan, fold_waves, statuses
+from wavewright.reviewer.report.plan_picture import MAX_DRAWN, StepNode, fold_waves, statuses
+from wavewright.reviewer.report.plan_pictures import draw_plans
 from wavewright.reviewer.report.relation_picture import RelationPicture, draw_relations
 from wavewright.reviewer.report.sections import (
     failed_gate_steps,
@@ -141,14 +142,14 @@ def _values(package: Package, live: LiveRun | None) -> dict[str, object]:
         "result_title": _result_title(package),
         "opened": _opened(package.documents),
         "counts": statuses(log),
-        "picture": draw_plan(log) if len(log) <= MAX_DRAWN else None,
+        "failed_gate_steps": (failed := defaultdict[StepId, str](str, failed_gate_steps(gates))),
+        "drawn": draw_plans(log, failed, live.running if live else ()),
         "waves": fold_waves(log) if len(log) > MAX_DRAWN else (),
         "gantt": draw_gantt(rows),
         "rows": rows,
         "with_row": {entry.id for entry in rows},
         "numbers": {entry.id: number for number, entry in enumerate(log)},
         "replaced": replaced,
-        "failed_gate_steps": defaultdict[StepId, str](str, failed_gate_steps(gates)),
         "labels": _labelled(package),
         "failures": _failures(package),
         "models": model_cost_section(package),

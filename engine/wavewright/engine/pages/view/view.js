@@ -9,9 +9,9 @@
     const states = new Map([...live.querySelectorAll("details")].map((node) => [key(node), node.open]));
     const focused = live.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     const scrolled = [...live.querySelectorAll(".scroll")].map((node) => [node.scrollLeft, node.scrollTop]);
-    const hasAllLines = live.querySelector("#all-lines")?.checked;
+    const switched = [...live.querySelectorAll(".switch :checked")].map((node) => node.id);
     live.innerHTML = html;
-    if (hasAllLines) live.querySelector("#all-lines")?.click();
+    for (const id of switched) live.querySelector(`#${id}`)?.click();
     for (const node of live.querySelectorAll("details")) {
       if (states.has(key(node))) node.open = states.get(key(node));
     }
