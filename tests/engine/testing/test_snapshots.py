@@ -154,3 +154,36 @@ def test_without_syrupy_a_snapshot_says_how_to_get_it(suite: Suite) -> None:
 
     assert "plan_snapshot needs syrupy: pip install 'wavewright[testing]'" in failed.out
     assert "During handling" not in failed.out
+
+
+def test_a_change_of_a_sub_plan_is_one_of_the_plan_that_calls_it(new_suite: Suite, tmp_path: Path) -> None:
+    suite = new_suite.copy(tmp_path)
+    suite.write(
+        "plans/two.plan.yaml",
+        """
+        version: 1
+        goal: Words of two folders
+        steps:
+          - {id: first, plan: words.plan.yaml, params: {folder: notes}}
+        result: ${steps.first}
+        """,
+    )
+    suite.write(
+        "tests/test_pins.py",
+        """
+        def test_two(plan, run_plan, plan_snapshot):
+            run = run_plan("plans/two.plan.yaml", stubs={"first.files": []})
+
+            assert run.status("first.notes") == "empty"
+            assert plan("plans/two.plan.yaml") == plan_snapshot
+        """,
+    )
+    made = suite.run("--snapshot-update")
+    assert made.code == 0, made.out
+    assert suite.run().code == 0
+
+    suite.replace("plans/words.plan.yaml", "top: 5", "top: 6")
+    ended = suite.run()
+
+    assert ended.code == 1
+    assert "first.ranking" in ended.out
