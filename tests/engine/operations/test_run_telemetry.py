@@ -21,7 +21,18 @@ from wavewright.engine.operations.trace_export import export_traces
 from wavewright.engine.operations.tracing import RunTrace
 from wavewright.engine.pipeline.phase import Outcome, PhaseRecord
 from wavewright.executor.events.codec import from_json
-from wavewright.executor.events.types import Event, ModelCalled, Noted, RunFinished, RunStarted, WaveStarted
+from wavewright.executor.events.types import (
+    Event,
+    ItemFinished,
+    ModelCalled,
+    Noted,
+    RunFinished,
+    RungTaken,
+    RunStarted,
+    StepFinished,
+    WaveStarted,
+)
+from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import JsonObject, RunId, StepId
 
@@ -206,6 +217,43 @@ def test_metrics_count_steps_by_tool_and_runs_by_status(events: list[Event]) -> 
     assert 'wavewright_steps_finished_total{status="ok",tool="fetch"} 2.0' in text
     assert 'wavewright_runs_finished_total{status="achieved"} 1.0' in text
     assert 'wavewright_gates_asked_total{severity="block",verdict="fail"}' in text
+
+
+def test_rungs_caps_and_retries_are_spans_and_counted(spans: InMemorySpanExporter) -> None:
+    cap: JsonObject = {"field": "overall", "max": 0.8, "because": "stale", "applied": True, "origin": "goal"}
+    other: JsonObject = {**cap, "field": "price", "applied": False}
+    review: JsonObject = {
+        "goal_achieved": True,
+        "reviewer": "code",
+        "confidence": 0.8,
+        "summary": "s",
+        "caps": [cap, other],
+    }
+    told: list[Event] = [
+        RunStarted(run=RunId("r"), at=1.0, job="j", goal={}, now=1.0, versions={}),
+        RungTaken(3.0, RungRecord("planner", "model", "fallen", "no answer", seconds=1.5)),
+        ItemFinished(4.0, StepId("each"), 0, None, "ok", attempts=3),
+        StepFinished(4.0, StepId("each"), "ok", attempts=3, items=(1, 1)),
+        StepFinished(4.0, StepId("one"), "ok", attempts=2),
+        Noted(5.0, "review", review),
+        RunFinished(6.0, "achieved"),
+    ]
+    metrics = Metrics()
+    for event in told:
+        metrics.count_event(event, {StepId("each"): "fetch", StepId("one"): "write"})
+
+    found = {span.name: span for span in traced(told, spans)}
+
+    rung, lowered = found["rung model"], found["cap overall"]
+    assert (rung.start_time, rung.end_time) == (1_500_000_000, 3_000_000_000)
+    assert rung.attributes == {"rung.ladder": "planner", "rung.outcome": "fallen", "rung.ceiling": 1.0}
+    assert lowered.attributes == {"cap.max": 0.8, "cap.origin": "goal"}
+    assert "cap price" not in found
+    text = metrics.text().decode()
+    assert 'wavewright_caps_applied_total{origin="goal"} 1.0' in text
+    assert 'wavewright_step_retries_total{tool="fetch"} 2.0' in text
+    assert 'wavewright_step_retries_total{tool="write"} 1.0' in text
+    assert 'wavewright_rungs_taken_total{ladder="planner",outcome="fallen",rung="model"} 1.0' in text
 
 
 def test_spans_nest_as_run_wave_step_and_gate_and_bear_the_events_times(

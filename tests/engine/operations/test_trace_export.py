@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
+from mcp import Client, StdioServerParameters, stdio_client
 
 from tests.support.trace_collector import TraceCollector
 
@@ -21,6 +23,9 @@ PROJECT = {
     "job.yaml": "name: six\nplan: {steps: [{id: two, tool: double, params: {number: 3}}], result: '${steps.two}'}\n",
 }
 PROGRAM = """
+import sys
+
+sys.modules["prometheus_client"] = None  # of another extra
 import anyio
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -73,6 +78,76 @@ def test_a_command_sends_its_run_to_the_collector_as_part_of_the_callers_trace(f
     assert {span.trace_id.hex() for span in spans.values()} == {TRACE}
     assert spans["run"].parent_span_id.hex() == PARENT
     assert {"plan", "wave 0", "step two", "phase check_plan"} <= spans.keys()
+
+
+MCP_SERVER = """
+from mcp.server.mcpserver import Context, MCPServer
+
+server = MCPServer("clock")
+
+
+@server.tool()
+async def traceparent(context: Context) -> str:
+    return context.request_context.meta["traceparent"]
+
+
+server.run()
+"""
+
+
+def test_the_trace_goes_on_in_calls_of_mcp_servers(folder: Path) -> None:
+    (folder / "server.py").write_text(MCP_SERVER)
+    (folder / "wavewright.yaml").write_text(
+        f"mcp: {{servers: {{clock: {{command: {sys.executable}, args: [server.py]}}}}}}\n"
+    )
+    (folder / "job.yaml").write_text(
+        "name: ask\nplan: {steps: [{id: seen, tool: clock.traceparent, params: {}}], result: '${steps.seen}'}\n"
+    )
+    with TraceCollector() as collector:
+        environment = {
+            **ENVIRONMENT,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
+            "TRACEPARENT": f"00-{TRACE}-{PARENT}-01",
+        }
+        for command in (["tools", "--lock"], ["run", "job.yaml", "--json"]):
+            ran = subprocess.run(
+                [sys.executable, "-m", "wavewright.engine.main", *command],
+                cwd=folder,
+                env=environment,
+                check=False,
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+            assert ran.returncode == 0, ran.stdout + ran.stderr
+
+    spans = {span.name: span for span in collector.spans}
+    [called] = [span for span in spans.values() if span.name.startswith("MCP send tools/call")]
+    assert f"00-{TRACE}-{called.span_id.hex()}-01" in ran.stdout
+    assert called.parent_span_id == spans["run"].span_id
+    assert spans["run"].parent_span_id.hex() == PARENT
+
+
+@pytest.mark.anyio
+async def test_a_run_that_an_mcp_client_asks_for_is_part_of_the_clients_trace(folder: Path) -> None:
+    with TraceCollector() as collector:
+        server = StdioServerParameters(
+            command=sys.executable,
+            args=["-m", "wavewright.engine.main", "mcp", "--allow-runs"],
+            cwd=folder,
+            env={**ENVIRONMENT, "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url},
+        )
+        with anyio.fail_after(50):
+            async with Client(stdio_client(server)) as client:
+                ran = await client.call_tool(
+                    "run_plan", {"file": "job.yaml"}, meta={"traceparent": f"00-{TRACE}-{PARENT}-01"}
+                )
+
+    assert not ran.is_error, ran
+    spans = {span.span_id: span for span in collector.spans}
+    [run] = [span for span in spans.values() if span.name == "run"]
+    assert run.trace_id.hex() == TRACE
+    assert spans[run.parent_span_id].parent_span_id.hex() == PARENT
 
 
 def test_a_program_keeps_its_tracer_provider_and_a_run_is_within_its_span(folder: Path) -> None:

@@ -13,11 +13,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from wavewright.engine.operations.phase_listeners import BUCKETS, PhaseMetrics
+from wavewright.engine.operations.tracing import applied_caps
 from wavewright.engine.pipeline.phase import PhaseEvent
 from wavewright.executor.events.types import (
     TOOL_EVENT,
     Event,
-    GateRecord,
+    ItemFinished,
     ModelCalled,
     Noted,
     PlanAccepted,
@@ -74,6 +75,10 @@ class Metrics:
         self._steps = self._counter("steps_finished", "Steps that ended", "tool", "status")
         self._step_seconds = self._histogram("step_seconds", "Duration of a step in seconds", "tool")
         self._gates = self._counter("gates_asked", "Gates that were evaluated", "verdict", "severity")
+        self._retries = self._counter(
+            "step_retries", "Calls of tools that were repeated after an error", "tool"
+        )
+        self._caps = self._counter("caps_applied", "Caps that lowered a confidence", "origin")
         self._calls = self._counter("model_calls", "Calls of models", "role", "model", "outcome")
         self._requests = self._counter(
             "model_requests", "Requests to models, repeated ones included", "role", "name", "rung"
@@ -166,8 +171,12 @@ class Metrics:
                 self._steps.labels(tool, event.status).inc()
                 if event.attempts:
                     self._step_seconds.labels(tool).observe(event.seconds)
+                if event.items is None:
+                    self._retries.labels(tool).inc(max(0, event.attempts - 1))
                 for gate in event.gates:
-                    self._gate(gate)
+                    self._gates.labels(gate.verdict, gate.severity).inc()
+            case ItemFinished():
+                self._retries.labels(tools.get(event.step, "unknown")).inc(max(0, event.attempts - 1))
             case ModelCalled(use=use):
                 self._calls.labels(use.role, use.model, use.outcome).inc()
                 self._requests.labels(use.role, use.name, use.rung).inc(use.attempts)
@@ -180,13 +189,23 @@ class Metrics:
                 self._rung_seconds.labels(rung.ladder, rung.rung).observe(rung.seconds)
             case PlanAccepted():
                 self._plans.labels(event.rung).inc()
-            case Noted(topic=topic, body=body) if topic == TOOL_EVENT:
-                self._tool_event(body, tools)
-            case Noted(topic="kept_plan", body=body):
-                self._kept_plans.labels(str(body["use"])).inc()
-                self._kept_tokens.inc(int(str(body["tokens_saved"])))
+            case Noted():
+                self._note(event, tools)
             case RunFinished():
                 self._runs.labels(event.status).inc()
+            case _:
+                pass
+
+    def _note(self, note: Noted, tools: Mapping[StepId, str]) -> None:
+        match note.topic:
+            case "review":
+                for cap in applied_caps(note.body):
+                    self._caps.labels(cap.origin).inc()
+            case "kept_plan":
+                self._kept_plans.labels(str(note.body["use"])).inc()
+                self._kept_tokens.inc(int(str(note.body["tokens_saved"])))
+            case topic if topic == TOOL_EVENT:
+                self._tool_event(note.body, tools)
             case _:
                 pass
 
@@ -196,6 +215,3 @@ class Metrics:
         for field, value in fields.items() if isinstance(fields, dict) else ():
             if isinstance(value, int | float) and value >= 0:
                 self._tool_event_sums.labels(name, field).inc(value)
-
-    def _gate(self, gate: GateRecord) -> None:
-        self._gates.labels(gate.verdict, gate.severity).inc()

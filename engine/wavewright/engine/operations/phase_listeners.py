@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
+from wavewright.engine.operations.tracing import record_phase_span
 from wavewright.engine.pipeline.phase import Outcome, PhaseEvent, PhaseListener, PhaseRecord
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Span, Tracer
+    from opentelemetry.trace import Tracer
 
     from wavewright.engine.operations.logs import StructuredLog
     from wavewright.engine.pipeline.twin import TwinReport
@@ -189,25 +190,3 @@ class PipelineMonitor:
     def text(self) -> bytes:
         """Return the metrics in Prometheus' text format."""
         return generate_latest(self.registry)
-
-
-def record_phase_span(tracer: Tracer, event: PhaseRecord, parent: Span | None = None) -> None:
-    """Make the span of a phase that has ended; the parent is the current span unless one is given."""
-    from opentelemetry import trace
-    from opentelemetry.trace import Status, StatusCode
-
-    attributes = {f"wavewright.{label}": value for label, value in event.labels.items()}
-    attributes |= {"wavewright.pipeline": event.pipeline, "wavewright.outcome": event.outcome.value}
-    if event.reason is not None:
-        attributes["wavewright.reason"] = event.reason
-    if event.target is not None:
-        attributes["wavewright.branch"] = event.target
-    span = tracer.start_span(
-        f"phase {event.phase}",
-        None if parent is None else trace.set_span_in_context(parent),
-        start_time=int(event.started * 1_000_000_000),
-        attributes=attributes,
-    )
-    if event.outcome is Outcome.FAILED:
-        span.set_status(Status(StatusCode.ERROR, event.reason))
-    span.end(int((event.started + event.seconds) * 1_000_000_000))

@@ -105,14 +105,20 @@ def _has_provider() -> bool:
 
 @contextmanager
 def traced(ports: Ports, environment: Mapping[str, str] = os.environ) -> Generator[Ports]:
-    """Yield ports whose runs are traced, if traces are sent; the spans end with the block."""
+    """Yield ports whose runs are traced, if traces are sent; the spans end with the block.
+
+    A run is within the current span; without one it belongs to that of the variable `TRACEPARENT`.
+    """
     if not _has_provider():
         yield ports
         return
+    from opentelemetry import trace
+
     from wavewright.engine.messages.decoding import TRACE_KEY
     from wavewright.engine.operations.tracing import trace_run
 
-    parent = environment.get(TRACE_KEY.upper())
+    is_within = trace.get_current_span().get_span_context().is_valid
+    parent = None if is_within else environment.get(TRACE_KEY.upper())
     with trace_run("", parent) as traces:
 
         def on_event(event: Event) -> None:
@@ -125,7 +131,7 @@ def traced(ports: Ports, environment: Mapping[str, str] = os.environ) -> Generat
 
         @contextmanager
         def observe_target(target: str) -> Generator[Callable[[Event | PhaseEvent], None]]:
-            with ports.observe_target(target) as listen, trace_run(target, parent) as of_target:
+            with ports.observe_target(target) as listen, trace_run(target) as of_target:
 
                 def on_target_event(event: Event | PhaseEvent) -> None:
                     of_target(event)

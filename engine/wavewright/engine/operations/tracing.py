@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry: one for each run, plan, patch, phase, wave, step, gate and call of a model.
+"""Spans of OpenTelemetry: one for each run, plan, patch, phase, wave, step, gate, rung, cap and call of a model.
 
 Spans are made from events and have the events' times, so that a run looks the same whenever it is traced. Without a
 tracer provider they cost next to nothing. No span holds an output, a prompt or a parameter. Calls of models have the
@@ -18,19 +18,21 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from wavewright.engine.messages.decoding import TRACE_KEY
-from wavewright.engine.operations.phase_listeners import record_phase_span
-from wavewright.engine.pipeline.phase import PhaseEvent, PhaseRecord, PhaseStarted
+from wavewright.engine.pipeline.phase import Outcome, PhaseEvent, PhaseRecord, PhaseStarted
 from wavewright.executor.events.types import (
     Event,
     ModelCalled,
     Noted,
     PlanAccepted,
     RunFinished,
+    RungTaken,
     RunStarted,
     StepFinished,
     WaveFinished,
     WaveStarted,
 )
+from wavewright.planner.types import JsonObject
+from wavewright.reviewer.records import CapRecord, ReviewResult
 
 if TYPE_CHECKING:
     from opentelemetry.util.types import Attributes
@@ -71,7 +73,7 @@ class RunTrace:
             self._first = event.at
         match event:
             case RunStarted():
-                self._open({"run.id": event.run, "job.name": event.job})
+                self.open(event.at).set_attributes({"run.id": event.run, "job.name": event.job})
             case PlanAccepted():
                 started = self._first if event.round == 0 else event.at
                 name = "plan" if event.round == 0 else "patch"
@@ -97,12 +99,27 @@ class RunTrace:
                 self._done(
                     f"chat {use.model}", event.at - use.seconds, event.at, attributes, kind=SpanKind.CLIENT
                 )
-            case Noted(topic=topic):
-                self._current.add_event(topic, timestamp=_ns(event.at))
+            case RungTaken(rung=rung):
+                taken: Attributes = {
+                    "rung.ladder": rung.ladder,
+                    "rung.outcome": rung.outcome,
+                    "rung.ceiling": rung.ceiling,
+                }
+                self._done(f"rung {rung.rung}", event.at - rung.seconds, event.at, taken)
+            case Noted():
+                self._note(event)
             case RunFinished():
                 self._close(event)
             case _:
                 pass
+
+    def _note(self, note: Noted) -> None:
+        if note.topic != "review":
+            self._current.add_event(note.topic, timestamp=_ns(note.at))
+            return
+        for cap in applied_caps(note.body):
+            lowered: Attributes = {"cap.max": cap.max, "cap.origin": cap.origin}
+            self._done(f"cap {cap.field}", note.at, note.at, lowered)
 
     def abandon(self, at: float) -> None:
         """End the spans of a run that continues elsewhere or later."""
@@ -117,22 +134,22 @@ class RunTrace:
     @property
     def _current(self) -> Span:
         """The innermost open span; that of the run if no other is open."""
-        if self._run is None:
-            self._open({})
-        assert self._run is not None
-        return self._wave or self._run
-
-    def _open(self, attributes: Attributes) -> None:
         assert self._first is not None
-        context = None
-        if self.parent is not None:
-            context = TraceContextTextMapPropagator().extract({TRACE_KEY: self.parent})
-        self._run = self.tracer.start_span("run", context, start_time=_ns(self._first), attributes=attributes)
-        self._run.set_attribute("job.id", self.job)
-        self._last_run = self._run
-        for phase in self._early_phases:
-            record_phase_span(self.tracer, phase, self._run)
-        self._early_phases.clear()
+        return self._wave or self.open(self._first)
+
+    def open(self, at: float) -> Span:
+        """Return the span of the run, which starts now if it has not started."""
+        if self._run is None:
+            context = None
+            if self.parent is not None:
+                context = TraceContextTextMapPropagator().extract({TRACE_KEY: self.parent})
+            self._run = self.tracer.start_span("run", context, start_time=_ns(at))
+            self._run.set_attribute("job.id", self.job)
+            self._last_run = self._run
+            for phase in self._early_phases:
+                record_phase_span(self.tracer, phase, self._run)
+            self._early_phases.clear()
+        return self._run
 
     def _start(
         self,
@@ -191,15 +208,43 @@ class RunTrace:
         self.abandon(event.at)
 
 
+def applied_caps(review: JsonObject) -> list[CapRecord]:
+    """Return the caps that lowered a confidence, from the note of a review."""
+    return [cap for cap in ReviewResult.model_validate(review).caps if cap.applied]
+
+
 def _ns(seconds: float) -> int:
     return int(seconds * 1_000_000_000)
 
 
 @contextmanager
 def trace_run(job: str, parent: str | None = None) -> Generator[RunTrace]:
-    """Yield the listener that makes the spans of a run; those that are open end with the block."""
+    """Yield the listener that makes the spans of a run; those that are open end with the block.
+
+    The run's span is the current one meanwhile, so that calls over MCP and in the fleet belong to it.
+    """
     made = RunTrace(job, parent=parent)
     try:
-        yield made
+        with trace.use_span(made.open(time.time()), record_exception=False, set_status_on_exception=False):
+            yield made
     finally:
         made.abandon(time.time())
+
+
+def record_phase_span(tracer: Tracer, event: PhaseRecord, parent: Span | None = None) -> None:
+    """Make the span of a phase that has ended; the parent is the current span unless one is given."""
+    attributes = {f"wavewright.{label}": value for label, value in event.labels.items()}
+    attributes |= {"wavewright.pipeline": event.pipeline, "wavewright.outcome": event.outcome.value}
+    if event.reason is not None:
+        attributes["wavewright.reason"] = event.reason
+    if event.target is not None:
+        attributes["wavewright.branch"] = event.target
+    span = tracer.start_span(
+        f"phase {event.phase}",
+        None if parent is None else trace.set_span_in_context(parent),
+        start_time=int(event.started * 1_000_000_000),
+        attributes=attributes,
+    )
+    if event.outcome is Outcome.FAILED:
+        span.set_status(Status(StatusCode.ERROR, event.reason))
+    span.end(int((event.started + event.seconds) * 1_000_000_000))
