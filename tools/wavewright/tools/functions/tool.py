@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from wavewright.config.errors import WavewrightError
 from wavewright.planner.language.plan import Budget
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import FEEDBACK_PARAM, ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 
 if TYPE_CHECKING:
@@ -80,6 +80,14 @@ class ToolCall:
     """The run data that the call sees; None outside a run."""
     agents: Agents | None = None
     """The agents that the tool calls; None where no model is configured."""
+    step_feedback: Sequence[Json] = ()
+    """Why the last package was rejected, as the step was told, of a call that an agent makes within it."""
+
+    @property
+    def feedback(self) -> Sequence[Json]:
+        """Why the last package was rejected: what the call itself is told, or else what its step was."""
+        told = self.params.get(FEEDBACK_PARAM)
+        return told if isinstance(told, list) and told else self.step_feedback
 
 
 ToolFunction: TypeAlias = Callable[[ToolCall], Awaitable[Json]]

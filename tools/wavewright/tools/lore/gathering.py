@@ -42,7 +42,9 @@ FOLLOWED: Final = 20
 class ExtractCategory(Protocol):
     """Extracts the records of a category; returns what came of it in one line."""
 
-    async def __call__(self, category: Category, *, agents: Agents, data: RunData) -> str:
+    async def __call__(
+        self, category: Category, feedback: Sequence[str] = (), *, agents: Agents, data: RunData
+    ) -> str:
         """Extract the records of a category."""
         ...
 
@@ -175,7 +177,8 @@ class PageGathering:
         )
         if not extract:
             return done
-        return f"{done}; {await self.extraction(self.topics[topic].category, agents=agents, data=data)}"
+        extracted = await self.extraction(self.topics[topic].category, feedback, agents=agents, data=data)
+        return f"{done}; {extracted}"
 
     async def _gather(
         self, topic: str, zone: str, game: str, emit: Emit, data: RunData, *, keeps_html: bool

@@ -75,7 +75,7 @@ class RecordExtraction:
     topics: Mapping[str, Topic]
 
     async def extract_category(  # noqa: D417 - `agents` and `data` are no parameters of the tool
-        self, category: Category, *, agents: Agents, data: RunData
+        self, category: Category, feedback: Sequence[str] = (), *, agents: Agents, data: RunData
     ) -> str:
         """Extract the records of a category from what was researched about it.
 
@@ -83,6 +83,7 @@ class RecordExtraction:
 
         Args:
             category: One of zone, npcs, factions, lore, narrative_items.
+            feedback: Why the last package was rejected; a model heeds what is about the category.
         """
         zone = zone_of(data)
         own = [name for name, topic in self.topics.items() if topic.category == category]
@@ -96,6 +97,7 @@ class RecordExtraction:
                 "zone": zone,
                 "content": topic_texts(data, [*own, DIRECT]),
                 "sources": [one.model_dump(mode="json") for one in references(data)],
+                "feedback": [*feedback],
             }
             try:
                 answer = await agents.run(f"extract_{category}", values)

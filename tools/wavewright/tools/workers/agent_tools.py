@@ -198,6 +198,7 @@ class AgentCalls:
             budget=call.budget,
             emit=call.emit,
             data=seen,
+            step_feedback=call.feedback,
         )
         return request, f"tool {place} {key_of()}"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from wavewright.config.suggestions import did_you_mean
-from wavewright.planner.language.signatures import ToolSignature, is_open_to_agents
+from wavewright.planner.language.signatures import FEEDBACK_PARAM, ToolSignature, is_open_to_agents
 from wavewright.planner.types import Json, JsonObject
 from wavewright.prompts import PromptError
 from wavewright.tools.functions.contracts import ToolDefinitionError
@@ -87,12 +87,14 @@ class NamedAgent:
     ) -> Json:
         """Return its answer to a tool or an agent that calls it; `on_text` streams its words.
 
+        Its prompt is given the feedback that the call, or the step that it is made in, has.
         What its own calls have written as run data stays, whether it comes to an answer or not.
 
         Raises:
             ToolError: it has none.
         """
         signature = self.signature
+        values = {**values, FEEDBACK_PARAM: [*request.feedback]}
         data = (request.data or MemoryRunData()).child(signature.reads_data, signature.writes_data, scope)
         run = self.run_for(self.task(values), replace(request, data=data, answer=None), on_text)
         try:
