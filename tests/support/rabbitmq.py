@@ -182,9 +182,9 @@ class Broker:
         _wait_for(self._is_without_names, STOP_SECONDS, "the name server to be gone")
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def ctl(self, *arguments: str) -> str:
-        """Run `rabbitmqctl`; it takes a second or two."""
-        program = Path(self._program).with_name("rabbitmqctl")
+    def ctl(self, *arguments: str, name: str = "rabbitmqctl") -> str:
+        """Run `rabbitmqctl` or another of the server's programs; it takes a second or two."""
+        program = Path(self._program).with_name(name)
         ran = subprocess.run(
             [str(program), *arguments], env=self._environment(), capture_output=True, text=True, check=False
         )
