@@ -13,6 +13,7 @@ import pytest
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
 from tests.support.postgres import PostgresServer
+from wavewright.engine.daemon.daily_budget import next_day_start
 from wavewright.engine.daemon.standing import standing_job
 from wavewright.engine.fake_model.replies import AnswerMaker
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling_tool
@@ -289,3 +290,50 @@ async def test_a_spent_cycle_pauses_the_job_at_its_next_call_and_is_no_fall(
     assert (package["status"], package["result"]) == ("achieved", ["Found.", "Found."])
     [tokens] = daemon.said("run_tokens")
     assert tokens["total_tokens"] == package["orchestrator_tokens"] + package["worker_tokens"]
+
+
+async def test_a_spent_day_sleeps_to_midnight_while_spent_cycles_pause_for_the_cycle_alone(
+    places: DaemonSite,
+    client: BrokerClient,
+    in_process: InProcess,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("pipeline.cycles", "daemon.daily_budget"):
+        monkeypatch.setattr(f"wavewright.engine.{module}.STOP_GRACE_SECONDS", 0.1)
+    for name, value in model_server.environment().items():
+        monkeypatch.setenv(name, value)
+        places.environment[name] = value
+    model_server.answer(REVIEW, when=asked_for("review"), name="review")
+    model_server.answer(searching(), when="Look for it", name="agent")
+    (places.folder / "survey.yaml").write_text(SEARCH)
+    budgets = "budgets: {day: {calls: 3}}\nladders: {planner: [{name: template}]}"
+    job = stand(places, "pause: 600, depth: 0, tokens_per_cycle: 17000", top=budgets)
+    clock, slept = SetClock(), list[tuple[int, int]]()
+    clock.now = next_day_start(clock.now) - 43_200
+    async with in_process(clock) as daemon:
+        pauses = 0
+        while not {"JOB_COMPLETED", "JOB_FAILED"} & {*client.statuses(job)}:
+            await client.read()
+            spent = daemon.said("budget_exhausted")
+            if len(spent) > pauses:
+                pauses += 1
+                await until_paused(client, job, pauses)
+                if spent[-1]["budget_type"] == "day":
+                    # All but a second of the night: nothing is asked.
+                    asked, midnight = len(model_server.ledger), next_day_start(clock.now)
+                    clock.now = midnight - 1
+                    await anyio.sleep(0.3)
+                    slept.append((asked, len(model_server.ledger)))
+                    clock.now = midnight
+                else:
+                    clock.now += 600
+            await anyio.sleep(0.02)
+
+    assert client.statuses(job)[-1] == "JOB_COMPLETED"
+    spent = daemon.said("budget_exhausted")
+    assert {(line["budget_type"], line["action"]) for line in spent} == {("cycle", "pause"), ("day", "sleep")}
+    assert slept
+    assert all(before == after for before, after in slept)
+    # Nothing that a model has answered is asked again.
+    assert Counter(exchange.rule for exchange in model_server.ledger) == {"agent": 6, "review": 1}
