@@ -12,6 +12,7 @@ import pytest
 
 from tests.executor.fleet.fleet_site import TOOLS, FleetSite, fleet_site, read_url, write_plan, write_project
 from tests.support.postgres import PostgresServer
+from tests.support.trace_collector import TraceCollector
 from wavewright.engine import Wavewright
 from wavewright.planner.types import Json, JsonObject
 
@@ -198,3 +199,21 @@ def test_a_worker_serves_its_health_and_its_metrics(site: FleetSite) -> None:
     assert 'wavewright_fleet_calls_total{ending="ok",tool="flaky"} 1.0' in metrics
     assert 'wavewright_fleet_calls_total{ending="failed",tool="flaky"} 1.0' in metrics
     assert "wavewright_fleet_slots 10.0" in metrics
+
+
+def test_a_call_of_a_worker_is_part_of_the_runs_trace(
+    site: FleetSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TraceCollector() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        worker = site.start()
+        write_plan(
+            site.folder, {"id": "two", "tool": "double", "params": {"number": 1}}, result="${steps.two}"
+        )
+        assert site.run("run", "test.plan.yaml").wait() == 0
+        worker.send_signal(signal.SIGTERM)
+        worker.wait()
+
+    spans = {span.name: span for span in collector.spans}
+    assert spans["call double"].parent_span_id == spans["run"].span_id
+    assert spans["call double"].trace_id == spans["step two"].trace_id == spans["run"].trace_id
