@@ -25,6 +25,7 @@ from benchmarks.size import measure_size
 from benchmarks.starting import measure_starting
 from benchmarks.streaming import measure_streaming
 from benchmarks.tabletop import measure_tabletop
+from benchmarks.viewers import measure_viewers
 from benchmarks.viewing import measure_viewing
 
 
@@ -48,6 +49,7 @@ def main() -> None:
         "mcp": measure_mcp,
         "tabletop": measure_tabletop,
         "view": measure_viewing,
+        "viewers": measure_viewers,
         "graph": measure_graph,
         "knowledge": measure_knowledge,
         "lore": measure_lore,

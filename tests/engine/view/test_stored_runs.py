@@ -102,9 +102,11 @@ async def test_a_run_is_read_again_only_when_something_was_added(journal: Stored
 
     unchanged = await read_run(journal, run_id(1), unless=seen.version)
     await journal.append(run_id(1), [run_finished()])
-    changed = await read_run(journal, run_id(1), unless=seen.version)
+    changed = await read_run(journal, run_id(1), known=seen)
 
     assert unchanged is None
+    assert await read_run(journal, run_id(1), known=changed) is None
+    assert changed == await read_run(journal, run_id(1))
     assert changed is not None
     assert changed.events == 2
     assert await read_run(journal, run_id(2)) is None

@@ -9,7 +9,6 @@ from typing import Final
 import anyio
 from markupsafe import Markup
 from pydantic import ValidationError
-from sse_starlette.event import ServerSentEvent
 from sse_starlette.sse import EventSourceResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -113,10 +112,9 @@ class RunPages:
         """Answer with the run as events, each the whole of it; `Last-Event-ID` is what the viewer has."""
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
 
-        async def events() -> AsyncGenerator[ServerSentEvent]:
+        async def events() -> AsyncGenerator[bytes]:
             async for fragment in self.watches.fragments(_run_of(request), seen):
-                kind = "ended" if fragment.is_last else "changed"
-                yield ServerSentEvent(fragment.html, event=kind, id=fragment.version)
+                yield fragment.message
 
         return EventSourceResponse(events(), ping=15)
 

@@ -154,13 +154,20 @@ def _running_steps(package: Package) -> frozenset[StepId]:
     return frozenset(step.id for step in log if step.id in is_open and is_open.isdisjoint(step.depends_on))
 
 
-async def read_run(journal: StoredJournal, run: RunId, *, unless: str = "") -> RunSnapshot | None:
-    """Return a run as it is now; None where its version is `unless`, or there is no such run."""
+async def read_run(
+    journal: StoredJournal, run: RunId, *, unless: str = "", known: RunSnapshot | None = None
+) -> RunSnapshot | None:
+    """Return a run as it is now; None where its version is `unless` or that of `known`, or there is no such run.
+
+    Of a run that is `known` only the events are read that have come since.
+    """
     found = await journal.read(partial(run_queries.find_row, run=run))
     if found is None:
         return None
     row, events = found
     [row] = await mark_waiting_runs(journal, [row], time.time()) if row.status == "interrupted" else [row]
-    if f"{events}-{row.status}" == unless:
+    if f"{events}-{row.status}" in {unless, "" if known is None else known.version}:
         return None
-    return RunSnapshot(row, events, fold(await journal.load(run)))
+    before = 0 if known is None else known.events
+    new = await journal.read(partial(run_queries.load, run=run, after=before))
+    return RunSnapshot(row, before + len(new), fold(new, None if known is None else known.state))

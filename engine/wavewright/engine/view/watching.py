@@ -10,6 +10,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
+from sse_starlette.event import ServerSentEvent
 
 from wavewright.engine.view.stored_runs import RunSnapshot, read_run
 from wavewright.executor.store.stored_journal import StoredJournal
@@ -25,10 +26,11 @@ RenderSnapshot = Callable[[RunSnapshot], str]
 
 @dataclass(frozen=True, slots=True)
 class RunFragment:
-    """A run as HTML, whole."""
+    """A run as it is sent to a browser, whole."""
 
     version: str
-    html: str
+    message: bytes
+    """The server-sent event, the same bytes for all viewers."""
     is_last: bool
     """Whether the run has ended."""
 
@@ -87,15 +89,19 @@ class RunWatches:
             watch.viewers -= 1
 
     async def _watch(self, run: RunId, watch: _Watch) -> None:
-        version = ""
+        known: RunSnapshot | None = None
         while watch.viewers:
             began = time.monotonic()
-            snapshot = await read_run(self._journal, run, unless=version)
+            snapshot = await read_run(self._journal, run, known=known)
             if snapshot is not None:
-                version = snapshot.version
-                html = await anyio.to_thread.run_sync(self._render, snapshot)
-                watch.set(RunFragment(version, html, snapshot.has_ended))
+                known = snapshot
+                watch.set(await anyio.to_thread.run_sync(self._fragment, snapshot))
                 if snapshot.has_ended:
                     break
             await anyio.sleep(max(_PAUSE, _SHARE * (time.monotonic() - began)))
         del self._watches[run]
+
+    def _fragment(self, snapshot: RunSnapshot) -> RunFragment:
+        kind = "ended" if snapshot.has_ended else "changed"
+        event = ServerSentEvent(self._render(snapshot), event=kind, id=snapshot.version)
+        return RunFragment(snapshot.version, event.encode(), snapshot.has_ended)

@@ -17,8 +17,8 @@ from wavewright.executor.store.transaction import Row, Statements, StoreTransact
 from wavewright.planner.types import RunId, StepKey
 
 
-async def load(transaction: StoreTransaction, run: RunId) -> list[Event]:
-    """Return the run's events in order; none for a run that does not exist.
+async def load(transaction: StoreTransaction, run: RunId, after: int = 0) -> list[Event]:
+    """Return the run's events in order, without the first `after`; none for a run that does not exist.
 
     Raises:
         JournalDamaged: one is not what was written, names it; `salvage` returns those before it.
@@ -26,22 +26,29 @@ async def load(transaction: StoreTransaction, run: RunId) -> list[Event]:
     # A run that is held here changes here only; a daemon loads each new one.
     if transaction.is_empty(run):
         return []
-    events, fault = await salvage(transaction, run)
+    events, fault = await salvage(transaction, run, after)
     if fault is not None:
         raise fault
     return events
 
 
-async def salvage(transaction: StoreTransaction, run: RunId) -> tuple[list[Event], JournalError | None]:
-    """Return the run's events up to the first that cannot be read, and what is wrong with that one."""
+async def salvage(
+    transaction: StoreTransaction, run: RunId, after: int = 0
+) -> tuple[list[Event], JournalError | None]:
+    """Return the run's events up to the first that cannot be read, and what is wrong with that one.
+
+    The first `after` are left out.
+    """
     events, place = list[Event](), transaction.place
     # Bytes, since a damaged text need not be UTF-8.
     rows = await transaction.fetch(
         f"""SELECT event.seq, event.kind, event.crc, {transaction.body_bytes}
-            FROM event JOIN run ON run.no = event.run WHERE run.run = $1 ORDER BY event.seq""",  # noqa: S608 - constants
+            FROM event JOIN run ON run.no = event.run WHERE run.run = $1 AND event.seq >= $2
+            ORDER BY event.seq""",  # noqa: S608 - constants
         run,
+        after,
     )
-    for expected, (seq, kind, crc, body) in enumerate(rows):
+    for expected, (seq, kind, crc, body) in enumerate(rows, after):
         if seq != expected:
             return events, event_damaged_error(run, expected, "it is missing", place=place)
         try:
