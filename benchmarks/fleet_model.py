@@ -14,9 +14,10 @@ import heapq
 import itertools
 import random
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
@@ -117,11 +118,11 @@ async def _measure(server: OwnServer) -> tuple[dict[str, Cost], float]:
         costs["look into an empty queue"] = Cost(await _cpu_of(server, lambda: _dequeue(connection, 1)), 0.0)
         alone = await _cpu_of(server, lambda: connection.execute("NOTIFY measured"))
         listening = [await asyncpg.connect(database.url) for _ in range(LISTENERS)]
-        for one in listening:
-            await one.add_listener("measured", _ignore)
+        for listener in listening:
+            await listener.add_listener("measured", _ignore)
         together = await _cpu_of(server, lambda: connection.execute("NOTIFY measured"))
-        for one in listening:
-            await one.close()
+        for listener in listening:
+            await listener.close()
         return costs, max(0.0, (together - alone) / LISTENERS)
 
 
@@ -153,7 +154,7 @@ async def _seconds(server: OwnServer, connection: AnyConnection, rows: int) -> d
     made = {"send": await _cpu_of(server, send), "take from the queue": await _cpu_of(server, take)}
     for name, part in parts.items():
         groups = iter(sent)
-        made[name] = await _cpu_of(server, lambda part=part, groups=groups: part(next(groups)))
+        made[name] = await _cpu_of(server, partial(_next, part, groups))
 
     async def read(group: list[str]) -> None:
         await connection.fetch(TAKE_EMISSIONS, group)
@@ -165,6 +166,10 @@ async def _seconds(server: OwnServer, connection: AnyConnection, rows: int) -> d
         server, lambda: queue_on(connection).log_jobs([(job, "successful", None) for job in next(done)])
     )
     return made
+
+
+async def _next(part: Callable[[list[str]], Awaitable[object]], groups: Iterator[list[str]]) -> None:
+    await part(next(groups))
 
 
 async def _dequeue(connection: AnyConnection, rows: int) -> list[Job]:
@@ -256,7 +261,7 @@ class _Simulation:
     def run(self) -> None:
         for worker in self.workers:
             self.at(self.chance.random() * HEARTBEAT_SECONDS / 3, self.beat)
-            self.at(self.chance.random() * 2, lambda worker=worker: self.look(worker))
+            self.at(self.chance.random() * 2, partial(self.look, worker))
         self.at(0, self.send)
         while self.events and self.events[0][0] < SIMULATED_SECONDS:
             self.now, _, do = heapq.heappop(self.events)
