@@ -153,3 +153,18 @@ def test_lists_under_other_words_are_read_and_a_guild_in_a_name_is_no_faction() 
     assert (goblin.name, goblin.role) == ("Goblin", "foe")
     assert connected_zones(ZonePages(read, "Harbor")).zone_slugs == ["plains", "mine"]
     assert extract(ZonePages(read, "Harbor", "factions")) == []
+
+
+QUARRY = """<h1>Grey Quarry</h1><p>Grey Quarry is a pit where slate was cut. By the winch waits Hanno Brill, a patient
+old keeper who counts the carts. Behind him lies the Iron Lark, a horn that wakes sleepers. In Early Spring, a guard
+stands at the gate, and near Cold Stair, the keeper of the lamps sleeps.</p>"""
+
+
+def test_a_sentence_tells_what_a_name_is_and_when_or_where_something_is_names_nobody() -> None:
+    read = pages(_1=QUARRY)
+
+    assert [str(record.id) for record in extract(ZonePages(read, "grey_quarry", "npcs"))] == ["hanno_brill"]
+    items = extract(ZonePages(read, "grey_quarry", "narrative_items"))
+    assert [str(record.id) for record in items] == ["iron_lark"]
+    assert "a horn that wakes sleepers" in items[0].evidence[0].quote
+    assert extract(ZonePages(read, "grey_quarry", "factions")) == []

@@ -42,6 +42,12 @@ _PHRASE_END: Final = re.compile(
     r"[,.;:()—–]|\b(?:of|in|on|at|by|from|for|with|near|that|which|who|whose|where|when|and|but|to|"
     r"half|about|over|under|nearly|almost|\d\S*|lying|located|situated|rising|living|known|called|named|built|made|found)\b"
 )
+_PROPER: Final = r"[A-Z][\w'’-]+"
+_APPOSITION: Final = re.compile(
+    rf"(?<!^)(?<!\b[Ii]n )(?<!\b[Oo]n )(?<!\b[Aa]t )(?<!\b[Tt]o )(?<!\bof )(?<!\b[Ff]rom )(?<!\b[Nn]ear )"
+    rf"\b(?P<name>{_PROPER}(?: {_PROPER}){{1,3}}), (?:an?|the) (?P<phrase>[^.;!?]+)"
+)
+"""A name of several words with what it is after a comma; not as the end of when or where something is."""
 _OPENING: Final = 6
 """Sentences of a page among which one that begins with its title is looked for."""
 _ENUMERATION: Final = re.compile(r"\s*(?:[,;•]|\band\b)\s*")
@@ -163,6 +169,8 @@ class Gazetteer:
                 self._add(NamedEntity(clean_title(entry.page.title), entry.kind, page=entry.page))
         self._add_linked(listed)
         self._add_listed()
+        if not other_kind:
+            self._add_described()
         for name in names_by_form(pages) if other_kind else ():
             if not self.named(name):
                 self._add(NamedEntity(name, other_kind))
@@ -277,8 +285,12 @@ class Gazetteer:
         match = (_COPULA.search(first) if begins else None) or (None if begins else _FRAGMENT.match(first))
         if match is None:
             return None
-        phrase = _PHRASE_END.split(match["phrase"], maxsplit=1)[0]
-        is_somebody = match["phrase"][len(phrase) :].lstrip(", ").startswith("who ")
+        return self._kind_of_phrase(match["phrase"])
+
+    def _kind_of_phrase(self, text: str) -> str | None:
+        """Return the kind that the noun tells with which a text begins, or that it is somebody `who` does something."""
+        phrase = _PHRASE_END.split(text, maxsplit=1)[0]
+        is_somebody = text[len(phrase) :].lstrip(", ").startswith("who ")
         return self._kind_of_noun(phrase) or next(
             (cue.kind for cue in self._cues if cue.are_people and is_somebody), None
         )
@@ -325,6 +337,15 @@ class Gazetteer:
                 elif block.kind == "row" and is_plural(block.label):
                     parts = [part.strip() for part in _ENUMERATION.split(block.value)]
                     self._add_names(block.label, [part for part in parts if is_name(part)])
+
+    def _add_described(self) -> None:
+        """Add what has no page, row or list, and of which a sentence says beside its name what it is."""
+        for page in self.pages:
+            for sentence in (one for block in page.prose() for one in block.sentences()):
+                for match in _APPOSITION.finditer(sentence):
+                    kind = self._kind_of_phrase(match["phrase"])
+                    if kind is not None and not self.named(match["name"]):
+                        self._add(NamedEntity(match["name"], kind))
 
     def _add_names(self, heading: str, names: Iterable[str]) -> None:
         kind = kind_of_list(heading, self._cues)
