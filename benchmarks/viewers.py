@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from benchmarks.measure import best_of_calls, show_table
@@ -64,7 +65,7 @@ def measure_viewers() -> None:
     rows: list[list[object]] = []
     for steps in (40, 1_000, 10_000):
         package = asyncio.run(_package(steps))
-        seconds = best_of_calls(TURNS, lambda package=package: render_run(package))
+        seconds = best_of_calls(TURNS, partial(render_run, package))
         rows.append([f"{steps:,}", seconds * 1000, len(render_run(package)) / 1024])
     show_table(
         f"A run as a page, best of {TURNS}; more than 1,000 steps are folded", ["steps", "ms", "KiB"], rows

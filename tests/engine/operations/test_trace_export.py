@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
+from mcp_types import RequestParamsMeta
 
 from tests.support.trace_collector import TraceCollector
 
@@ -109,6 +111,7 @@ def test_the_trace_goes_on_in_calls_of_mcp_servers(folder: Path) -> None:
             "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
             "TRACEPARENT": f"00-{TRACE}-{PARENT}-01",
         }
+        printed = ""
         for command in (["tools", "--lock"], ["run", "job.yaml", "--json"]):
             ran = subprocess.run(
                 [sys.executable, "-m", "wavewright.engine.main", *command],
@@ -119,11 +122,12 @@ def test_the_trace_goes_on_in_calls_of_mcp_servers(folder: Path) -> None:
                 text=True,
                 timeout=60,
             )
-            assert ran.returncode == 0, ran.stdout + ran.stderr
+            printed = ran.stdout
+            assert ran.returncode == 0, printed + ran.stderr
 
     spans = {span.name: span for span in collector.spans}
     [called] = [span for span in spans.values() if span.name.startswith("MCP send tools/call")]
-    assert f"00-{TRACE}-{called.span_id.hex()}-01" in ran.stdout
+    assert f"00-{TRACE}-{called.span_id.hex()}-01" in printed
     assert called.parent_span_id == spans["run"].span_id
     assert spans["run"].parent_span_id.hex() == PARENT
 
@@ -137,11 +141,10 @@ async def test_a_run_that_an_mcp_client_asks_for_is_part_of_the_clients_trace(fo
             cwd=folder,
             env={**ENVIRONMENT, "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url},
         )
+        meta = cast("RequestParamsMeta", {"traceparent": f"00-{TRACE}-{PARENT}-01"})
         with anyio.fail_after(50):
             async with Client(stdio_client(server)) as client:
-                ran = await client.call_tool(
-                    "run_plan", {"file": "job.yaml"}, meta={"traceparent": f"00-{TRACE}-{PARENT}-01"}
-                )
+                ran = await client.call_tool("run_plan", {"file": "job.yaml"}, meta=meta)
 
     assert not ran.is_error, ran
     spans = {span.span_id: span for span in collector.spans}

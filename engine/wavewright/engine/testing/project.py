@@ -88,10 +88,9 @@ class ProjectUnderTest:
     ) -> RunRequest:
         """Return the request to run a job, a plan or a goal template."""
         __tracebackhide__ = True
-        is_loaded = isinstance(file, LoadedPlan)
         return RunRequest(
-            job_file=None if is_loaded else self.file(file),
-            resolved_job=file.job if is_loaded else None,
+            job_file=None if isinstance(file, LoadedPlan) else self.file(file),
+            resolved_job=file.job if isinstance(file, LoadedPlan) else None,
             plan_file=None if plan is None else self.file(plan),
             as_of=parse_instant(as_of, "as_of") if isinstance(as_of, str) else as_of,
         )
