@@ -57,7 +57,11 @@ def script(server: FakeModelServer) -> None:
     said = (*calls, calling_tool("cross_reference"), "All is done.")
     read = (calling_tool("crawl_webpage", url=FEN), "The fen's own page carries it.")
     looked = (calling_tool("lore__crawl_webpage", url=CORIN), "There are some.")
-    loops = {"Research the zone": said, "Research one topic": read, EXTRACTORS["npcs"]: looked}
+    loops: dict[str, Sequence[str | Reply]] = {
+        "Research the zone": said,
+        "Research one topic": read,
+        EXTRACTORS["npcs"]: looked,
+    }
     for beginning, words in loops.items():
         server.answer(partial(next_words, words), when=beginning)
     records: dict[str, list[Json]] = {"zone": [ZONE], "factions": [RUNNERS]}
