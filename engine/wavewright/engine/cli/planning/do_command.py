@@ -60,6 +60,9 @@ def request_to_run(options: DoOptions) -> RunRequest | int:
         CommandError: no model is configured, or nobody can confirm the run.
     """
     settings = project_settings()
+    if settings.model is None and not find_templates(options.goal, settings, is_kept=True):
+        # Before the tools of all packs are loaded.
+        raise _no_model(options.goal, settings)
     job = job_in_words(options.goal, settings, options.inputs, options.tools)
     if settings.model is None and not _has_kept_plan(job, settings):
         raise _no_model(options.goal, settings)
