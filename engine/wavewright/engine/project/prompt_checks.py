@@ -124,7 +124,7 @@ _FAULTS: Final[Context] = {"faults": ("it lacks a field",)}
 _TOOLS: Final = tool_entries(_goal(), {"fetch": ToolSignature(name="fetch")})
 
 _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
-    "planner/instructions": _flag_contexts("may_ask"),
+    "planner/instructions": _flag_contexts("may_ask", calls_plans=True),
     "planner/repair": _flag_contexts("is_truncated", diagnostics="error[E301]: a fault", more=1),
     "recovery/instructions": ({},),
     "recovery/request": tuple(
