@@ -115,6 +115,8 @@ def test_what_cannot_be_done_is_answered_with_its_reason(project: Path) -> None:
         assert "`by`" in client.post(address, json={"choice": "refuse", "by": "a\nb"}).json()["error"]
         assert "not 'abc'" in client.get(f"{run_page}/events?from=abc").text
         assert client.get(f"{run_page}/events?from=-1").status_code == 400
+        assert client.get(f"{run_page}/events?from={'9' * 5000}").status_code == 400
+        assert client.get("/runs/20200101-000000-000000/events").status_code == 404
 
         answered = client.post(f"/decisions/{question['id']}", data={"choice": "refuse", "by": "ada"})
         assert answered.status_code == 303

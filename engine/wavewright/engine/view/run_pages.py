@@ -38,6 +38,8 @@ STATUSES: Final = (
 )
 _MAX_EVENTS: Final = 500
 """On one page of the events of a run."""
+_MAX_DIGITS: Final = 18
+"""Of the number of an event in an address."""
 _MAX_BODY: Final = 600
 """Characters of an event that are shown."""
 
@@ -122,10 +124,12 @@ class RunPages:
         """Answer with a page of a run's events."""
         run = _run_of(request)
         asked = request.query_params.get("from") or "0"
-        if not asked.isdecimal():
-            raise HTTPException(400, f"`from` is the number of an event, such as 500, not {asked!r}")
+        if not asked.isdecimal() or len(asked) > _MAX_DIGITS:
+            raise HTTPException(400, f"`from` is the number of an event, such as 500, not {asked[:40]!r}")
         first = int(asked)
         loaded = await self.project.journal.load(run)
+        if not loaded:
+            return _missing(run)
         shown = [encode(event) for event in redacted_events(loaded[first : first + _MAX_EVENTS])]
         rows = [
             (first + place, iso_of_epoch(event.at), kind, _cut(body))
