@@ -110,6 +110,7 @@ def test_no_more_than_twice_the_slots_wait_for_a_run(site: FleetSite, postgres: 
     names = [f"n{number}" for number in range(60)]
     write_plan(site.folder, held, result="${steps.many}", inputs={"names": [*names]})
     run = site.run("run", "test.plan.yaml")
+    site.wait_for_mark("n0 began")
     waiting = "SELECT count(*) FROM wavewright_fleet.call WHERE answer IS NULL"
     site.wait_until(lambda: postgres.fetch(waiting, site.url) == [(8,)], "twice the slots")
     most = 8

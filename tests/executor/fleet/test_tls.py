@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +27,10 @@ def server(tmp_path: Path) -> Iterator[OwnServer]:
             yield made
     except NoServer as reason:
         unavailable(str(reason))
+    # The driver leaves the socket of a connection that the server breaks off during TLS to the garbage collector.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def connections(site: FleetSite, server: OwnServer) -> set[tuple[object, ...]]:
