@@ -55,16 +55,11 @@ class RunTrace:
     _first: float | None = None
     _last_run: Span | None = None
     """Of the run, also once it has ended: its last phase ends after it."""
-    _early_phases: list[PhaseRecord] = field(default_factory=list[PhaseRecord])
-    """Phases that ended before the run began."""
 
     def __call__(self, event: Event | PhaseEvent) -> None:
-        """Start or end the spans of an event; a phase is within the run, also where it ended before it began."""
+        """Start or end the spans of an event; a phase is within the run, also before and after its events."""
         if isinstance(event, PhaseRecord):
-            if self._last_run is None:
-                self._early_phases.append(event)
-            else:
-                record_phase_span(self.tracer, event, self._last_run)
+            record_phase_span(self.tracer, event, self._last_run or self.open(event.started))
         elif not isinstance(event, PhaseStarted):
             self._trace_event(event)
 
@@ -123,9 +118,6 @@ class RunTrace:
 
     def abandon(self, at: float) -> None:
         """End the spans of a run that continues elsewhere or later."""
-        for phase in self._early_phases:
-            record_phase_span(self.tracer, phase)
-        self._early_phases.clear()
         self._end_wave(at)
         if self._run is not None:
             self._run.end(_ns(at))
@@ -146,9 +138,6 @@ class RunTrace:
             self._run = self.tracer.start_span("run", context, start_time=_ns(at))
             self._run.set_attribute("job.id", self.job)
             self._last_run = self._run
-            for phase in self._early_phases:
-                record_phase_span(self.tracer, phase, self._run)
-            self._early_phases.clear()
         return self._run
 
     def _start(
