@@ -143,7 +143,7 @@ class _Expansion:
         if repeat is None:
             self._add_run(call, step.id, step.params, step.when)
             return
-        whens = [] if step.when is None else [step.when]
+        whens: Sequence[str | None] = [step.when]
         for number in range(1, repeat.max + 1):
             run, before = f"{step.id}.{number}", StepId(f"{step.id}.{number - 1}")
             params = step.params
@@ -182,7 +182,7 @@ class _Expansion:
                         "for_each": rewriting.value(child.for_each)
                         if step.for_each is None
                         else step.for_each,
-                        "when": _all_of([each for each in (when, own, *needed) if each is not None]),
+                        "when": _all_of([when, own, *needed]),
                         "depends_on": (*waits, *(StepId(f"{run}.{name}") for name in child.depends_on)),
                     }
                 ),
@@ -202,7 +202,7 @@ class _Expansion:
                 tool=SUB_PLAN,
                 params={"result": rewriting.value(result)},
                 for_each=step.for_each,
-                when=_all_of([each for each in (when, *needed) if each is not None]),
+                when=_all_of([when, *needed]),
                 optional=step.optional,
                 depends_on=tuple(StepId(f"{run}.{name}") for name in resting),
             ),
@@ -318,12 +318,12 @@ def _last_result(step: Step, repeat: Repeat) -> Step:
         "depends_on": (),
     }
     if step.optional:
-        update["when"] = _all_of([*([] if step.when is None else [step.when]), f"has({runs[0]})"])
+        update["when"] = _all_of([step.when, f"has({runs[0]})"])
     return step.model_copy(update=update)
 
 
-def _all_of(conditions: Sequence[str]) -> str | None:
-    """Return the condition that all of these hold."""
-    bare = [bare_expression(one).expression for one in conditions]
+def _all_of(conditions: Sequence[str | None]) -> str | None:
+    """Return the condition that all of these hold, where there are any."""
+    bare = [bare_expression(one).expression for one in conditions if one is not None]
     joined = [f"({one})" if "||" in one or "?" in one else one for one in bare] if len(bare) > 1 else bare
     return " && ".join(joined) or None
