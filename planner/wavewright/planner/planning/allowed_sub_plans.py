@@ -47,18 +47,16 @@ def with_allowed_sub_plans(plan: Plan, goal: Goal) -> ExpandedPlan:
     return expand_plan(plan, Path(), read)
 
 
-def sub_plan_lines(
-    goal: Goal, tools: Mapping[str, ToolSignature], *, is_brief: bool = False
-) -> dict[str, str]:
+def sub_plan_lines(goal: Goal, tools: Mapping[str, ToolSignature], *, is_brief: bool = False) -> list[str]:
     """Return the contract of each sub-plan that a goal allows, on one line: `name(inputs) -> type: its goal`."""
     most = _BRIEF_TYPE_LENGTH if is_brief else MAX_TYPE_TEXT_LENGTH
-    lines: dict[str, str] = {}
+    lines: list[str] = []
     for name, plan in goal.sub_plans.items():
         asked = Step(id=_RESULT, tool=SUB_PLAN, params={"result": plan.result})
         types = PlanTypes(plan.model_copy(update={"steps": (*plan.steps, asked)}), None, tools)
         gives = "any" if plan.result is None else type_text(types.outputs[_RESULT], most)
         purpose = one_line(plan.goal or "", _MAX_GOAL_LENGTH)
-        lines[name] = f"{name}({fields_text(types.inputs, most=most)}) -> {gives}: {purpose}"
+        lines.append(f"{name}({fields_text(types.inputs, most=most)}) -> {gives}: {purpose}")
     return lines
 
 
