@@ -30,7 +30,6 @@ from wavewright.reviewer.package.call_reports import frame_line, money_text
 from wavewright.reviewer.records import AttemptReport, Chart, Confidence, OutputDocument, Package, StepReport
 from wavewright.reviewer.report.axes import draw_gantt
 from wavewright.reviewer.report.plan_picture import MAX_DRAWN, StepNode, fold_waves, statuses
-from wavewright.reviewer.report.plan_pictures import draw_plans
 from wavewright.reviewer.report.relation_picture import RelationPicture, draw_relations
 from wavewright.reviewer.report.sections import (
     failed_gate_steps,
@@ -38,6 +37,7 @@ from wavewright.reviewer.report.sections import (
     markdown_to_html,
     model_cost_section,
 )
+from wavewright.reviewer.report.sub_plan_folding import draw_plans
 from wavewright.reviewer.values import brief, duration_text, shape, shorten_middle, visible
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ def _values(package: Package, live: LiveRun | None) -> dict[str, object]:
     replaced = {entry.supersedes: entry.id for entry in log if entry.supersedes is not None}
     rows = _rows(log)
     gates = group_gates(package.gates, replaced)
+    failed = defaultdict[StepId, str](str, failed_gate_steps(gates))
     review = package.review
     overall = (
         next((found for found in review.confidences if found.field == "overall"), None) if review else None
@@ -142,7 +143,7 @@ def _values(package: Package, live: LiveRun | None) -> dict[str, object]:
         "result_title": _result_title(package),
         "opened": _opened(package.documents),
         "counts": statuses(log),
-        "failed_gate_steps": (failed := defaultdict[StepId, str](str, failed_gate_steps(gates))),
+        "failed_gate_steps": failed,
         "drawn": draw_plans(log, failed, live.running if live else ()),
         "waves": fold_waves(log) if len(log) > MAX_DRAWN else (),
         "gantt": draw_gantt(rows),
@@ -200,7 +201,7 @@ def _environment() -> Environment:
     # jinja2 infers the type of this table from its own filters.
     filters = cast("dict[str, Callable[..., object]]", environment.filters)
     filters |= {
-        "two": _two_decimals,
+        "two": "{:.2f}".format,
         "thousands": _thousands,
         "money": money_text,
         "percent": _percent,
@@ -342,10 +343,6 @@ def _subline(node: StepNode) -> str:
     parts = [part for part in (items, took) if part]
     room = int((node.width - 42) / 6.1) - sum(len(part) + 3 for part in parts)
     return " · ".join([shorten_middle(step.tool, max(6, room)), *parts])
-
-
-def _two_decimals(value: float) -> str:
-    return f"{value:.2f}"
 
 
 def _thousands(count: int) -> str:

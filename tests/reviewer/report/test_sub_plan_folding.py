@@ -5,7 +5,7 @@ from __future__ import annotations
 from wavewright.executor.events.types import StepStatus
 from wavewright.planner.types import StepId
 from wavewright.reviewer.records import StepReport
-from wavewright.reviewer.report.plan_pictures import draw_plans
+from wavewright.reviewer.report.sub_plan_folding import draw_plans
 
 
 def entry(id_: str, wave: int, *sources: str, status: StepStatus = "ok") -> StepReport:
