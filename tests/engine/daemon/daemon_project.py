@@ -75,6 +75,16 @@ def die() -> str:
 '''
 
 
+REVIEW: JsonObject = {
+    "goal_achieved": True,
+    "confidence": 0.9,
+    "summary": "It was said.",
+    "missing_data": [],
+    "recovery_actions": [],
+}
+"""A model's verdict on a run that has said something."""
+
+
 def steps(*calls: tuple[str, str] | str) -> JsonObject:
     """Return a plan of calls one after another, by tool and text."""
     made: list[JsonObject] = []

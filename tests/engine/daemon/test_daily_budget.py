@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from tests.engine.daemon.conftest import InProcess
-from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite, job
+from tests.engine.daemon.daemon_project import REVIEW, BrokerClient, DaemonSite, job
 from wavewright.config.sections import BudgetsSection
 from wavewright.engine.daemon.daily_budget import (
     DailyBudget,
@@ -32,13 +32,6 @@ pytestmark = pytest.mark.anyio
 RUN = RunId("20261122-060000-abc123")
 NOON = 1_795_348_800.0
 USE = ModelUse(role="worker", name="w", model="m", outcome="answered")
-REVIEW: JsonObject = {
-    "goal_achieved": True,
-    "confidence": 0.9,
-    "summary": "It was said.",
-    "missing_data": [],
-    "recovery_actions": [],
-}
 
 
 class Clock:

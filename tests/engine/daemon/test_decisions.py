@@ -11,7 +11,7 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.daemon.conftest import InProcess, StartDaemon
-from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite, job
+from tests.engine.daemon.daemon_project import PATIENCE, REVIEW, BrokerClient, DaemonSite, job
 from wavewright.engine.daemon.maintenance import ApprovalRenewal
 from wavewright.engine.decisions.approvals import APPROVAL_SECONDS
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
@@ -35,13 +35,6 @@ PLAN: JsonObject = {
     "reasoning": "It was said which.",
     "steps": [{"why": "asked for", "id": "say", "tool": "say", "params": {"text": "two"}}],
     "result": "${steps.say}",
-}
-REVIEW: JsonObject = {
-    "goal_achieved": True,
-    "confidence": 0.9,
-    "summary": "It was said.",
-    "missing_data": [],
-    "recovery_actions": [],
 }
 TEMPLATE = """\
 name: saying

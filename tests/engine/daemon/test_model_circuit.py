@@ -7,22 +7,13 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.daemon.conftest import InProcess
-from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite, job
+from tests.engine.daemon.daemon_project import REVIEW, BrokerClient, DaemonSite, job
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.daemon import daily_budget, model_circuit
 from wavewright.engine.fake_model.server import ApiError, FakeModelServer, asked_for, denied
 from wavewright.engine.messages.models import JobRequest
-from wavewright.planner.types import JsonObject
 
 pytestmark = pytest.mark.anyio
-
-REVIEW: JsonObject = {
-    "goal_achieved": True,
-    "confidence": 0.9,
-    "summary": "It was said.",
-    "missing_data": [],
-    "recovery_actions": [],
-}
 
 
 @pytest.fixture

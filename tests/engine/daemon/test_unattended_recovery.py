@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.daemon.conftest import InProcess
-from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite
+from tests.engine.daemon.daemon_project import REVIEW, BrokerClient, DaemonSite
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.messages.models import JobRequest
 from wavewright.planner.types import JsonObject
@@ -24,13 +24,6 @@ recovery: {allow: same-effects}
 PLAN: JsonObject = {
     "steps": [{"id": "first", "tool": "say", "params": {"text": "quiet"}}],
     "result": "${steps.first}",
-}
-REVIEW: JsonObject = {
-    "goal_achieved": True,
-    "confidence": 0.9,
-    "summary": "It was said.",
-    "missing_data": [],
-    "recovery_actions": [],
 }
 
 
