@@ -21,6 +21,7 @@ from tests.engine.model_runs.test_lore_with_model import (
     TOPICS,
     WORLD,
     ZONE,
+    write_forced_extractor,
 )
 from wavewright.engine.fake_model.replies import Reply
 from wavewright.engine.fake_model.request import FakeModelRequest
@@ -54,7 +55,7 @@ def script(server: FakeModelServer) -> None:
             calling_tool("extract_category", category=category),
         )
     ]
-    said = (*calls, calling_tool("cross_reference"), "All is done.")
+    said: Sequence[str | Reply] = (*calls, calling_tool("cross_reference"), "All is done.")
     read = (calling_tool("crawl_webpage", url=FEN), "The fen's own page carries it.")
     looked = (calling_tool("lore__crawl_webpage", url=CORIN), "There are some.")
     loops: dict[str, Sequence[str | Reply]] = {
@@ -80,17 +81,7 @@ def was_told(asked: FakeModelRequest) -> bool:
 async def test_feedback_on_a_rejected_zone_reaches_the_orchestrator_and_every_agent_below_it(
     site: DaemonSite, client: BrokerClient, start: StartDaemon, model_server: FakeModelServer
 ) -> None:
-    forced = {
-        "name": "extract_npcs",
-        "description": "Extracts characters.",
-        "prompt": "lore/extract_npcs",
-        "tools": ["lore.crawl_webpage"],
-        "output_schema": {"type": "object", "required": ["records"]},
-        "retries": 0,
-        "limits": {"keep_partial": True},
-    }
-    (site.folder / "config" / "agents").mkdir(parents=True)
-    (site.folder / "config" / "agents" / "extract_npcs.yaml").write_text(json.dumps(forced))
+    write_forced_extractor(site.folder, "lore.crawl_webpage")
     search = {"provider": "local", "folder": str(WORLD), "base_url": SITE}
     packs = f"packs: {json.dumps({'lore': {'web': {'search': search}}})}"
     site.write(

@@ -259,22 +259,27 @@ def test_what_a_page_asks_for_reaches_models_as_data_alone_and_changes_no_call(
     assert "evil.example" not in json.dumps(lore_runs.package["sources"])
 
 
+def write_forced_extractor(folder: Path, crawl: str) -> None:
+    """Give a project an extractor of characters that keeps what little it has; `crawl` names its tool."""
+    agent = {
+        "name": "extract_npcs",
+        "description": "Extracts characters.",
+        "prompt": "lore/extract_npcs",
+        "tools": [crawl],
+        "output_schema": {"type": "object", "required": ["records"]},
+        "retries": 0,
+        "limits": {"keep_partial": True},
+    }
+    (folder / "config" / "agents").mkdir(parents=True)
+    (folder / "config" / "agents" / "extract_npcs.yaml").write_text(json.dumps(agent))
+
+
 @pytest.mark.parametrize(
     ("template", "way"), [("zone_research", "npcs → package"), (TEMPLATE.stem, "orchestrated → package")]
 )
 def test_a_forced_extractor_lowers_its_category_alone(lore_runs: LoreRuns, template: str, way: str) -> None:
     lore_runs.template = TEMPLATE.with_name(f"{template}.yaml")
-    agent = {
-        "name": "extract_npcs",
-        "description": "Extracts characters.",
-        "prompt": "lore/extract_npcs",
-        "tools": ["crawl_webpage"],
-        "output_schema": {"type": "object", "required": ["records"]},
-        "retries": 0,
-        "limits": {"keep_partial": True},
-    }
-    (lore_runs.folder / "config" / "agents").mkdir(parents=True)
-    (lore_runs.folder / "config" / "agents" / "extract_npcs.yaml").write_text(json.dumps(agent))
+    write_forced_extractor(lore_runs.folder, "crawl_webpage")
     (lore_runs.folder / "wavewright.yaml").write_text("")
     agreement: JsonObject = {
         "zone": 0.9,
