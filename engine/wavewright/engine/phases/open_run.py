@@ -16,7 +16,6 @@ from wavewright.engine.pipeline.context import (
     RetryRequest,
     RunContext,
     RunRequest,
-    TargetsContext,
     extended,
     goal_with_feedback,
 )
@@ -25,6 +24,8 @@ from wavewright.engine.pipeline.pipeline import PipelineError
 from wavewright.engine.pipeline.services import draft_note, pending_draft, record, record_resumed
 from wavewright.engine.pipeline.version import __version__
 from wavewright.engine.project.tools import tools_of_goal, tools_with_redacted_outputs
+from wavewright.engine.targets.root_run import TargetsContext
+from wavewright.engine.targets.waves import TargetWaves, target_waves
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import RetryOf, RunStarted
 from wavewright.executor.store.journal import new_run_id
@@ -55,7 +56,8 @@ class ReadJob:
         job = _resolved_job(request, settings)
         goal = _as_requested(job.goal, request, settings)
         if job.targets is not None:
-            return proceed(TargetsContext(request, goal, draft=job.draft, job=job, targets=job.targets))
+            waves = TargetWaves(job.targets, job.text)
+            return proceed(TargetsContext(request, goal, draft=job.draft, waves=waves, new_job=job))
         return proceed(RunContext(request, goal, draft=job.draft))
 
     async def _retried(self, request: RunRequest, retried: RetryRequest) -> RunContext:
@@ -96,6 +98,8 @@ class ReadJob:
             donor=None if retry is None else fold(await self.ports.journal.load(retry.run)),
             retry=retry,
         )
+        if (waves := target_waves(state)) is not None:
+            context = extended(TargetsContext, context, waves=waves, new_job=None)
         if state.plan is None:
             return replace(context, draft=pending_draft(state))
         return extended(PlannedContext, context, plan=Plan.model_validate(state.plan))

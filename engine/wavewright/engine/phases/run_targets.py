@@ -6,7 +6,7 @@ import itertools
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import anyio
 
@@ -19,7 +19,6 @@ from wavewright.engine.pipeline.context import (
     Ports,
     RunContext,
     RunRequest,
-    TargetsContext,
     feedback_notes,
     goal_with_feedback,
     permanent_error_text,
@@ -38,6 +37,7 @@ from wavewright.engine.pipeline.version import __version__
 from wavewright.engine.project.tools import signatures_to_check
 from wavewright.engine.targets.root_run import (
     TargetRoot,
+    TargetsContext,
     found_targets,
     job_of_target,
     require_valid_expansion,
@@ -54,7 +54,6 @@ from wavewright.engine.targets.waves import (
     Target,
     TargetWaves,
     some_names,
-    target_waves,
     targets_json,
 )
 from wavewright.executor.events.state import RunState, fold
@@ -68,6 +67,9 @@ from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.builder import build_package
 from wavewright.reviewer.records import Package, ReviewResult
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
 
 class TargetBudgetSpent(WavewrightError):
     """A target cannot begin because the others have used the job's budget."""
@@ -77,9 +79,9 @@ _TARGET_ERRORS = (TargetBudgetSpent, *PERMANENT_ERRORS)
 """Errors of one target whose message is enough for a user."""
 
 
-def has_targets(context: RunContext) -> bool:
+def has_targets(context: RunContext) -> TypeIs[TargetsContext]:
     """Whether the job has several targets, each a run of its own."""
-    return isinstance(context, TargetsContext) or target_waves(context.state) is not None
+    return isinstance(context, TargetsContext)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +93,25 @@ class RunTargets:
     """Returns the pipeline of one target's run."""
     name: str = "run_targets"
 
-    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
+    async def run(self, context: TargetsContext) -> PhaseResult[RunContext]:
         """Journal in the root run how each target begins and ends; a failed target does not stop the others."""
-        context = await self._open(context)
-        root = TargetRoot.of(self.ports, context)
+        root = TargetRoot(self.ports, await self._open(context), context.waves)
         for run in root.waves.runs.values() if root.has_budget else ():
             root.tokens_used[run] = tokens_used_by(fold(await self.ports.journal.load(run)))
         await self._run_waves(root)
-        context = root.context
+        opened = root.context
         if self.ports.cancellation.is_cancelled:
-            return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
+            return halt(await end_interrupted(self.ports, opened, STOPPED_REASON), "interrupted")
         if (reason := _pause_reason(root)) is not None:
-            return halt(await end_interrupted(self.ports, context, reason), reason)
+            return halt(await end_interrupted(self.ports, opened, reason), reason)
         if root.waiting_targets or root.waves.awaiting:
             # The rest of the wave has ended; the next wave waits for all of it.
             reason = _waiting_reason(root)
             ended = RunFinished(self.ports.clock().timestamp(), "interrupted", reason)
-            return halt(await record(self.ports, context, ended), reason)
+            return halt(await record(self.ports, opened, ended), reason)
         waves = root.waves
         ended = RunFinished(self.ports.clock().timestamp(), _overall_status(waves), waves.summary())
-        return halt(await record(self.ports, context, ended), waves.summary())
+        return halt(await record(self.ports, opened, ended), waves.summary())
 
     async def _run_waves(self, root: TargetRoot) -> None:
         """Run targets until all have ended, somebody must be waited for, or the job is stopped."""
@@ -143,13 +144,11 @@ class RunTargets:
             await root.note(ANSWER, {**asked.body, "answer": answer})
         return True
 
-    async def _open(self, context: RunContext) -> RunContext:
-        if not isinstance(context, TargetsContext):
-            waves = target_waves(context.state)
-            assert waves is not None
+    async def _open(self, context: TargetsContext) -> RunContext:
+        order, waves, now = context.new_job, context.waves, self.ports.clock()
+        if order is None:
             body: JsonObject = {"step": len(waves.ends), "queue_size": len(waves.known()) - len(waves.ends)}
             return await record_attempt(self.ports, context, body)
-        order, now = context.job, self.ports.clock()
         if order.draft is not None:
             require_valid_expansion(
                 order, signatures_to_check(order.draft.plan, order.goal, self.ports.settings)
@@ -166,7 +165,7 @@ class RunTargets:
             versions={"wavewright": __version__, "python": platform.python_version()},
         )
         given = () if order.draft is None else (draft_note(order.draft, now.timestamp()),)
-        wanted: JsonObject = {"targets": context.targets.model_dump(mode="json"), "text": order.text}
+        wanted: JsonObject = {"targets": waves.targets.model_dump(mode="json"), "text": order.text}
         # One append: a root run without this note would be resumed as a run without targets.
         events = (started, *given, Noted(now.timestamp(), TARGETS_WANTED, wanted))
         return await record(self.ports, context, *events, run=run)

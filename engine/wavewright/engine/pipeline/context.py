@@ -30,7 +30,7 @@ from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, Noted, RetryOf
 from wavewright.executor.store.journal import Journal
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
-from wavewright.planner.language.goals import Goal, JobTargets
+from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.planner import UserQuestion
@@ -334,14 +334,6 @@ class RunContext:
     def signatures(self) -> dict[str, ToolSignature]:
         """The signatures of the tools, by name."""
         return {name: tool.signature for name, tool in self.tools.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class TargetsContext(RunContext):
-    """State of a new run whose job has several targets."""
-
-    job: ResolvedJob = field(kw_only=True)
-    targets: JobTargets = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from wavewright.engine.targets.waves import (
     CYCLE_ENDED,
     CYCLE_STARTED,
     Target,
+    TargetCycle,
     TargetWaves,
     read_targets,
-    target_waves,
     waves_after,
 )
 from wavewright.executor.events.state import RunState, fold
@@ -70,8 +70,7 @@ def require_valid_expansion(order: ResolvedJob, tools: Mapping[str, ToolSignatur
     Raises:
         PlanError: what is wrong, at its place.
     """
-    if found := check_expansion_of_job(order, tools):
-        assert order.expansion is not None
+    if order.expansion is not None and (found := check_expansion_of_job(order, tools)):
         raise PlanError(found, order.expansion.origin.document.source)
     goal = goal_of_found_targets(order, tools)
     if order.draft is not None and goal.untrusted_inputs:
@@ -112,6 +111,15 @@ def found_targets(expand: str | None, state: RunState, settings: Settings) -> tu
     return list(dict.fromkeys(found)), said
 
 
+@dataclass(frozen=True, slots=True)
+class TargetsContext(RunContext):
+    """State of a run whose job has several targets."""
+
+    waves: TargetWaves = field(kw_only=True)
+    new_job: ResolvedJob | None = field(kw_only=True)
+    """The job of a new run; None if the run is resumed."""
+
+
 @dataclass(slots=True)
 class TargetRoot:
     """The root run while its targets run: its context after each note."""
@@ -140,13 +148,6 @@ class TargetRoot:
         waves = self.waves
         waiting = sum(waves.runs.get(target.name) not in self.tokens_used for target in waves.current())
         return (budget.tokens - sum(self.tokens_used.values())) // max(1, min(waves.targets.at_once, waiting))
-
-    @classmethod
-    def of(cls, ports: Ports, context: RunContext) -> TargetRoot:
-        """Return the root run as its events leave it."""
-        waves = target_waves(context.state)
-        assert waves is not None
-        return cls(ports, context, waves)
 
     @property
     def max_packages(self) -> int:
@@ -186,8 +187,7 @@ class TargetRoot:
         used = 0 if run is None else tokens_used_by(fold(await self.ports.journal.load(run)))
         if last is None or last.resumes_at is not None or last.target != target.name:
             await self.note(CYCLE_STARTED, {"target": target.name, "used": used})
-            last = self.waves.cycle
-        assert last is not None
+            last = TargetCycle(target.name, used)
         cycles.begin(used - last.used)
         return True
 
