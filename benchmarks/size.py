@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
 import json
-import subprocess
-import sys
 import tempfile
 import tokenize
 from collections import Counter
 from pathlib import Path
 
 from benchmarks.measure import show_table
+from wavewright.engine.main import main
 
 ROOMS = ("config", "prompts", "planner", "tools", "executor", "reviewer", "engine")
 _ROOT = Path(__file__).parent.parent
@@ -102,8 +102,8 @@ def calls_to_a_tool() -> list[str]:
         (folder / "wavewright.yaml").write_text(json.dumps(_SETTINGS))
         (folder / "probe.job.yaml").write_text(json.dumps(_JOB))
         (folder / "probe.py").write_text(_TOOL)
-        command = [sys.executable, "-m", "wavewright.engine.main", "run", "probe.job.yaml", "--output", "out"]
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)  # noqa: S603 - its own command
+        with contextlib.redirect_stdout(io.StringIO()):
+            main(["-C", name, "run", "probe.job.yaml", "--output", "out", "--quiet"])
         [package] = folder.glob("out/*/package.json")
         stack = json.loads(package.read_text())["result"]
     ours = [place for place in stack if any(f"/{room}/wavewright/" in place for room in ROOMS)]

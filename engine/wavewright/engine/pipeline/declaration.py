@@ -34,13 +34,37 @@ def maybe(guard: Callable[[C], bool], phase: Phase[C, C]) -> GuardedPhases[C]:
     return GuardedPhases(guard, (phase,))
 
 
-def phases_of(node: Node) -> Iterator[Phase[Any, Any]]:
-    """Yield the phases of a node in the order of their declaration."""
-    if isinstance(node, GuardedPhases):
-        for inner in node.nodes:
-            yield from phases_of(inner)
-    else:
-        yield node
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The condition of a group in a flat sequence; if it is false, as many entries after it are skipped."""
+
+    holds: Callable[[Any], bool]
+    length: int
+
+
+def flattened(nodes: Sequence[Node]) -> list[Phase[Any, Any] | Guard]:
+    """Return the phases in the order of their declaration, each group after its guard."""
+    flat: list[Phase[Any, Any] | Guard] = []
+    for node in nodes:
+        if isinstance(node, GuardedPhases):
+            inner = flattened(node.nodes)
+            flat += [Guard(node.guard, len(inner)), *inner]
+        else:
+            flat.append(node)
+    return flat
+
+
+def branch_targets(nodes: Sequence[Node]) -> dict[str, int]:
+    """Return the places, in `flattened(nodes)`, where a branch may continue, by the name of the first phase there."""
+    targets: dict[str, int] = {}
+    place = 0
+    for node in nodes:
+        flat = flattened([node])
+        first = next((entry for entry in flat if not isinstance(entry, Guard)), None)
+        if first is not None:
+            targets[first.name] = place
+        place += len(flat)
+    return targets
 
 
 def describe_nodes(nodes: Sequence[Node]) -> str:

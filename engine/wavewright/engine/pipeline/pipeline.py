@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from wavewright.config.errors import WavewrightError
-from wavewright.engine.pipeline.declaration import GuardedPhases, Node, describe_nodes, phases_of
+from wavewright.engine.pipeline.declaration import (
+    Guard,
+    GuardedPhases,
+    Node,
+    branch_targets,
+    describe_nodes,
+    flattened,
+)
 from wavewright.engine.pipeline.phase import (
     Outcome,
     Phase,
@@ -69,7 +76,6 @@ class Pipeline(Generic[A_contra, C_co]):
     """Its name in log, metrics and traces."""
     max_branches: int = 100
     """Bound on branches taken in one run, so that a loop always ends."""
-    _targets: Mapping[str, int] = field(default_factory=dict[str, int], repr=False)
 
     @staticmethod
     def builder(name: str = "pipeline", *, max_branches: int = 100) -> PipelineStart:
@@ -92,15 +98,34 @@ class Pipeline(Generic[A_contra, C_co]):
             for listener in listeners:
                 listener(event)
 
+        sequence = flattened(self.nodes)
         result: PhaseResult[Any] = proceed(start)
         position, branches = 0, 0
-        while position < len(self.nodes) and result.outcome is not Outcome.HALT:
-            result = await self._run_nodes([self.nodes[position]], result.context, listen)
+        while position < len(sequence) and result.outcome is not Outcome.HALT:
+            phase, context = sequence[position], result.context
             position += 1
+            if isinstance(phase, Guard):
+                position += 0 if phase.holds(context) else phase.length
+                continue
+            at, clock = time.time(), time.perf_counter()
+            listen(PhaseStarted(phase.name, self.name, labels_of(context)))
+            try:
+                result = await phase.run(context)
+            except BaseException as failure:
+                failed = PhaseResult(Outcome.FAILED, context, type(failure).__name__)
+                listen(self._record(phase.name, failed, at, clock))
+                raise
+            listen(self._record(phase.name, result, at, clock))
             if result.outcome is Outcome.BRANCH:
                 branches += 1
                 position = self._position_of(result, branches)
         return PipelineRun(result.context, tuple(records))
+
+    def _record(self, phase: str, result: PhaseResult[Any], at: float, clock: float) -> PhaseRecord:
+        seconds, labels = time.perf_counter() - clock, labels_of(result.context)
+        return PhaseRecord(
+            phase, result.outcome, seconds, result.reason, result.target, self.name, labels, at
+        )
 
     @asynccontextmanager
     async def stream(
@@ -137,48 +162,18 @@ class Pipeline(Generic[A_contra, C_co]):
         except BaseExceptionGroup as failures:
             raise single_exception(failures) from None
 
-    async def _run_nodes(
-        self, nodes: Iterable[Node], context: object, listen: PhaseListener
-    ) -> PhaseResult[Any]:
-        result: PhaseResult[Any] = proceed(context)
-        for node in nodes:
-            if not isinstance(node, GuardedPhases):
-                result = await self._run_phase(node, result.context, listen)
-            elif node.guard(result.context):
-                result = await self._run_nodes(node.nodes, result.context, listen)
-            if result.outcome is not Outcome.CONTINUE:
-                break
-        return result
-
-    async def _run_phase(
-        self, phase: Phase[Any, Any], context: object, listen: PhaseListener
-    ) -> PhaseResult[Any]:
-        at, started = time.time(), time.perf_counter()
-
-        def ended(outcome: Outcome, end: object, reason: str | None, target: str | None = None) -> None:
-            seconds = time.perf_counter() - started
-            listen(PhaseRecord(phase.name, outcome, seconds, reason, target, self.name, labels_of(end), at))
-
-        listen(PhaseStarted(phase.name, self.name, labels_of(context)))
-        try:
-            result = await phase.run(context)
-        except BaseException as failure:
-            ended(Outcome.FAILED, context, type(failure).__name__)
-            raise
-        ended(result.outcome, result.context, result.reason, result.target)
-        return result
-
     def _position_of(self, result: PhaseResult[Any], branches: int) -> int:
         if branches > self.max_branches:
             msg = (
                 f"the pipeline branched more than {self.max_branches} times; the last reason: {result.reason}"
             )
             raise PipelineError(msg)
-        if result.target is None or result.target not in self._targets:
-            known = ", ".join(repr(name) for name in self._targets)
+        targets = branch_targets(self.nodes)
+        if result.target is None or result.target not in targets:
+            known = ", ".join(repr(name) for name in targets)
             msg = f"a phase branches to {result.target!r}, which is no top-level phase; there are {known}"
             raise PipelineError(msg)
-        return self._targets[result.target]
+        return targets[result.target]
 
     def describe(self) -> str:
         """Return the declaration as text: a line per phase, guarded phases indented under their condition."""
@@ -232,14 +227,13 @@ class PipelineBuilder(Generic[A, C]):
         Raises:
             PipelineError: two phases have one name.
         """
-        targets: dict[str, int] = {}
         seen: set[str] = set()
-        for position, node in enumerate(self._nodes):
-            for number, phase in enumerate(phases_of(node)):
-                if phase.name in seen:
-                    msg = f"two phases of the pipeline are named {phase.name!r}; rename one of them"
-                    raise PipelineError(msg)
-                seen.add(phase.name)
-                if number == 0:
-                    targets[phase.name] = position
-        return Pipeline(self._nodes, self._name, self._max_branches, targets)
+        for phase in flattened(self._nodes):
+            if isinstance(phase, Guard):
+                continue
+            if phase.name in seen:
+                raise PipelineError(
+                    f"two phases of the pipeline are named {phase.name!r}; rename one of them"
+                )
+            seen.add(phase.name)
+        return Pipeline(self._nodes, self._name, self._max_branches)

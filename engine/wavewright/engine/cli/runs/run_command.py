@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -103,33 +104,7 @@ def execute_request(
     notes = project_notes(settings, request.job_file)
     progress = progress_for(as_json=as_json, is_quiet=is_quiet, at_work=model_lookup(settings))
     interruption = InterruptHandler(progress.print_line)
-    try:
-        with progress, export_traces(), contextlib.chdir(settings.root):  # where tools run
-            for line in notes:
-                progress.print_line(line)
-            approver = approver_for(approve, progress, is_resumed=request.run is not None)
-            asker = asker_for(answers, progress)
-            page = _page_served(settings, progress) if is_viewed else contextlib.nullcontext()
-            outcome = anyio.run(_run, request, settings, progress, interruption, approver, asker, page)
-            if outcome.context.package is not None:
-                progress.print_result(outcome.context.package, outcome.context.files)
-    except KeyboardInterrupt:
-        return _report_interrupted(interruption.run)
-    except FileNotWrittenError as error:
-        hint = f"every result is journaled; continue with: wavewright resume {error.path.parent.name} --output DIR"
-        raise CommandError(str(error), hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
-    return _exit_code(outcome)
 
-
-async def _run(
-    request: RunRequest,
-    settings: Settings,
-    progress: Progress,
-    interruption: InterruptHandler,
-    approver: Approver,
-    asker: Asker,
-    page: AbstractAsyncContextManager[None],
-) -> PipelineRun[RunContext]:
     def on_event(event: Event) -> None:
         interruption.observe(event)
         progress.show(event)
@@ -140,9 +115,14 @@ async def _run(
         progress.replay(events)
         interruption.run = request.run
 
-    with interruption.handle_signals():
-        async with page:
-            return await run_in_project(
+    try:
+        with progress, export_traces(), contextlib.chdir(settings.root):  # where tools run
+            for line in notes:
+                progress.print_line(line)
+            approver = approver_for(approve, progress, is_resumed=request.run is not None)
+            asker = asker_for(answers, progress)
+            run = partial(
+                run_in_project,
                 request,
                 settings,
                 approver=approver,
@@ -150,21 +130,37 @@ async def _run(
                 on_event=on_event,
                 on_earlier=on_earlier,
                 cancellation=interruption.cancellation,
+                surroundings=_attended(settings, progress, interruption, is_viewed=is_viewed),
             )
+            outcome = anyio.run(run)
+            if outcome.context.package is not None:
+                progress.print_result(outcome.context.package, outcome.context.files)
+    except KeyboardInterrupt:
+        return _report_interrupted(interruption.run)
+    except FileNotWrittenError as error:
+        hint = f"every result is journaled; continue with: wavewright resume {error.path.parent.name} --output DIR"
+        raise CommandError(str(error), hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
+    return _exit_code(outcome)
 
 
 @contextlib.asynccontextmanager
-async def _page_served(settings: Settings, progress: Progress) -> AsyncGenerator[None]:
-    """Serve the live page of the project while a run goes on, until its end is shown."""
-    from wavewright.engine.cli.common.listening import listener_at
-    from wavewright.engine.cli.common.page_server import page_served
-    from wavewright.engine.view.app import open_view
-
-    with contextlib.closing(listener_at("127.0.0.1:0", "--view")) as listener:
-        async with page_served(lambda: open_view(settings), listener) as url:
-            progress.print_line(f"live page: {url}")
+async def _attended(
+    settings: Settings, progress: Progress, interruption: InterruptHandler, *, is_viewed: bool
+) -> AsyncGenerator[None]:
+    """Handle signals while a run goes on; if it is to be viewed, serve the live page until its end is shown."""
+    with interruption.handle_signals():
+        if not is_viewed:
             yield
-            await anyio.sleep(SECONDS_TO_SHOW_END)
+            return
+        from wavewright.engine.cli.common.listening import listener_at
+        from wavewright.engine.cli.common.page_server import page_served
+        from wavewright.engine.view.app import open_view
+
+        with contextlib.closing(listener_at("127.0.0.1:0", "--view")) as listener:
+            async with page_served(lambda: open_view(settings), listener) as url:
+                progress.print_line(f"live page: {url}")
+                yield
+                await anyio.sleep(SECONDS_TO_SHOW_END)
 
 
 async def run_in_project(
@@ -176,15 +172,17 @@ async def run_in_project(
     on_event: Callable[[Event], None],
     on_earlier: Callable[[Sequence[Event]], None],
     cancellation: CancellationToken,
+    surroundings: AbstractAsyncContextManager[None] | None = None,
 ) -> PipelineRun[RunContext]:
     """Run or resume what is asked for, with the project's journal and models.
 
-    `on_earlier` is called with the events of a run that is resumed, before it goes on.
+    `on_earlier` is called with the events of a run that is resumed, before it goes on. `surroundings` is open
+    meanwhile.
 
     Raises:
         CommandError: the folder for the package cannot be used, or the run to resume has ended or not begun.
     """
-    async with open_journal(settings) as journal:
+    async with surroundings or contextlib.nullcontext(), open_journal(settings) as journal:
         _check_output_folder(request.output_dir or settings.output_dir)
         if request.run is not None:
             events = await journal.load(request.run)
