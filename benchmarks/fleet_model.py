@@ -113,7 +113,7 @@ async def _measure(server: OwnServer) -> tuple[dict[str, Cost], float]:
         for name, one in small.items():
             row = max(0.0, (large[name] - one) / 49)
             costs[name] = Cost(one - row, row)
-        beat = await _cpu_of(server, lambda: connection.execute(HEARTBEAT, "worker", 10, ["tool@1"]))
+        beat = await _cpu_of(server, lambda: connection.execute(HEARTBEAT, "worker", 10, ["tool@1"], []))
         costs["heartbeat of a worker"] = Cost(beat, 0.0)
         costs["look into an empty queue"] = Cost(await _cpu_of(server, lambda: _dequeue(connection, 1)), 0.0)
         alone = await _cpu_of(server, lambda: connection.execute("NOTIFY measured"))

@@ -139,7 +139,7 @@ async def write(name: str) -> str:
     return await held(name)
 
 
-def needing() -> int:
+def needing(number: int = 0) -> int:
     """Return the process that made the call."""
     return os.getpid()
 '''

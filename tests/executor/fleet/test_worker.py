@@ -169,6 +169,33 @@ async def test_a_tool_with_needs_runs_where_they_are_met(site: FleetSite) -> Non
     assert run.result == labelled.pid != os.getpid()
 
 
+def test_calls_that_no_worker_makes_hold_up_no_others(site: FleetSite) -> None:
+    site.start("--slots", "2")
+    site.wait_for_start()
+    many: JsonObject = {
+        "id": "many",
+        "tool": "needing",
+        "for_each": "${inputs.numbers}",
+        "params": {"number": "${item}"},
+    }
+    write_plan(
+        site.folder,
+        many,
+        call("held", "other"),
+        result="${steps.many}",
+        inputs={"numbers": [*range(60)]},
+    )
+    run = site.run("run", "test.plan.yaml")
+    site.wait_for_mark("other began")
+    site.wait_until(lambda: "label 'gpu', which the tool 'needing' needs" in site.printed(), "the warning")
+    site.go("other")
+    site.wait_for_mark("other ended")
+    site.start("--slots", "4", "--labels", "gpu")
+
+    assert run.wait() == 0, site.printed()
+    assert "step 'many' waits" in site.printed()
+
+
 async def test_a_call_that_ends_every_worker_fails(site: FleetSite) -> None:
     (site.folder / "tools.py").write_text(
         TOOLS.replace('raise KeyError(f"no number {number}")', "os._exit(1)"), encoding="utf-8"

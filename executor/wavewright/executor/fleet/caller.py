@@ -11,15 +11,15 @@ import asyncio
 import hashlib
 import itertools
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from opentelemetry import propagate
-from pgqueuer.domain.types import JobId, QueueEntrypoint
+from pgqueuer.domain.types import JobId
 
 from wavewright.executor.fleet.call_messages import (
     LOST,
@@ -28,6 +28,7 @@ from wavewright.executor.fleet.call_messages import (
     emission_of,
 )
 from wavewright.executor.fleet.grouping import GroupedWrites
+from wavewright.executor.fleet.room import QueueRoom
 from wavewright.executor.fleet.routing import entrypoint_of, runs_on_fleet
 from wavewright.executor.fleet.tables import (
     ANSWERED,
@@ -52,14 +53,14 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import Json, RunId, StepId, StepKey
 from wavewright.tools.functions.tool import Emission, Tool, ToolCall
 
+if TYPE_CHECKING:
+    from asyncpg import Record
+
 _LOG = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 2.0
 """How often answers are looked for where no notice came."""
 _MAX_LOST: Final = 3
 """Workers that may die with a call before it fails."""
-_SLOTS_AHEAD: Final = 2
-"""Calls of one process in the queue, for each slot of a live worker."""
-
 
 UNCLEAR_ON_WORKER: Final = AttemptFailure(
     "interrupted", "its worker died, and the call may have taken effect", UNCLEAR.hint, is_final=True
@@ -77,7 +78,8 @@ class _Waiting:
     """A call that was sent and has no answer yet."""
 
     answer: asyncio.Future[CallAnswer]
-    tool: str
+    step: StepId
+    tool: Tool
     entrypoint: str
     job: JobId | None = None
 
@@ -106,7 +108,7 @@ class FleetCaller:
     """Runs whose goal was sent."""
     _news: set[str] = field(default_factory=set[str])
     _woken: anyio.Event = field(default_factory=anyio.Event)
-    _room: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_SLOTS_AHEAD))
+    _room: QueueRoom = field(default_factory=QueueRoom)
     _sends: GroupedWrites[_Sending, None] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -119,7 +121,8 @@ class FleetCaller:
     def _routed(self, tool: Tool, goal: Goal) -> Tool:
         if not runs_on_fleet(tool, self.tools):
             return tool
-        return replace(tool, call=partial(self._call, tool, goal), is_under_way=self._is_under_way)
+        room = partial(self._room.of, entrypoint_of(tool))
+        return replace(tool, call=partial(self._call, tool, goal), is_under_way=self._is_under_way, room=room)
 
     async def _call(self, tool: Tool, goal: Goal, call: ToolCall) -> Json:
         """Return the output of a call that a worker makes.
@@ -129,13 +132,13 @@ class FleetCaller:
         """
         trace: dict[str, str] = {}
         propagate.inject(trace)
-        request = CallRequest.of(tool, call, trace)
+        request, entrypoint = CallRequest.of(tool, call, trace), entrypoint_of(tool)
         await self._send_goal(call.run, goal)
         lost = 0
         for sent in itertools.count():
             id_ = call_id(call.run, call.step, call.index, call.key, call.attempt, sent)
-            async with self._room:
-                answer = await self._answer_of(_Sending(id_, request, entrypoint_of(tool)), call)
+            async with self._room.place(entrypoint):
+                answer = await self._answer_of(_Sending(id_, request, entrypoint), tool, call)
             if answer.ending in {"ok", "failed"}:
                 return _taken(answer, call)
             lost += answer.ending == "lost"
@@ -150,9 +153,9 @@ class FleetCaller:
             await self.database.fetch(SEND_GOAL, run, goal.model_dump_json(by_alias=True).encode())
             self._runs.add(run)
 
-    async def _answer_of(self, sending: _Sending, call: ToolCall) -> CallAnswer:
+    async def _answer_of(self, sending: _Sending, tool: Tool, call: ToolCall) -> CallAnswer:
         answer: asyncio.Future[CallAnswer] = asyncio.get_running_loop().create_future()
-        waiting = self._waiting[sending.id] = _Waiting(answer, call.tool, sending.entrypoint)
+        waiting = self._waiting[sending.id] = _Waiting(answer, call.step, tool, sending.entrypoint)
         self._emit[sending.id] = partial(_emit_all, call)
         try:
             await self._sends.add(sending)
@@ -204,7 +207,7 @@ class FleetCaller:
         async with anyio.create_task_group() as group:
             group.start_soon(self._sends.run)
             group.start_soon(self._listen)
-            group.start_soon(self._count_slots)
+            group.start_soon(self._watch_workers)
             while True:
                 with anyio.move_on_after(_LOOK_SECONDS) as waited:
                     await self._woken.wait()
@@ -246,24 +249,28 @@ class FleetCaller:
         if not connection.is_closed():
             await broken.wait()
 
-    async def _count_slots(self) -> None:
+    async def _watch_workers(self) -> None:
         """Bound the calls in the queue by the slots of live workers, and report calls that none of them makes."""
-        reported: set[str] = set()
+        reported = set[str]()
         while True:
-            with suppress(*DRIVER_ERRORS):
-                workers = await self.database.fetch(LIVE_WORKERS, max(3 * self.heartbeat, 10.0))
-                slots = sum(row["slots"] for row in workers)
-                self._room.total_tokens = max(_SLOTS_AHEAD * slots, _SLOTS_AHEAD)
-                served = {QueueEntrypoint(name) for row in workers for name in row["entrypoints"]}
-                for waiting in self._waiting.values():
-                    if waiting.entrypoint not in served and waiting.tool not in reported:
-                        reported.add(waiting.tool)
-                        _LOG.warning(
-                            "no live worker of the fleet has the tool %r as it is here (%s); its calls wait",
-                            waiting.tool,
-                            waiting.entrypoint,
-                        )
             await anyio.sleep(_LOOK_SECONDS)
+            with suppress(*DRIVER_ERRORS):
+                workers = await self.look_for_workers()
+                served = {name for row in workers for name in row["entrypoints"]}
+                lacking = {
+                    one.entrypoint: one for one in self._waiting.values() if one.entrypoint not in served
+                }
+                for entrypoint in lacking.keys() - reported:
+                    _report_lack(
+                        lacking[entrypoint], frozenset(name for row in workers for name in row["labels"])
+                    )
+                reported = {*lacking}
+
+    async def look_for_workers(self) -> Sequence[Record]:
+        """Take over which workers live, and return them."""
+        workers = await self.database.fetch(LIVE_WORKERS, max(3 * self.heartbeat, 10.0))
+        self._room.resize([(row["slots"], row["entrypoints"]) for row in workers])
+        return workers
 
     async def forget(self, run: RunId) -> None:
         """Remove a run's calls that were answered: what followed from them is journaled."""
@@ -283,6 +290,7 @@ async def open_fleet_caller(url: str, tools: Sequence[str], heartbeat: float) ->
     """
     async with open_fleet_database(url) as database, anyio.create_task_group() as group:
         caller = FleetCaller(database, tools, heartbeat)
+        await caller.look_for_workers()
         group.start_soon(caller.run)
         yield caller
         group.cancel_scope.cancel()
@@ -292,6 +300,20 @@ def call_id(run: RunId, step: StepId, index: int | None, key: StepKey, attempt: 
     """Return the id of a call: the same wherever the run is continued."""
     text = "\0".join(map(str, (run, step, index, key, attempt, lost)))
     return hashlib.sha256(text.encode()).hexdigest()[:40]
+
+
+def _report_lack(waiting: _Waiting, labels: Collection[str]) -> None:
+    """Say which step waits for what, since no live worker takes its call."""
+    name = waiting.tool.signature.name
+    missing = [repr(label) for label in sorted(waiting.tool.signature.needs.difference(labels))]
+    if missing:
+        named = f"{'label' if len(missing) == 1 else 'labels'} {' and '.join(missing)}"
+        reason = (
+            f"has the {named}, which the tool {name!r} needs; start one with `wavewright worker --labels`"
+        )
+    else:
+        reason = f"has the tool {name!r} as it is here ({waiting.entrypoint})"
+    _LOG.warning("step %r waits: no live worker of the fleet %s", waiting.step, reason)
 
 
 def _emit_all(call: ToolCall, emission: Emission) -> None:

@@ -46,6 +46,7 @@ SCHEMA: Final = "wavewright_fleet"
 ANSWERED: Final = "wavewright_fleet_answered"
 """Channel of the ids of calls that have an answer, or a new emission."""
 
+_FORMAT: Final = "2"
 _TABLES: Final = """
     CREATE TABLE wavewright_fleet.call (
         id text PRIMARY KEY,
@@ -64,7 +65,7 @@ _TABLES: Final = """
     -- What the tools of a run are made with, once for each run.
     CREATE TABLE wavewright_fleet.goal (run text PRIMARY KEY, goal bytea NOT NULL);
     CREATE TABLE wavewright_fleet.worker (
-        name text PRIMARY KEY, slots integer NOT NULL, entrypoints text[] NOT NULL,
+        name text PRIMARY KEY, slots integer NOT NULL, entrypoints text[] NOT NULL, labels text[] NOT NULL,
         heartbeat timestamptz NOT NULL DEFAULT now()
     );
 """
@@ -117,11 +118,13 @@ FORGET_OLD: Final = """
     WITH logged AS (DELETE FROM wavewright_fleet.pgqueuer_log WHERE created < now() - interval '1 day')
     DELETE FROM wavewright_fleet.call WHERE sent < now() - interval '30 days'"""
 HEARTBEAT: Final = """
-    INSERT INTO wavewright_fleet.worker (name, slots, entrypoints) VALUES ($1, $2, $3)
-    ON CONFLICT (name) DO UPDATE SET heartbeat = now(), slots = excluded.slots, entrypoints = excluded.entrypoints"""
+    INSERT INTO wavewright_fleet.worker (name, slots, entrypoints, labels) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (name) DO UPDATE
+    SET heartbeat = now(), slots = excluded.slots, entrypoints = excluded.entrypoints, labels = excluded.labels"""
 LEAVE: Final = "DELETE FROM wavewright_fleet.worker WHERE name = $1 OR heartbeat < now() - interval '1 day'"
 LIVE_WORKERS: Final = """
-    SELECT name, slots, entrypoints FROM wavewright_fleet.worker WHERE heartbeat > now() - make_interval(secs => $1)"""
+    SELECT slots, entrypoints, labels FROM wavewright_fleet.worker
+    WHERE heartbeat > now() - make_interval(secs => $1)"""
 WAITING_FOR_OTHERS: Final = """
     SELECT entrypoint, count(*) FROM wavewright_fleet.pgqueuer WHERE status = 'queued' AND NOT entrypoint = ANY ($1)
     GROUP BY entrypoint"""
@@ -229,14 +232,19 @@ async def _keep_as_it_is(connection: AnyConnection) -> None:
 
 
 async def _prepare_tables(connection: AnyConnection, place: str) -> None:
-    # Not `to_regclass`: what it found before another process made the tables, it finds again afterwards.
-    has_tables = """
-        SELECT EXISTS (
-            SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-            WHERE nspname = 'wavewright_fleet' AND relname = 'worker'
-        )"""
+    # Not by a cast to `regnamespace`: what it found before another process made the tables, it finds again afterwards.
+    find_format = """
+        SELECT coalesce(obj_description(oid, 'pg_namespace'), '1') FROM pg_namespace
+        WHERE nspname = 'wavewright_fleet'"""
     try:
-        if await connection.fetchval(has_tables):
+        if (found := await connection.fetchval(find_format)) is not None:
+            if found != _FORMAT:
+                raise JournalNotOpened(
+                    f"the tables of the fleet have the format {found}, and this release wants {_FORMAT}",
+                    place=place,
+                    hint="they only hold calls that are under way: end all runs and workers, and then "
+                    "`DROP SCHEMA wavewright_fleet CASCADE`",
+                )
             if not await connection.fetchval("SELECT has_schema_privilege('wavewright_fleet', 'USAGE')"):
                 raise JournalNotOpened(
                     "the database's user may not use the tables of the fleet",
@@ -247,8 +255,8 @@ async def _prepare_tables(connection: AnyConnection, place: str) -> None:
         async with connection.transaction():
             # One process at a time makes tables; the next one finds them.
             await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
-            if not await connection.fetchval(has_tables):
+            if await connection.fetchval(find_format) is None:
                 await queue_on(connection).install()
-                await connection.execute(_TABLES)
+                await connection.execute(f"{_TABLES} COMMENT ON SCHEMA wavewright_fleet IS '{_FORMAT}'")
     except DRIVER_ERRORS as error:
         raise explain_opening(error, place) from error

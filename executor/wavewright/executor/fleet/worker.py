@@ -82,6 +82,8 @@ class FleetWorker:
     """Seconds without a heartbeat after which others take this worker for dead."""
     entrypoints: Sequence[str]
     """What it takes from the queue."""
+    labels: Sequence[str]
+    """What it has that some tools need."""
     tools_for: ToolsFor
     tool_loop: asyncio.AbstractEventLoop
     """The event loop in which tools run, in another thread."""
@@ -281,7 +283,9 @@ class FleetWorker:
     async def _beat(self) -> None:
         while True:
             with suppress(*DRIVER_ERRORS):
-                await self.database.fetch(HEARTBEAT, self.name, self.slots, [*self.entrypoints])
+                await self.database.fetch(
+                    HEARTBEAT, self.name, self.slots, [*self.entrypoints], [*self.labels]
+                )
             await anyio.sleep(self.heartbeat / 3)
 
 

@@ -1,37 +1,49 @@
 """The queue of ready calls, the most urgent first, with the concurrency limits of the run and of its tools.
 
-A call whose tool is at its limit waits in a queue of that tool, so it does not block other calls.
+A call whose tool is at its limit waits in a queue of that tool, so it does not block other calls. A limit may change
+while calls run, as with workers on other machines that come and go.
 """
 
 from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from wavewright.executor.run.ports import Clock, DrainSignal, Timer
 from wavewright.executor.run.scheduled_calls import ScheduledCall
 
 _Entry = tuple[float, int, int, ScheduledCall]
+_LOOK_SECONDS: Final = 1.0
+"""How often limits that may change are read while calls wait because of them."""
 
 
 class CallQueue:
     """Calls of one run that wait for a worker."""
 
     def __init__(
-        self, concurrency: int, tool_limits: Mapping[str, int], clock: Clock, drain_signal: DrainSignal
+        self,
+        concurrency: int,
+        tool_limits: Mapping[str, int],
+        changing_limits: Mapping[str, Callable[[], int]],
+        clock: Clock,
+        drain_signal: DrainSignal,
     ) -> None:
         self.running = 0
         """Calls that were taken and not released."""
         self.is_closed = False
         self._concurrency = concurrency
         self._tool_limits = tool_limits
+        self._changing_limits = changing_limits
         self._clock = clock
         self._drain_signal = drain_signal
         self._ready: list[_Entry] = []
         self._waiting_for_tool: dict[str, list[_Entry]] = {}
-        self._busy = dict.fromkeys(tool_limits, 0)
+        self._busy = Counter[str]()
         self._timers: dict[int, Timer] = {}
+        self._next_look: Timer | None = None
         self._change: asyncio.Future[None] | None = None
 
     @property
@@ -63,21 +75,44 @@ class CallQueue:
         while self._ready:
             entry = heapq.heappop(self._ready)
             call = entry[3]
-            limit = self._tool_limits.get(call.step.tool)
-            if limit is not None:
-                if self._busy[call.step.tool] >= limit:
-                    heapq.heappush(self._waiting_for_tool.setdefault(call.step.tool, []), entry)
+            tool = call.step.tool
+            if self._is_limited(tool):
+                if self._busy[tool] >= self._limit(tool):
+                    heapq.heappush(self._waiting_for_tool.setdefault(tool, []), entry)
+                    self._plan_look(tool)
                     continue
-                self._busy[call.step.tool] += 1
+                self._busy[tool] += 1
             self.running += 1
             return call
         return None
+
+    def _is_limited(self, tool: str) -> bool:
+        return tool in self._tool_limits or tool in self._changing_limits
+
+    def _limit(self, tool: str) -> int:
+        fixed, changing = self._tool_limits.get(tool), self._changing_limits.get(tool)
+        return min(limit for limit in (fixed, None if changing is None else changing()) if limit is not None)
+
+    def _plan_look(self, tool: str) -> None:
+        if self._next_look is None and tool in self._changing_limits:
+            self._next_look = self._clock.call_later(_LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """Let calls start for which a limit that has grown leaves room."""
+        self._next_look = None
+        for tool in self._changing_limits:
+            waiting = self._waiting_for_tool.get(tool, [])
+            for _ in range(min(self._limit(tool) - self._busy[tool], len(waiting))):
+                heapq.heappush(self._ready, heapq.heappop(waiting))
+            if waiting:
+                self._plan_look(tool)
+        self.notify()
 
     def release(self, call: ScheduledCall) -> None:
         """Count a call that was taken as ended."""
         self.running -= 1
         tool = call.step.tool
-        if tool in self._busy:
+        if self._is_limited(tool):
             self._busy[tool] -= 1
             if waiting := self._waiting_for_tool.get(tool):
                 heapq.heappush(self._ready, heapq.heappop(waiting))
@@ -106,3 +141,5 @@ class CallQueue:
         self._change = None
         for timer in self._timers.values():
             timer.cancel()
+        if self._next_look is not None:
+            self._next_look.cancel()

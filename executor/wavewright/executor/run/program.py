@@ -148,6 +148,8 @@ class CompiledTool:
     """Whether a person answers each call."""
     is_under_way: FindCall | None
     """Tells whether a call outlived the process that made it."""
+    room: Callable[[], int] | None
+    """How many calls others can take now; None where there is no such limit."""
 
     @property
     def is_repeatable(self) -> bool:
@@ -284,4 +286,5 @@ def _compile_tool(tool: Tool, available: AvailableTool | None, limits: Limits) -
         limit=min(ceilings, default=None),
         asks_person=tool.asks_person,
         is_under_way=tool.is_under_way,
+        room=tool.room,
     )

@@ -70,7 +70,8 @@ class Scheduler:
         self._is_admitting = False
         self._is_stopped = False
         tool_limits = {name: tool.limit for name, tool in program.tools.items() if tool.limit is not None}
-        self._queue = CallQueue(limits.concurrency, tool_limits, clock, drain_signal)
+        rooms = {name: tool.room for name, tool in program.tools.items() if tool.room is not None}
+        self._queue = CallQueue(limits.concurrency, tool_limits, rooms, clock, drain_signal)
         self._awaiting_gates = 0
         """Steps whose gates are being evaluated, which count against no limit."""
         self._awaiting_replies = 0

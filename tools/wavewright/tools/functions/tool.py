@@ -132,6 +132,8 @@ class Tool:
     """Whether a person answers each call: it is made once there is an answer."""
     is_under_way: FindCall | None = None
     """For a tool whose calls outlive this process; where a run is continued, such a call is taken up again."""
+    room: Callable[[], int] | None = None
+    """For a tool whose calls others make: how many of them a run may have under way now, as others come and go."""
 
 
 class ToolError(WavewrightError):

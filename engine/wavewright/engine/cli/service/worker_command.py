@@ -91,6 +91,7 @@ def serve(options: WorkerOptions) -> int:
                     slots=options.slots,
                     heartbeat=(settings.fleet or FleetSection()).heartbeat,
                     entrypoints=[*served],
+                    labels=[*options.labels],
                     tools_for=_ToolsOfRun(settings, services).load,
                     tool_loop=portal.call(_running_loop),
                     redactor=redactor,
