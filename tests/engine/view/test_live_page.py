@@ -96,7 +96,7 @@ def test_of_two_answers_one_counts_and_the_other_is_told(project: Path) -> None:
 
         assert first.json() == {"answered": True}
         assert second.status_code == 409
-        assert "waits for no answer" in second.json()["error"]
+        assert "answered already by 'ada': 'refuse'" in second.json()["error"]
         assert client.get("/api/v1/decisions").json() == []
 
 

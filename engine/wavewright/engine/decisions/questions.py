@@ -20,8 +20,8 @@ from wavewright.engine.decisions.approvals import (
     APPROVAL_SECONDS,
     APPROVAL_WANTED,
     APPROVE,
+    QUESTION,
     REFUSE,
-    approval_answer_note,
     approval_question,
     has_expired,
     open_question,
@@ -33,7 +33,7 @@ from wavewright.engine.targets.waves import OPEN_JOB_STATES, job_of_run, target_
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
 from wavewright.executor.store.errors import JournalError
-from wavewright.executor.store.job_records import Decision, DecisionId, DecisionMade, JobRow
+from wavewright.executor.store.job_records import Decision, JobRow
 from wavewright.executor.store.job_rules import FINAL_STATES
 from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.journal import Journal, RunRow, RunStatus
@@ -72,6 +72,10 @@ class AnswerRejected(WavewrightError):
     exit_code = exit_codes.NEGATIVE
 
 
+class AnsweredAlready(AnswerRejected):
+    """An answer to a question that has one; the message says who gave it, and what it is."""
+
+
 async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[OpenQuestion]:
     """Return the questions that can be answered now, those of jobs first, in the order in which they were asked."""
     asked = await jobs.list_decisions()
@@ -95,11 +99,12 @@ async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[O
     return [*last.values(), *others]
 
 
-async def find_question(journal: Journal, jobs: JobStore, prefix: str, now: float) -> OpenQuestion | Decision:
-    """Return the question with that id, or of that run; the decision itself where it is no longer open.
+async def find_question(journal: Journal, jobs: JobStore, prefix: str, now: float) -> OpenQuestion:
+    """Return the open question with that id, or of that run.
 
     Raises:
         JournalError: there is none, or there are several.
+        AnsweredAlready: it was answered.
         AnswerRejected: the run waits for no answer.
     """
     decision = await jobs.find_decision(prefix)
@@ -113,64 +118,38 @@ async def find_question(journal: Journal, jobs: JobStore, prefix: str, now: floa
         if not asked:
             raise AnswerRejected(f"job {row.job} waits for no answer", f"it is {row.state}")
         decision = asked[-1]
+    if decision.choice is not None:
+        raise _answered_already(f"decision {decision.id}", decision.choice, decision.by)
     job = await jobs.find_job(decision.job)
-    return decision if job is None or decision.choice is not None else _job_question(decision, job)
+    if job is None:
+        raise JournalError(f"the job {decision.job} of decision {decision.id} is unknown")
+    return _job_question(decision, job)
 
 
 async def _find_in_run(journal: Journal, run: RunId, now: float) -> OpenQuestion:
-    question = pending_question(fold(await journal.load(run)), now)
+    state = fold(await journal.load(run))
+    question = pending_question(state, now)
     if question is None:
+        if (given := _last_answer(state)) is not None:
+            raise _answered_already(f"the question of run {run}", *given)
         raise AnswerRejected(f"run {run} waits for no answer", f"`wavewright show {run}` shows it")
     own = [one for one in await _questions_of_runs(journal, frozenset(), now) if one.run == run]
     return own[0] if own else question
 
 
-async def answer_question(
-    journal: Journal, jobs: JobStore, question: OpenQuestion, choice: str, *, by: str, now: float
-) -> None:
-    """Answer a question.
-
-    Raises:
-        AnswerRejected: the answer has no effect.
-        RunBusy: another process has the run open.
-        JournalError: the answer could not be written.
-    """
-    if question.options and choice not in question.options:
-        raise AnswerRejected(
-            f"{choice!r} is not one of the options", f"answer with one of: {', '.join(question.options)}"
-        )
-    if question.is_of_job:
-        receipt = await jobs.decide(DecisionMade(DecisionId(question.id), choice, by))
-        if receipt.action != "accept":
-            raise AnswerRejected(receipt.reason, "`wavewright decisions` lists what may be answered")
-        return
-    await _answer_run(journal, question, choice, by, now)
+def _answered_already(question: str, choice: str, by: str | None) -> AnsweredAlready:
+    who = "" if by is None else f" by {by!r}"
+    return AnsweredAlready(f"{question} was answered already{who}: {choice!r}", "the first answer counts")
 
 
-async def _answer_run(journal: Journal, question: OpenQuestion, choice: str, by: str, now: float) -> None:
-    # Opened before it is read, so that it is neither answered twice nor answered while it is resumed.
-    await journal.open_run(question.run)
-    try:
-        state = fold(await journal.load(question.run))
-        still = pending_question(state, now)
-        if still is None or (still.asked, still.question) != (question.asked, question.question):
-            raise AnswerRejected(
-                f"run {question.run} does not wait for this any more",
-                "`wavewright decisions` lists what does",
-            )
-        await journal.append(question.run, [_answer_note(state, still, choice, by, now)])
-    finally:
-        await journal.close_run(question.run)
-
-
-def _answer_note(state: RunState, question: OpenQuestion, choice: str, by: str, now: float) -> Noted:
-    if question.subject == "question":
-        asked = open_question(state)
-        assert asked is not None
-        return Noted(now, ANSWER, {**asked.body, "answer": choice, "by": by})
-    wanted = pending_approval(state)
-    assert wanted is not None
-    return Noted(now, APPROVAL_GIVEN, approval_answer_note(wanted, choice, by))
+def _last_answer(state: RunState) -> tuple[str, str | None] | None:
+    """Return the answer to the last question that a run has journaled, and who gave it, where that is known."""
+    topics = {QUESTION, APPROVAL_WANTED, ANSWER, APPROVAL_GIVEN}
+    last = next((noted for noted in reversed(state.notes) if noted.topic in topics), None)
+    if last is None or last.topic in {QUESTION, APPROVAL_WANTED}:
+        return None
+    by = last.body.get("by")
+    return str(last.body["answer" if last.topic == ANSWER else "choice"]), str(by) if by else None
 
 
 def pending_question(state: RunState, now: float) -> OpenQuestion | None:

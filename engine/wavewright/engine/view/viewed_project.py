@@ -16,13 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
-from wavewright.engine.decisions.questions import (
-    AnswerRejected,
-    OpenQuestion,
-    answer_question,
-    find_question,
-    list_questions,
-)
+from wavewright.engine.decisions.answering import answer_question
+from wavewright.engine.decisions.questions import OpenQuestion, find_question, list_questions
 from wavewright.engine.view.stored_runs import RunSnapshot, read_run
 from wavewright.executor.store.errors import RunNotFound
 from wavewright.executor.store.job_store import JobStore
@@ -76,12 +71,11 @@ class ViewedProject:
         """Answer a question.
 
         Raises:
+            AnsweredAlready: somebody was faster.
             AnswerRejected, JournalError: the answer does not count.
         """
         now = time.time()
         question = await find_question(self.journal, self.jobs, decision, now)
-        if not isinstance(question, OpenQuestion):
-            raise AnswerRejected(f"it was answered already, with {question.choice!r}")
         await answer_question(self.journal, self.jobs, question, given.choice, by=given.by, now=now)
 
     async def resume(self, run: RunId) -> None:

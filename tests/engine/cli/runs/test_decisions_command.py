@@ -116,7 +116,8 @@ def test_the_first_answer_stands_and_none_is_taken_that_was_not_offered(
 
     assert (offered.code, again.code) == (1, 1)
     assert "answer with one of: approve, refuse" in offered.err
-    assert "waits for no answer" in again.err
+    assert "answered already by" in again.err
+    assert ": 'refuse'" in again.err
     assert wavewright("resume", run).code == 1
     assert not (posting / "posted.txt").exists()
 

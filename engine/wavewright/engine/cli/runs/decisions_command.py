@@ -11,15 +11,10 @@ import anyio
 
 from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import has_journal, no_journal, project_settings
-from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.output import instant_text, print_json
 from wavewright.engine.cli.common.terminal import chosen_option, local_user
-from wavewright.engine.decisions.questions import (
-    OpenQuestion,
-    answer_question,
-    find_question,
-    list_questions,
-)
+from wavewright.engine.decisions.answering import answer_question
+from wavewright.engine.decisions.questions import OpenQuestion, find_question, list_questions
 from wavewright.engine.decisions.verdicts import UnjudgedPackage, list_unjudged
 from wavewright.executor.stores import open_stores
 from wavewright.planner.diagnostics.rendering import printable
@@ -38,7 +33,8 @@ def list_decisions(wanted: str | None, *, output_format: str) -> int:
     """Print the questions that wait for an answer, or one of them with its whole context.
 
     Raises:
-        CommandError: the wanted question is not open.
+        CommandError: there is no journal.
+        AnswerRejected: the wanted question is not open.
     """
     settings = project_settings()
     if not has_journal(settings):
@@ -63,7 +59,8 @@ def give_answer(wanted: str, choice: str) -> int:
     """Answer a question and print how its job or run continues.
 
     Raises:
-        CommandError: there is no such question, or it does not take this answer.
+        CommandError: there is no journal, or the question does not take this answer.
+        AnswerRejected: the question is not open.
     """
     settings = project_settings()
     if not has_journal(settings):
@@ -85,18 +82,12 @@ async def _find_waiting(
         if wanted is None:
             questions = await list_questions(stores.journal, stores.jobs, time.time())
             return questions, await list_unjudged(stores.journal, stores.jobs)
-        found = await find_question(stores.journal, stores.jobs, wanted, time.time())
-    if isinstance(found, OpenQuestion):
-        return [found], []
-    raise CommandError(f"decision {found.id} was answered by {found.by}: {found.choice}")
+        return [await find_question(stores.journal, stores.jobs, wanted, time.time())], []
 
 
 async def _answer(settings: Settings, wanted: str, choice: str) -> tuple[OpenQuestion, str]:
     async with open_stores(settings) as stores:
         found = await find_question(stores.journal, stores.jobs, wanted, time.time())
-        if not isinstance(found, OpenQuestion):
-            msg = f"decision {found.id} was already answered by {found.by}: {found.choice}"
-            raise CommandError(msg, hint="the first answer is final", exit_code=exit_codes.NEGATIVE)
         taken = chosen_option(UserQuestion(found.question, found.options), choice)
         await answer_question(stores.journal, stores.jobs, found, taken, by=local_user(), now=time.time())
     return found, taken
