@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import anyio
+import asyncpg
 import pytest
 
 from tests.executor.event_examples import run_finished, run_started, step_finished
@@ -44,6 +46,38 @@ def grown_old(postgres: PostgresServer, url: str) -> Generator[None]:
     """Let the lease of the owner elsewhere run out, as the database's clock shows it."""
     postgres.run("UPDATE wavewright.session SET heartbeat_at = heartbeat_at - 11 WHERE token = 'f00'", url)
     yield
+
+
+async def test_of_two_owners_that_claim_a_closed_run_at_once_one_has_it(postgres: PostgresServer) -> None:
+    """The second one waits for the lock of the first, and then sees its lease."""
+    url = postgres.database()
+    async with PostgresJournal(url) as first, PostgresJournal(url) as second:
+        await first.append(RUN, [run_started(RUN)])
+        await first.close_run(RUN)
+        await second.load(RUN)
+        connection = await asyncpg.connect(url)
+        locking = connection.transaction()
+        await locking.start()
+        await connection.execute("SELECT FROM wavewright.run WHERE run = $1 FOR UPDATE", RUN)
+        owners = list[PostgresJournal]()
+
+        async def claim(journal: PostgresJournal) -> None:
+            with suppress(RunBusy):
+                await journal.open_run(RUN)
+                owners.append(journal)
+
+        async with anyio.create_task_group() as group:
+            for journal in (first, second):
+                group.start_soon(claim, journal)
+            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            with anyio.fail_after(20):
+                while await connection.fetchval(waiting) < 2:  # noqa: ASYNC110 - no server sets an event here
+                    await anyio.sleep(0.005)
+            await locking.rollback()
+        await connection.close()
+
+        [owner] = owners
+        await owner.append(RUN, steps(1))
 
 
 async def test_an_expired_owner_is_replaced_after_a_watch_without_a_beat(postgres: PostgresServer) -> None:

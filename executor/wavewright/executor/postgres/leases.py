@@ -28,9 +28,11 @@ LEASE_COLUMNS: Final = """
 _INSERT: Final = """
     INSERT INTO run (run, created, fence, owner, since, host, pid)
     VALUES ($1, clock_seconds(), 1, $2, clock_seconds(), $3, $4) ON CONFLICT (run) DO NOTHING RETURNING no, fence"""
-_LOCK: Final = f"""
-    SELECT {LEASE_COLUMNS}, run.no, run.fence, run.status, clock_seconds() AS now
-    FROM run LEFT JOIN session ON session.no = run.owner WHERE run.run = $1 FOR UPDATE OF run"""  # noqa: S608 - constants
+_LOCK: Final = "SELECT no FROM run WHERE run = $1 FOR UPDATE"
+_READ: Final = f"""
+    SELECT {LEASE_COLUMNS}, run.no, run.status, clock_seconds() AS now
+    FROM run LEFT JOIN session ON session.no = run.owner WHERE run.no = $1"""  # noqa: S608 - constants
+"""A statement of its own: after a wait for the lock, one that locks still joins the session of the owner before."""
 _ACQUIRE: Final = """
     UPDATE run SET fence = fence + 1, owner = $2, since = clock_seconds(), host = $3, pid = $4 WHERE no = $1
     RETURNING fence, (SELECT coalesce(max(seq) + 1, 0) FROM event WHERE event.run = $1)"""
@@ -70,9 +72,11 @@ class PostgresLeases:
         owner = (session_no, self.owner.host, self.owner.pid)
         if (made := await connection.fetchrow(_INSERT, run, *owner)) is not None:
             return HeldLease(made["no"], made["fence"], seq=0, is_finished=False)
-        row = await connection.fetchrow(_LOCK if waits else f"{_LOCK} SKIP LOCKED", run)
-        if row is None:
+        no = await connection.fetchval(_LOCK if waits else f"{_LOCK} SKIP LOCKED", run)
+        if no is None:
             raise run_busy_here_error(run, place=self.place)
+        row = await connection.fetchrow(_READ, no)
+        assert row is not None
         lease = read_lease(tuple(row)[:9])
         probe = probe_before_acquiring(
             run, lease, owner=self.owner, now=row["now"], unmoved=unmoved, place=self.place
