@@ -17,7 +17,13 @@ from functools import lru_cache
 from typing import Protocol, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
-from wavewright.config.secret_patterns import REDACTED, SENSITIVE_NAME, PrivateKeyLines, redact_patterns
+from wavewright.config.secret_patterns import (
+    REDACTED,
+    SENSITIVE_NAME,
+    PrivateKeyLines,
+    may_match,
+    redact_patterns,
+)
 
 __all__ = ["REDACTED", "PrivateKeyLines", "Redactor", "known_secrets", "named_secrets"]
 
@@ -87,7 +93,18 @@ class Redactor:
         The lines of a private key may also be entries of a list. With `keep_numbers` every number is kept, so that a
         record keeps its types. A value, or a part of one, that has no secret is returned itself and not copied.
         """
-        return self._json(value, None, keep_numbers=keep_numbers)
+        return value if self.is_plain(value) else self._json(value, None, keep_numbers=keep_numbers)
+
+    def is_plain(self, value: _Json) -> bool:
+        """Whether a JSON value surely has no secret, alone or as a part of another value; each text is read once."""
+        names, texts = _names_and_texts(value)
+        if any(map(_is_sensitive_name, names)):
+            return False
+        # One look at all of them spares the many that hold nothing.
+        joined = "\n".join((*names, *texts))
+        return not (_has_escape(joined) or self.may_contain_secret(joined) or may_match(joined)) or not any(
+            PrivateKeyLines.MARK in text or self.redact(text) != text for text in names | texts
+        )
 
     def _json(self, value: _Json, lines: PrivateKeyLines | None, *, keep_numbers: bool) -> _Json:
         if isinstance(value, str):
@@ -106,6 +123,22 @@ class Redactor:
             }
             return value if members == value else members
         return value
+
+
+def _names_and_texts(value: _Json) -> tuple[set[str], set[str]]:
+    """Return the names of all members in a JSON value, and its texts."""
+    names, texts = set[str](), set[str]()
+    left: list[list[_Json] | dict[str, _Json]] = [[value]]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            names.update(part)
+        for item in part.values() if isinstance(part, dict) else part:
+            if isinstance(item, str):
+                texts.add(item)
+            elif isinstance(item, (list, dict)):
+                left.append(item)
+    return names, texts
 
 
 @lru_cache(_CACHE_SIZE)
@@ -282,7 +315,7 @@ def _unescape_text(text: str) -> str:
     An escape may hold escapes itself (`%%341` is `%41`, `A`): from the end to the start, all that follows one is plain
     already, so that each is read once.
     """
-    if "\\" not in text and "%" not in text and "&#" not in text:
+    if not _has_escape(text):
         return text
     plain: list[str] = []  # characters, the last one first
     end = len(text)
@@ -297,6 +330,10 @@ def _unescape_text(text: str) -> str:
         else:
             plain.extend(mark[0][::-1])
     return text[:end] + "".join(reversed(plain))
+
+
+def _has_escape(text: str) -> bool:
+    return "\\" in text or "%" in text or "&#" in text
 
 
 _ESCAPE_MARK = re.compile(r"(?<!\\)\\++(?=[%&uUx])|%(?=[%&\\2-7])|&\#(?=[%&\\xX0-9])")

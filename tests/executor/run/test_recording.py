@@ -98,6 +98,39 @@ async def test_items_of_a_step_that_another_reads_are_kept_and_others_are_not() 
     assert kept == [LOGIN] * 2
 
 
+@pytest.mark.parametrize(
+    ("outputs", "kept"),
+    [
+        (
+            [{"said": GIVEN}, LOGIN, {"said": "x"}],
+            [{"said": MARK}, {"token": MARK, "password": MARK, "user": "ann"}, {"said": "x"}],
+        ),
+        (["-----BEGIN PRIVATE KEY-----", "MIIEvQIBADANBgkqhkiG9w0B", "so it is"], [MARK, MARK, "so it is"]),
+        ([{"said": "x"}, {"said": "y"}], [{"said": "x"}, {"said": "y"}]),
+    ],
+    ids=["a later item names it", "a key over several items", "none"],
+)
+async def test_the_list_of_items_outputs_loses_secrets_that_no_item_shows_alone(
+    outputs: list[Json], kept: list[Json]
+) -> None:
+    fan: JsonObject = {
+        "id": "fan",
+        "for_each": [*range(len(outputs))],
+        "tool": "say",
+        "params": {"n": "${item}"},
+        "concurrency": 1,
+    }
+    journal = MemoryJournal()
+
+    await (
+        ExecutionHarness()
+        .add(lambda call: outputs[int(str(call.params["n"]))], "say")
+        .run(plan_of(fan), journal=journal)
+    )
+
+    assert journaled(await journal.load(RUN), "fan").output == kept
+
+
 async def test_what_gates_look_at_is_journaled_without_secrets_and_seen_with_them() -> None:
     seen = list[Json]()
 

@@ -60,6 +60,8 @@ class OutputRedactor:
     def __init__(self) -> None:
         self._redactor = Redactor()
         self._named_secrets = set[str]()
+        self._plain_items = dict[StepId, dict[int, Json]]()
+        """Outputs of items that hold no secret, by identity, until the output of their step is redacted."""
 
     def redact_output(self, output: Json) -> Json:
         """Return an output without secrets; its values under a secret's name are redacted in all later events."""
@@ -74,6 +76,7 @@ class OutputRedactor:
         if found and len(self._named_secrets) < _MAX_NAMED_SECRETS:
             self._named_secrets |= found
             self._redactor = self._redactor.with_secrets(found)
+            self._plain_items.clear()
 
     def redact_text(self, text: str) -> str:
         """Return a text without secrets."""
@@ -107,14 +110,26 @@ class OutputRedactor:
                 return event
 
     def _redact_finished(self, ending: _Ending) -> _Ending:
-        clean = self.redact_output(ending.output)
-        if clean != ending.output:
-            ending = replace(ending, output=clean)
+        if not self._is_plain(ending):
+            clean = self.redact_output(ending.output)
+            if clean != ending.output:
+                ending = replace(ending, output=clean)
         if ending.error is not None:
             ending = replace(ending, error=self._redact_error(ending.error))
         if isinstance(ending, StepFinished) and ending.gates:
             ending = replace(ending, gates=tuple(map(self._redact_gate, ending.gates)))
         return ending
+
+    def _is_plain(self, ending: StepFinished | ItemFinished) -> bool:
+        """Whether an output has no secret; a list of items' outputs is not read again."""
+        output = ending.output
+        if isinstance(ending, ItemFinished):
+            is_plain = self._redactor.is_plain(output)
+            if is_plain:
+                self._plain_items.setdefault(ending.step, {})[id(output)] = output
+            return is_plain
+        plain = self._plain_items.pop(ending.step, {})
+        return isinstance(output, list) and all(id(item) in plain for item in output)
 
     def _redact_error(self, error: StepError) -> StepError:
         hint = None if error.hint is None else self.redact_text(error.hint)
