@@ -197,14 +197,16 @@ def test_a_result_that_is_a_text_is_shown_as_markdown_in_which_html_stays_a_text
     assert "<strong>well</strong> &lt;b&gt;x&lt;/b&gt;" in html
 
 
-def test_a_run_that_never_started_a_step_has_a_report() -> None:
+def test_a_run_that_has_no_end_yet_has_a_report_and_has_not_failed() -> None:
     run = run_plan(plan_of({"id": "a"}), {})
     events = run.events[:2]
     from wavewright.executor.events.state import fold
 
     package = build_package(run.plan, run.goal, fold(events), None, run.tools)
 
-    assert "The run ended before it could be reviewed." in page_of(package).text
+    assert package.status == "interrupted"
+    assert package.warnings == ()
+    assert "The run has no end yet" in page_of(package).text
 
 
 def test_each_gate_is_shown_with_its_items_by_name() -> None:

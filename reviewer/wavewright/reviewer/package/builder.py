@@ -108,7 +108,7 @@ def build_package(
         goal_name=goal.name,
         goal=goal.text,
         status=status or _package_status(state, review),
-        reason=state.finished.reason if state.finished else "",
+        reason=state.finished.reason if state.finished else "" if review else _NO_END_REASON,
         result=shown.value(_capped_result(plan, read_result(plan, state, tools, now), review)),
         documents=tuple(
             document.model_copy(update={"content": cap_stated_confidence(document.content, caps)})
@@ -204,11 +204,14 @@ def _capped_result(plan: Plan, result: RunResult, review: ReviewResult | None) -
     return cap_stated_confidence(value, review.caps, review.confidences)
 
 
+_NO_END_REASON = "The run has no end yet: it still runs, or its process was ended before it could stop."
+
+
 def _package_status(state: RunState, review: ReviewResult | None) -> RunStatus:
     if state.finished is not None and (review is None or _noted_before(state, state.finished.at)):
         return state.finished.status
     if review is None:
-        return "failed"
+        return "interrupted"
     return "achieved" if review.goal_achieved else "not_achieved"
 
 
@@ -259,7 +262,8 @@ def _warnings(plan: Plan, state: RunState) -> list[str]:
             continue
         end = state.steps.get(step.id)
         if end is None:
-            texts.append(f"step {step.id!r} never ran")
+            if state.finished is not None:
+                texts.append(f"step {step.id!r} never ran")
         elif step.optional and end.status not in {*SUCCESSES, "skipped"}:
             texts.append(f"optional step {step.id!r} is absent: {end.status}")
         elif end.status in SUCCESSES and end.items and end.items[0] < end.items[1]:
