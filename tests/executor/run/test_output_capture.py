@@ -50,6 +50,19 @@ async def test_what_a_call_prints_and_logs_is_journaled_and_printed_all_the_same
     assert "err of a\n" in seen.err
 
 
+async def test_a_tool_that_closes_a_stream_closes_it_for_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    def closing(_: ToolCall) -> Json:
+        print("last words")
+        sys.stdout.close()
+        return {}
+
+    (event,) = await logged_by(ExecutionHarness().add(closing), {"id": "a"})
+    print("still there")
+
+    assert event.stdout == "last words\n"
+    assert capsys.readouterr().out == "last words\nstill there\n"
+
+
 async def test_a_call_that_prints_nothing_leaves_no_event() -> None:
     assert await logged_by(ExecutionHarness().add(lambda _: {}), {"id": "a"}) == []
 

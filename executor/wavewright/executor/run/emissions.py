@@ -142,6 +142,10 @@ class _Tee:
         for line in lines:
             self.write(line)
 
+    def close(self) -> None:
+        """Flush only: the streams belong to the process, and other runs and its own output need them."""
+        self.behind.flush()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.behind, name)
 
