@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 
+from wavewright.engine.bus.topology import REASON_HEADER
 from wavewright.engine.operations.job_logs import log_received, log_sent
 from wavewright.engine.operations.logs import StructuredLog
 from wavewright.executor.store.job_records import (
@@ -72,6 +73,18 @@ def test_a_question_is_told_of_with_its_options_when_it_is_out() -> None:
 
     assert fields(json.loads(stream.getvalue()), "decision_id", "options", "question") == [
         "user_decision_requested", "info", "d", ["Duskwood", "Redridge"], "Where next?",
+    ]  # fmt: skip
+
+
+def test_a_job_that_is_given_up_is_an_error_with_its_reason() -> None:
+    stream = io.StringIO()
+    why: JsonObject = {REASON_HEADER: "poison: started 5 times, and never finished"}
+    sent = OutgoingMessage(MessageId("m"), "dead_letter", "x", "q", b"{}", JobId(JOB), headers=why)
+
+    log_sent(StructuredLog(agent="a", domain="d", stream=stream), sent)
+
+    assert fields(json.loads(stream.getvalue()), "job_id", "message") == [
+        "job_dead_lettered", "error", JOB, "poison: started 5 times, and never finished",
     ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from wavewright.config.redaction import Redactor, named_secrets
+from wavewright.engine.bus.topology import REASON_HEADER
 from wavewright.engine.operations.logs import Level, StructuredLog
 from wavewright.executor.events.types import (
     Event,
@@ -72,10 +73,10 @@ def log_received(
 
 
 def log_sent(log: StructuredLog, sent: OutgoingMessage) -> None:
-    """Log a confirmed message with a package, a question or the failure of a target."""
+    """Log a confirmed message with a package, a question, a job that was given up or the failure of a target."""
     match sent.kind:
         case "dead_letter":
-            return
+            log.write("job_dead_lettered", "error", job_id=sent.job, message=sent.headers[REASON_HEADER])
         case "job_status":
             _log_failed_target(log, sent)
         case "user_decision_required":
