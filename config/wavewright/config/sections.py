@@ -249,7 +249,7 @@ class StandingSection(_DaemonModel):
 
 
 class MaxLimitsSection(_DaemonModel):
-    """What a job that was sent may raise the limits of its run to; goal templates of the project may go beyond."""
+    """What a job that was sent may raise limits to; goal templates of the project may go beyond."""
 
     max_steps: Annotated[int, Field(ge=1, le=100_000)] = 1_000
     """Steps of a plan."""
@@ -258,7 +258,9 @@ class MaxLimitsSection(_DaemonModel):
     max_items: Annotated[int, Field(ge=1, le=10_000_000)] = 10_000
     """Items of one `for_each`."""
     concurrency: Annotated[int, Field(ge=1, le=100_000)] = 256
-    """Calls that run at once."""
+    """Calls of one run at once."""
+    at_once: Annotated[int, Field(ge=1, le=100)] = 16
+    """Targets of a job whose runs are under way at once."""
 
 
 class IdentitySettings(_DaemonModel):

@@ -150,6 +150,7 @@ def test_a_job_that_was_sent_names_nothing_outside_the_project(
             id="of a job",
         ),
         pytest.param({"limits": {"max_waves": 101}}, ["/limits/max_waves"], id="of a goal template"),
+        pytest.param({"targets": {"first": ["A"], "at_once": 17}}, ["/targets/at_once"], id="of targets"),
     ],
 )
 def test_a_job_that_was_sent_raises_no_limit_above_what_the_settings_allow(

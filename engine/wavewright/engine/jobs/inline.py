@@ -86,6 +86,7 @@ def _raised_limits(document: Document, most: MaxLimitsSection) -> Iterator[Docum
     by_pointer = {
         "/overrides/limits": overrides.get("limits") if isinstance(overrides, dict) else None,
         "/limits": whole.get("limits"),
+        "/targets": whole.get("targets"),
     }
     for parent, limits in by_pointer.items():
         given = limits if isinstance(limits, dict) else {}
@@ -93,9 +94,10 @@ def _raised_limits(document: Document, most: MaxLimitsSection) -> Iterator[Docum
             value = given.get(name)
             if isinstance(value, int) and value > bound:
                 pointer = parent + pointer_token(name)
+                limit = f"{parent.rpartition('/')[2]}.{name}"
                 yield DocumentFault(
                     "bad_value",
-                    f"limits.{name} is {value:,}, and a job that is sent may have {bound:,} at most",
+                    f"{limit} is {value:,}, and a job that is sent may have {bound:,} at most",
                     document.nearest_span(pointer),
                     pointer,
                     hint=f"lower it, or have whoever runs the daemon raise daemon.max_limits.{name}",
