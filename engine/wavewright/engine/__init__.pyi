@@ -29,7 +29,6 @@ from .pipeline.declaration import (
     when as when,
 )
 from .pipeline.phase import (
-    Labelled as Labelled,
     Outcome as Outcome,
     Phase as Phase,
     PhaseEvent as PhaseEvent,

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 GC_THRESHOLD = 200_000
 """So many new objects make Python look for cycles: more than a small run makes. A run of many steps has few cycles."""
+SWITCH_SECONDS = 0.0005
+"""After so long a thread that runs Python gives way to one that waits. The thread that writes the journal waits each
+time when the disk or the database has answered, and steps wait for it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,6 +49,7 @@ def run_process() -> NoReturn:
             stream.reconfigure(errors="backslashreplace")
     # What is imported stays: looking for garbage among it takes a tenth of the time of a short command.
     gc.set_threshold(GC_THRESHOLD)
+    sys.setswitchinterval(SWITCH_SECONDS)
     _disable_pydantic_plugins()
     try:
         code = main()
