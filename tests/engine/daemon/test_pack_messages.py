@@ -154,20 +154,33 @@ async def test_a_result_that_does_not_fit_the_packs_package_fails_the_job(
     assert "SPILT" in client.statuses(wanted)
 
 
-async def test_a_job_document_is_still_answered_in_the_neutral_form(
+async def test_a_job_document_is_answered_in_the_packs_form_or_refused(
     teahouse: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
-    wanted = str(uuid4())
+    wanted, wordy, several = str(uuid4()), str(uuid4()), str(uuid4())
     job: JsonObject = {"name": "one", "goal_template": "brew", "variables": ["Assam"]}
+    plan: JsonObject = {
+        "steps": [{"id": "weighed", "tool": "weigh", "params": {"tea": "Mate"}}],
+        "result": "Mate",
+    }
+    words: JsonObject = {"name": "two", "goal_template": "brew", "variables": ["Mate"], "plan": plan}
+    both: JsonObject = {**job, "variables": ["Assam", "Mate"]}
     await start().started()
-    await client.send_raw(request("job_request", "samovar", {"job_id": wanted, "job": job}))
+    for own, document in ((wanted, job), (wordy, words), (several, both)):
+        await client.send_raw(request("job_request", "samovar", {"job_id": own, "job": document}))
     await client.until_told(wanted, "JOB_COMPLETED")
+    failed = await client.until_told(wordy, "JOB_FAILED")
+    [letter] = await client.dead_letters(1)
     await client.read()
 
-    [package] = [json.loads(message.body) for message in client.packages]
+    [cup] = [json.loads(message.body) for message in client.packages]
     assert teahouse.folder.is_dir()
-    assert package["message_type"] == "package"
-    assert package["payload"]["package"]["result"] == {"grams": 5}
+    assert cup["message_type"] == "cup"
+    assert (cup["payload"]["tea"], cup["payload"]["grams"]) == ("Assam", 5)
+    assert {"KETTLE_ON", "POURED"} <= {*client.statuses(wanted)}
+    assert "its result is no cup, which is what this daemon sends" in str(failed["reason"])
+    assert "the job names none" in str(letter.headers["x-wavewright-reason"])
+    assert json.loads(letter.body)["payload"]["job_id"] == several
 
 
 async def test_the_form_is_refused_by_a_daemon_without_the_pack(

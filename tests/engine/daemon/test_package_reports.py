@@ -73,13 +73,9 @@ async def test_a_message_states_no_more_than_the_cap_on_its_field(
             await client.until_told(request.job_id, "JOB_COMPLETED")
         await client.read()
 
-    [of_zone, package] = packages(client)
-    inner = package["package"]
     assert studied.folder.is_dir()
-    assert of_zone["confidence"] == {"npcs": 0.2}
-    assert isinstance(inner, dict)
-    assert isinstance(inner["result"], dict)
-    assert inner["result"]["confidence"] == {"npcs": 0.2}
+    assert [one["zone_name"] for one in packages(client)] == ["Westfall", "Westfall"]
+    assert [one["confidence"] for one in packages(client)] == [{"npcs": 0.2}] * 2
 
 
 async def test_half_a_character_in_an_output_is_replaced_and_the_job_completes(
@@ -134,8 +130,8 @@ async def test_a_target_whose_tool_raised_has_failed_and_the_others_go_out(
         await client.read()
 
     assert studied.folder.is_dir()
-    assert [one["target"] for one in packages(client)] == ["Westfall"]
-    assert done["targets_failed"] == [{"target": "Nowhere", "error": "step 'seen': failed (tool)"}]
+    assert [one["zone_name"] for one in packages(client)] == ["Westfall"]
+    assert done["zones_failed"] == [{"zone_name": "Nowhere", "error": "step 'seen': failed (tool)"}]
 
 
 async def test_of_several_zones_only_those_with_a_valid_result_go_out(

@@ -132,9 +132,9 @@ class PackageForm:
     payload: type[Payload]
     """The fields of a `PackagePayload` are filled in; any other payload is as it was built."""
     build: Callable[[JsonObject, str, JsonObject], JsonObject | None]
-    """Called with a package (see `wavewright schema package`), its target, and the payload of the job's request.
-    Returns the message's payload, without the fields that are filled in; `None` where the package goes out as the
-    neutral `package`."""
+    """Called with a package (see `wavewright schema package`), its target, and the payload of the request, which is
+    empty for a job document. Returns the message's payload, without the fields that are filled in; `None` where it is
+    no message of this form."""
     log_fields: Callable[[JsonObject], JsonObject] | None = None
     """Given the message's payload, returns the fields of its log line `package_sent`: `target`, `data_point_count`
     and `total_sources`."""
@@ -193,14 +193,17 @@ class CheckpointForm:
 class MessageContract:
     """What a pack defines of a daemon's messages, log and queues.
 
-    Own statuses, fields and packages are used for jobs that came by a request form; a job document keeps the neutral
-    ones. Own log events and log fields are used for every line.
+    Who reads the packages of a daemon with package forms understands only those. So a job document is taken there if it
+    names the one target that it is about, or its targets, and a result of no form fails its job. A daemon without
+    package forms answers a job document in the neutral form. Own log events and log fields are used for every line.
     """
 
     requests: tuple[RequestForm, ...] = ()
     """One for each message type; a form of `job_request` replaces the neutral short form."""
     packages: tuple[PackageForm, ...] = ()
     """The first one that builds a payload is sent."""
+    takes_documents: bool = True
+    """Whether job documents are taken; without them jobs come by the request forms alone."""
     statuses: Mapping[JobStatus, str] = field(default_factory=dict[JobStatus, str])
     fields: Mapping[TargetField, str] = field(default_factory=dict[TargetField, str])
     log_events: Mapping[str, str | LogForm] = field(default_factory=dict[str, str | LogForm])

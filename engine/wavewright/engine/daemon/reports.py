@@ -13,7 +13,7 @@ from typing import Final
 from wavewright.config.redaction import Redactor, named_secrets
 from wavewright.config.sections import DaemonSection
 from wavewright.engine.bus.topology import ATTEMPTS_HEADER, KIND_HEADER, QUEUE_HEADER, REASON_HEADER
-from wavewright.engine.messages.decoding import correlation_of, goal_of, trace_of
+from wavewright.engine.messages.decoding import correlation_of, target_of, trace_of
 from wavewright.engine.messages.encoding import (
     MessageAddress,
     encode,
@@ -91,7 +91,8 @@ class Reporter:
         Raises:
             PackageNotPublished: its message exceeds `daemon.max_sent`, or its result does not fit its message.
         """
-        if self.contract.packages and goal_target(job) is not None:
+        is_sent = package.review is None or not package.review.invalid_because
+        if is_sent and package.status != "failed" and goal_target(job) is not None:
             try:
                 self._package_report(job, job.iteration + 1, package)
             except InvalidResult as error:
@@ -285,9 +286,8 @@ class Reporter:
 
 
 def goal_target(job: JobRow) -> str | None:
-    """Return the target of a job's goal; None where the request held a job document."""
-    goal = goal_of(job.request)
-    return None if goal is None else goal.target
+    """Return the first target of a job; None where its messages are neutral."""
+    return target_of(job.request)
 
 
 def shorten_reason(reason: str) -> str:

@@ -29,6 +29,7 @@ from wavewright.engine.messages.refusals import MessageRejected, rejection_for, 
 from wavewright.engine.messages.rules import (
     SIGNATURE_HEADER,
     AcceptanceRules,
+    DocumentRule,
     looks_like_signature,
     verify_signature,
 )
@@ -64,6 +65,8 @@ PAYLOAD_KEY: Final = "payload"
 """Key of a stored request that came by a request form: the payload as it was sent."""
 GOAL_KEY: Final = "goal"
 """Key of a stored request that came by a request form: the fields of its `RequestedGoal`."""
+TARGET_KEY: Final = "target"
+"""Key of a stored request with a job document whose packages have a form of a pack: its first target."""
 
 _TOKENS_PER_STEP: Final = 5_000
 _TARGETS_PER_WAVE: Final = 10
@@ -198,13 +201,42 @@ def _request(kind: str, envelope: Envelope, rules: AcceptanceRules) -> Request:
             )
         case "job_request" if "job" in envelope.payload:
             asked = _read(JobRequest, envelope.payload, "payload")
+            if (reason := document_refusal(asked.job, rules.documents)) is not None:
+                raise MessageRejected("bad_payload", reason)
+            target = document_target(asked.job) if rules.documents == "with target" else None
+            named: JsonObject = {} if target is None else {TARGET_KEY: target}
             return JobRequested(
                 job=JobId(asked.job_id),
-                request={"job": asked.job, **_origin(envelope)},
+                request={"job": asked.job, **named, **_origin(envelope)},
                 weight=_estimated_steps(asked.job),
             )
         case _:
             return _requested_goal(kind, envelope, rules)
+
+
+def document_target(job: JsonObject) -> str | None:
+    """Return the first target that a job document names: in `targets`, as the input `target`, or as its variable."""
+    targets, inputs, variables = (job.get(name) for name in ("targets", "inputs", "variables"))
+    first = targets.get("first") if isinstance(targets, dict) else None
+    of_inputs = [inputs.get("target")] if isinstance(inputs, dict) else []
+    own = variables if isinstance(variables, list) and len(variables) == 1 else []
+    for one in (*(first if isinstance(first, list) else []), *of_inputs, *own):
+        name = one.get("name") if isinstance(one, dict) else one
+        if isinstance(name, str) and name:
+            return name
+    return None
+
+
+def document_refusal(job: JsonObject, rule: DocumentRule) -> str | None:
+    """Return why a daemon does not take a job document; None where it does."""
+    if rule == "none":
+        return "this daemon takes no job documents: it answers the messages of its pack"
+    if rule == "with target" and document_target(job) is None:
+        return (
+            "this daemon sends a package for each target, and the job names none: give `targets.first`, "
+            "the input `target`, or one entry of `variables`"
+        )
+    return None
 
 
 def _verdict(envelope: Envelope, rules: AcceptanceRules) -> VerdictGiven:
@@ -266,6 +298,14 @@ def goal_of(request: JsonObject) -> RequestedGoal | None:
     """Return the goal of a stored request that came by a request form; none for a job document."""
     goal = request.get(GOAL_KEY)
     return RequestedGoal(**cast("dict[str, Any]", goal)) if isinstance(goal, dict) else None
+
+
+def target_of(request: JsonObject) -> str | None:
+    """Return the target by which the packages of a stored request are told; None where they are neutral."""
+    if (goal := goal_of(request)) is not None:
+        return goal.target
+    known = request.get(TARGET_KEY)
+    return known if isinstance(known, str) else None
 
 
 def correlation_of(job: JobRow) -> str:

@@ -1,7 +1,7 @@
 """The message that carries a package.
 
-A job that came by a request form is answered by the first package form of the contract that builds a payload from its
-package. Any other package goes out whole, as the neutral `package`.
+A job about a target is answered by the first package form of the contract that builds a payload from its package.
+Where the contract has no package form, or the job no target, the package goes out whole, as the neutral `package`.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def package_report(
         package: Package of the run.
         target: The target that the package is about, where the job has several.
         forms: Package forms of the contract.
-        goal_target: The target for the package forms, where the job came by a request form.
-        request: The payload of that request.
+        goal_target: The target for the package forms; without one the package is neutral.
+        request: The payload of the request, where the job came by a request form.
 
     Raises:
-        InvalidResult: a form built a payload that does not fit its model.
+        InvalidResult: a form built a payload that does not fit its model, or no form built one.
     """
     # What tools print stays on the machine that ran them.
     content: JsonObject = package.model_dump(mode="json", exclude={"failed_attempts"})
@@ -56,6 +56,9 @@ def package_report(
         built = form.build(content, goal_target or "", request or {})
         if built is not None:
             return _read(form, {**built, **_ids(form, job, iteration, target)})
+    if forms and goal_target is not None:
+        kinds = ", ".join(form.payload.message_type for form in forms)
+        raise InvalidResult(f"its result is no {kinds}, which is what this daemon sends")
     return PackageReport(
         job_id=job,
         package_id=package_id(job, iteration, target),

@@ -15,13 +15,16 @@ import hmac
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from wavewright.config.sections import DaemonSection
 from wavewright.engine.messages.models import GOAL_FORM
 from wavewright.tools.message_contract import MessageContract, RequestForm
 
 SIGNATURE_HEADER: Final = "x-wavewright-signature"
+
+DocumentRule: TypeAlias = Literal["any", "with target", "none"]
+"""Which job documents a daemon takes: `with target` where its packages are about one target each."""
 
 _DIGITS: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -79,6 +82,7 @@ class AcceptanceRules:
     """Request forms by message type."""
     takes_goals: bool = True
     """Whether requests may hold a goal; the settings must name a goal template."""
+    documents: DocumentRule = "any"
     target_field: str = "target"
     """The contract's name of the field `target`."""
 
@@ -91,6 +95,13 @@ class AcceptanceRules:
         """Return whether a message that was let in is known to be its sender's: by its signature or its user."""
         identity = self.identities.get(source)
         return self.key is not None or (identity is not None and identity.user_id is not None)
+
+
+def document_rule(contract: MessageContract) -> DocumentRule:
+    """Return which job documents a daemon with a contract takes."""
+    if not contract.takes_documents:
+        return "none"
+    return "with target" if contract.packages else "any"
 
 
 def request_forms(contract: MessageContract) -> Mapping[str, RequestForm]:
@@ -121,5 +132,6 @@ def acceptance_rules(
         key=None if hmac_key is None else hmac_key.encode(),
         forms=request_forms(contract),
         takes_goals=section.goal_template is not None,
+        documents=document_rule(contract),
         target_field=contract.fields.get("target", "target"),
     )

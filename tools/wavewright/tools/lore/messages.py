@@ -225,6 +225,7 @@ def _failed_validation(reason: str, zone: str, request: JsonObject) -> JsonObjec
 VALIDATOR_CONTRACT: Final = MessageContract(
     requests=(RequestForm(ResearchPackage, _validation_goal),),
     packages=(PackageForm(ZoneValidation, _validation, build_failure=_failed_validation),),
+    takes_documents=False,
     fields={"target": "zone_name"},
     domain="world_lore",
     daemon={

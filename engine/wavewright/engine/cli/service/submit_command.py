@@ -39,9 +39,11 @@ from wavewright.engine.jobs.inline import resolve_inline_job
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.plan_drafts import read_file
 from wavewright.engine.jobs.resolving import resolve_job
-from wavewright.engine.messages.decoding import TRACE_KEY
+from wavewright.engine.messages.contract import message_contract
+from wavewright.engine.messages.decoding import TRACE_KEY, document_refusal
 from wavewright.engine.messages.encoding import MessageAddress, encode
 from wavewright.engine.messages.models import JobRequest
+from wavewright.engine.messages.rules import document_rule
 from wavewright.engine.operations.broker_definitions import daemon_user_of
 from wavewright.executor.store.job_records import JobId, MessageId, OutgoingMessage
 from wavewright.planner.diagnostics.rendering import printable, render_text
@@ -105,6 +107,10 @@ def submit(
     document = portable_job(read_file(job), job, settings)
     # The daemon would refuse such a job; its author is told here.
     resolve_inline_job(document, settings)
+    if (
+        reason := document_refusal(_content(document), document_rule(message_contract(settings)))
+    ) is not None:
+        raise CommandError(reason, place=str(job))
     if _print_faults(CheckOptions(job, inputs=inputs)):
         return exit_codes.NEGATIVE
     document = _with_inputs(document, job, settings, inputs)
@@ -197,9 +203,12 @@ def _path_from_root(text: str, folder: Path, root: Path) -> str:
     return path.relative_to(root.resolve()).as_posix() if is_inside else text
 
 
+def _content(document: Document) -> JsonObject:
+    return document.value if isinstance(document.value, dict) else {}
+
+
 def _job_message(document: Document, job: str, sender: str, settings: Settings) -> OutgoingMessage:
     section, key = settings.daemon, settings.hmac_key
-    value: JsonObject = document.value if isinstance(document.value, dict) else {}
     address = MessageAddress(
         source=sender,
         target=section.agent,
@@ -209,7 +218,7 @@ def _job_message(document: Document, job: str, sender: str, settings: Settings) 
         trace=os.environ.get(TRACE_KEY.upper()),
     )
     return encode(
-        JobRequest(job_id=job, job=value),
+        JobRequest(job_id=job, job=_content(document)),
         address,
         message=MessageId(str(uuid4())),
         correlation=job,
@@ -233,7 +242,8 @@ async def _send(submission: Submission, settings: Settings) -> int:
         await bus.publish(submission.message)
         _print_submission(submission)
         with anyio.move_on_after(submission.max_seconds):
-            return await _follow_to_end(submission, watcher)
+            own_target = message_contract(settings).fields.get("target", "target")
+            return await _follow_to_end(submission, watcher, own_target)
     # The end may have been published while the connection was lost, or the daemon knew the id or refused the message.
     print_error(
         f"job {submission.job} did not end within {submission.max_seconds:g} s",
@@ -257,8 +267,9 @@ async def _subscribe(bus: Bus, section: DaemonSection) -> AsyncGenerator[Subscri
         yield watcher
 
 
-async def _follow_to_end(submission: Submission, watcher: Subscription) -> int:
+async def _follow_to_end(submission: Submission, watcher: Subscription, own_target: str) -> int:
     """Print a job's statuses and packages, and return the exit code of its end."""
+    show = partial(print_envelope, as_json=submission.as_json, own_target=own_target)
     packages: list[JsonObject] = []
     code: int | None = None
     status: JsonObject | None = None
@@ -273,29 +284,32 @@ async def _follow_to_end(submission: Submission, watcher: Subscription) -> int:
             payload = envelope["payload"] if envelope is not None else None
             if envelope is None or not isinstance(payload, dict) or payload.get("job_id") != submission.job:
                 continue
-            if isinstance(package := payload.get("package"), dict):
-                packages.append(package)
+            if "status" not in payload:
+                packages.append(envelope)
                 if submission.as_json:
-                    print_envelope(envelope, as_json=True)
+                    show(envelope)
             elif (ended := END_EXIT_CODES.get(str(payload.get("status")))) is not None:
                 code, status = ended, envelope
                 patience.deadline = anyio.current_time() + PACKAGE_TIMEOUT
-            elif "status" in payload:
-                print_envelope(envelope, as_json=submission.as_json)
+            else:
+                show(envelope)
             if code is not None and (packages or payload.get("status") == "JOB_FAILED"):
                 break
     assert code is not None
     assert status is not None
-    print_envelope(status, as_json=submission.as_json)
-    if not submission.as_json:
-        for package in packages:
-            _show_package(package)
+    show(status)
+    for package in () if submission.as_json else packages:
+        payload = package["payload"]
+        if isinstance(payload, dict) and isinstance(payload.get("package"), dict):
+            _show_package(Package.model_validate(payload["package"]))
+        else:
+            # A message of a pack, for another program.
+            show(package)
     return code
 
 
-def _show_package(value: JsonObject) -> None:
+def _show_package(package: Package) -> None:
     """Print the summary of a package and the command for its report."""
-    package = Package.model_validate(value)
     sys.stdout.write(f"\n{render_summary(package)}report    wavewright show {package.run} --format html\n")
 
 
