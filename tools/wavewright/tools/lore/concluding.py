@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypedDict
 
@@ -90,8 +90,14 @@ class ResearchConclusion:
         data.write(SUMMARY, topic, {"text": text, "covers": [*covered]})
         return f"Summarized {topic}: {length:,} -> {len(text):,} chars"
 
-    async def cross_reference(self, *, agents: Agents, data: RunData) -> str:
-        """Hold the records of all five categories against each other: contradictions, and confidences."""
+    async def cross_reference(  # noqa: D417 - `agents` and `data` are no parameters of the tool
+        self, feedback: Sequence[str] = (), *, agents: Agents, data: RunData
+    ) -> str:
+        """Hold the records of all five categories against each other: contradictions, and confidences.
+
+        Args:
+            feedback: Why the last package was rejected; a model heeds what is about conflicts and confidences.
+        """
         done = data.read(EXTRACTED)
         missing = [category for category in CATEGORIES if category not in done]
         if missing:
@@ -102,7 +108,8 @@ class ResearchConclusion:
             records = found.model_dump(mode="json", exclude_defaults=True)
             shown: JsonObject = {"npcs": [], "factions": [], "lore": [], "narrative_items": [], **records}
             try:
-                answer = await agents.run("agreement", {"zone": zone_of(data), "records": shown})
+                asked: JsonObject = {"zone": zone_of(data), "records": shown, "feedback": [*feedback]}
+                answer = await agents.run("agreement", asked)
                 result, method = CrossReferenceResult.model_validate(answer), "agent"
             except (ToolError, ValidationError) as error:
                 note = f"; {error}"
@@ -110,8 +117,14 @@ class ResearchConclusion:
         agreement = "consistent" if result.is_consistent else f"{len(result.conflicts)} conflicts"
         return f"Cross-referenced {_record_count(data)} records: {agreement} (method: {method}{note})"
 
-    async def discover_zones(self, *, agents: Agents, data: RunData) -> DiscoveredZones:
-        """Find the zones that are connected to the researched one and not known yet."""
+    async def discover_zones(  # noqa: D417 - as above
+        self, feedback: Sequence[str] = (), *, agents: Agents, data: RunData
+    ) -> DiscoveredZones:
+        """Find the zones that are connected to the researched one and not known yet.
+
+        Args:
+            feedback: Why the last package was rejected; a model heeds what is about connected zones.
+        """
         zone, note = zone_of(data), ""
         pages = stored_pages(data, [*self.topics, DIRECT])
         if not pages:
@@ -121,9 +134,8 @@ class ResearchConclusion:
             overview = [name for name, topic in self.topics.items() if topic.category == "zone"]
             texts = topic_texts(data, [*overview, DIRECT])
             try:
-                answer = await agents.run(
-                    "discovery", {"zone": zone, "game": game_of(data), "content": texts}
-                )
+                asked: JsonObject = {"zone": zone, "game": game_of(data), "content": texts}
+                answer = await agents.run("discovery", {**asked, "feedback": [*feedback]})
                 found = ConnectedZonesResult.model_validate(answer)
             except (ToolError, ValidationError) as error:
                 note = f"; {error}"
