@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from wavewright.config import load_settings
+from wavewright.config.documents import read_document
+from wavewright.engine.cli.project.project_checks import check_agent
 from wavewright.engine.project.tools import all_tools, signatures_to_check, tools_of_goal, tools_of_plan
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Plan
@@ -104,3 +106,26 @@ def test_a_tool_that_nobody_has_is_suggested_those_of_servers(tmp_path: Path) ->
 def test_packs_declare_the_tools_that_they_bring() -> None:
     for pack in pack_names():
         assert pack_tool_names(pack) == load_pack(pack).tool_names, pack
+
+
+def test_an_agent_in_place_of_a_packs_names_its_tools_as_the_pack_does_and_another_in_full(
+    tmp_path: Path,
+) -> None:
+    project(tmp_path)
+    folder = tmp_path / "config" / "agents"
+    folder.mkdir(parents=True)
+    file = folder / "agent.yaml"
+    text = "name: {}\ndescription: Finds people.\nprompt: lore/research\ntools: [crawl_webpage]\n"
+    file.write_text(text.format("research"))
+    environment = {"WAVEWRIGHT_MODEL": "openai-chat:scripted", "WAVEWRIGHT_BASE_URL": "http://127.0.0.1:9/v1"}
+    settings = load_settings(tmp_path, environment)
+
+    assert "lore.research_topic" in all_tools(settings)
+    assert check_agent(read_document(file.read_text(), str(file)), settings) == ()
+
+    file.write_text(text.format("scout"))
+    with pytest.raises(ToolDefinitionError) as caught:
+        all_tools(settings)
+    [found] = check_agent(read_document(file.read_text(), str(file)), settings)
+
+    assert caught.value.hint == found.hint == "call it 'lore.crawl_webpage'"

@@ -52,6 +52,8 @@ class ToolSources:
     """Tools of packs, without the agents that they call."""
     _catalogs: dict[str | None, AgentCatalog] = field(default_factory=dict[str | None, "AgentCatalog"])
     """Agents by pack; those of the project under None."""
+    _packs_of_agents: dict[str, str] = field(default_factory=dict[str, str])
+    """By agent that a pack brings: the pack. One of the project in its place names tools as the pack does."""
 
     def find(self, name: str) -> Tool | None:
         """Return the tool that a name means, under this name; None if there is none.
@@ -89,6 +91,8 @@ class ToolSources:
 
     def _add_catalog(self, pack: str | None, agents: Iterable[AgentSpec]) -> AgentCatalog | None:
         given = {spec.name: spec for spec in agents}
+        if pack is not None:
+            self._packs_of_agents.update({name: pack for name in given if name not in self._packs_of_agents})
         specs = {**given, **{spec.name: spec for spec in own_agents(self.settings).values()}}
         if not specs:
             return None
@@ -96,7 +100,14 @@ class ToolSources:
 
         def find(name: str) -> Tool | None:
             own = None if pack is None else self._own_of_pack(pack, name)
-            return self.find(name) if own is None else self._bound(pack, own)
+            tool = self.find(name) if own is None else self._bound(pack, own)
+            full = [full_name(one, name) for one in self._loaded if full_name(one, name) in self._loaded[one]]
+            if tool is None and full:
+                raise ToolDefinitionError(
+                    f"an agent of this project has the tool {name!r}, which a pack brings under its full name",
+                    hint=f"call it {' or '.join(map(repr, full))}",
+                )
+            return tool
 
         refuse = partial(self._refuse_tool, pack)
         return self._catalogs.setdefault(pack, AgentCatalog(self.services, specs, find, refuse))
@@ -144,9 +155,10 @@ class ToolSources:
         self._add_catalog(None, ())
         found: dict[str, NamedAgent] = {}
         known = None if tools is None else {*tools, *(name.rpartition(".")[2] for name in tools)}
-        for catalog in self._catalogs.values():
+        for pack, catalog in self._catalogs.items():
             for name, spec in catalog.specs.items():
-                if name not in found and (known is None or {*spec.tools} <= {*known, *catalog.specs}):
+                is_own = self._packs_of_agents.get(name) == pack
+                if is_own and (known is None or {*spec.tools} <= {*known, *catalog.specs}):
                     found[name] = catalog.agent(name)
         return found
 
@@ -156,10 +168,12 @@ class ToolSources:
         Raises:
             ToolDefinitionError: a tool or its prompt does not exist, or it may not call a tool.
         """
-        others = [one for one in own_agents(self.settings).values() if one.name != spec.name]
-        catalog = self._add_catalog(None, [spec, *others])
-        assert catalog is not None
-        catalog.agent(spec.name)
+        for pack in pack_names():
+            if is_listed(pack, self.settings.packs):
+                self._unbound_pack_tools(pack)
+        self._add_catalog(None, [spec])
+        catalog = self._catalogs[self._packs_of_agents.get(spec.name)]
+        replace(catalog, specs={**catalog.specs, spec.name: spec}).agent(spec.name)
 
     def server_tools(self) -> dict[str, Tool]:
         """Return the tools of MCP servers by their full names."""

@@ -72,7 +72,7 @@ def tools_of_plan(plan: Plan, settings: Settings, services: Services | None = No
     """Return the tools that a plan names, and all of the project's if one of them does not exist."""
     names = frozenset(name for step in plan.steps for name in (step.tool, *agent_tools(step)))
     serving = services or make_services(settings)
-    return _named_tools(names, _packs_of_project(settings), settings, serving, all_if_missing=True)
+    return _named_tools(names, packs_of_project(settings), settings, serving, all_if_missing=True)
 
 
 def agent_tools(step: Step) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
     Raises:
         ToolDefinitionError, PackError: as in `tools_of_goal`.
     """
-    sources = open_sources(_packs_of_project(settings), settings, services or make_services(settings))
+    sources = open_sources(packs_of_project(settings), settings, services or make_services(settings))
     brought = {pack: sources.pack_tools(pack) for pack in pack_names() if is_listed(pack, settings.packs)}
     counts = Counter(name for tools in brought.values() for name in tools)
     names = [
@@ -108,7 +108,7 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
     return Registry(found.values())
 
 
-def _packs_of_project(settings: Settings) -> JsonObject:
+def packs_of_project(settings: Settings) -> JsonObject:
     """Return the packs that the project's settings configure, as a goal has them."""
     return {
         name: {"settings": given, "root": str(settings.root), "file": str(settings.file)}
@@ -139,7 +139,7 @@ def load_named_pack(name: str, settings: Settings) -> None:
         ToolDefinitionError, PackError: as in `tools_of_goal`.
     """
     refuse_unknown_packs(settings)
-    ToolSources({}, _packs_of_project(settings), settings, make_services(settings)).pack_tools(name)
+    ToolSources({}, packs_of_project(settings), settings, make_services(settings)).pack_tools(name)
 
 
 def _named_tools(

@@ -112,6 +112,7 @@ def check_worker(document: Document, settings: Settings) -> tuple[Diagnostic, ..
 def check_agent(document: Document, settings: Settings) -> tuple[Diagnostic, ...]:
     """Return the diagnostics of a named agent's file, including its tools and its prompt."""
     from wavewright.engine.project.tool_sources import open_sources
+    from wavewright.engine.project.tools import packs_of_project
     from wavewright.tools.workers.agent_specs import AgentSpec
     from wavewright.tools.workers.services import make_services
 
@@ -120,7 +121,7 @@ def check_agent(document: Document, settings: Settings) -> tuple[Diagnostic, ...
     except DocumentError as error:
         return tuple(diagnostic_from_fault(fault) for fault in error.faults)
     try:
-        open_sources({}, settings, make_services(settings)).check_agent(spec)
+        open_sources(packs_of_project(settings), settings, make_services(settings)).check_agent(spec)
     except (ToolDefinitionError, PackError) as error:
         return tuple(locate_diagnostics([Diagnostic("E107", str(error), "", error.hint)], document))
     return ()
