@@ -21,17 +21,37 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.to_thread
 import httpx2
 import pytest
 import yaml
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.engine.model_runs.test_lore_with_model import (
+    CORIN_MARR,
+    EXTRACTORS,
+    FEN,
+    REVIEW,
+    SITE,
+    WORLD,
+    ZONE,
+)
 from tests.repository.tree import ROOT
 from tests.support.postgres import PostgresServer
 from tests.support.prepared_command import RunningCommand, new_process
 from tests.support.rabbitmq import Broker
 from tests.support.session_server import free_port, unavailable
+from wavewright.engine.fake_model.replies import Reply
+from wavewright.engine.fake_model.request import FakeModelRequest
+from wavewright.engine.fake_model.server import (
+    API_KEY,
+    FakeModelServer,
+    asked_for,
+    calling_tool,
+    structured,
+)
+from wavewright.planner.types import Json, JsonObject
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
@@ -43,11 +63,12 @@ VARIABLES: Final = {
     "LORE_RESEARCHER_TOKEN": "researcher-of-a-test",
     "LORE_VALIDATOR_TOKEN": "validator-of-a-test",
     "HMAC_KEY": "ab" * 32,
+    "MODEL": "openai-chat:scripted",
+    "API_KEY": API_KEY,
     "PROJECT": "./docs/deploy/lore/researcher",
 }
 """The file `.env`."""
 PATIENCE: Final = 60.0
-WORLD: Final = ROOT / "plans" / "lore" / "world"
 
 
 def image(instruction: str) -> list[str]:
@@ -176,6 +197,13 @@ class Profile:
             await anyio.to_thread.run_sync(self.start, service)
         return order
 
+    def submit(self, job: str) -> int:
+        """Submit a job of the researcher's project as the user who may, wait for its end, and return the exit code."""
+        user = filled_in("amqp://svc_ui:${UI_PASSWORD}@rabbitmq:5672/")
+        environment = self.environment("daemon") | {"WAVEWRIGHT_AMQP_URL": self.here("daemon", user)}
+        command = ["submit", job, "--wait", "--as", "ui_backend"]
+        return new_process(command, self.project("daemon"), environment, self.log("submit")).wait()
+
     def lines(self, service: str) -> list[dict[str, Any]]:
         """Return what a service has logged so far."""
         text = self.log(service).read_text()
@@ -206,23 +234,50 @@ def profile(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer) 
     postgres.kill_connections(url)
 
 
-async def test_a_zone_is_researched_judged_and_stored_by_the_services_of_the_profile(
-    profile: Profile,
+def agreement(asked: FakeModelRequest) -> Reply:
+    """Return an agreement with a conflict of a source with itself; without it, once the validator has said so."""
+    wrong: JsonObject = {"data_point": "Corin Marr: role", "source_a": FEN, "source_b": FEN}
+    conflicts: list[Json] = [] if was_told(asked) else [{**wrong, "claim_a": "wet", "claim_b": "wet"}]
+    confidence: JsonObject = {"zone": 0.9, "npcs": 0.4, "factions": 0.2}
+    return structured({"is_consistent": not conflicts, "conflicts": conflicts, "confidence": confidence})
+
+
+def was_told(asked: FakeModelRequest) -> bool:
+    """Whether a prompt holds what the validator has said."""
+    return "both sides are the same" in asked.prompt.partition('<data name="feedback">')[2]
+
+
+def script(server: FakeModelServer) -> None:
+    """Script the agents of the ten steps."""
+    records: dict[str, list[Json]] = {"zone": [ZONE], "npcs": [CORIN_MARR]}
+    server.answer(
+        *((calling_tool("crawl_webpage", url=FEN), "The fen's own page carries it.") * 10),
+        when="Research one topic",
+    )
+    for category, beginning in EXTRACTORS.items():
+        server.answer(structured({"records": records.get(category, [])}), when=beginning)
+    server.answer(agreement, when="Hold the records")
+    server.answer(structured({"zones": []}), when="Find the zones")
+    server.answer(structured(REVIEW), when=asked_for("review"))
+
+
+async def test_a_submitted_zone_is_rejected_researched_again_accepted_and_stored_by_the_services_of_the_profile(
+    profile: Profile, model_server: FakeModelServer
 ) -> None:
+    script(model_server)
     project = profile.project("daemon")
-    search = {"provider": "local", "folder": str(WORLD), "base_url": "https://world.example"}
+    search = {"provider": "local", "folder": str(WORLD), "base_url": SITE}
     settings = yaml.safe_load((project / "wavewright.yaml").read_text())
     settings["packs"] = {"lore": {"web": {"search": search}}}
-    standing = {"start": "Harrow Fen", "inputs": {"game": "Lanternmere"}, "forks": "all", "depth": 0}
-    settings["daemon"]["standing"] = standing
+    settings["models"] = {"base_url": model_server.openai_url}
     (project / "wavewright.yaml").write_text(json.dumps(settings))
+    job = {"name": "fen", "goal_template": "zone_research", "inputs": {"target": "Harrow Fen"}}
+    (project / "fen.job.yaml").write_text(json.dumps(job))
     order = await profile.up()
     for service in ("lore-validator", "daemon"):
         await profile.wait(service, "service_healthy")
     with anyio.fail_after(PATIENCE):
-        while not any(one["event"] == "validation_received" for one in profile.lines("daemon")):  # noqa: ASYNC110
-            await anyio.sleep(0.1)
-    [verdict] = [one for one in profile.lines("daemon") if one["event"] == "validation_received"]
+        code = await anyio.to_thread.run_sync(profile.submit, "fen.job.yaml")
     headers = {"Authorization": f"Bearer {VARIABLES['LORE_VALIDATOR_TOKEN']}"}
     url = f"http://127.0.0.1:{profile.store}/mcp"
     async with (
@@ -232,7 +287,14 @@ async def test_a_zone_is_researched_judged_and_stored_by_the_services_of_the_pro
         stored = (await reader.call_tool("world_lore_zone", {"name": "Harrow Fen"})).structured_content
 
     assert order.index("lore-store") < order.index("lore-validator")
-    assert (verdict["accepted"], verdict["iteration"]) == (True, 1)
+    submitted = profile.log("submit").read_text()
+    assert code == 0, submitted
+    assert re.search(r"ZONE_COMPLETED +Harrow Fen$", submitted, re.MULTILINE)
+    verdicts = [one for one in profile.lines("daemon") if one["event"] == "validation_received"]
+    assert [(one["accepted"], one["iteration"]) for one in verdicts] == [(False, 1), (True, 2)]
+    for beginning in ("Hold the records", "Find the zones"):
+        asked = [one for one in model_server.requests if f"# Task\n\n{beginning}" in one.prompt]
+        assert [*map(was_told, asked)] == [False, True], beginning
     assert stored is not None
     assert stored["zone"]["name"] == "Harrow Fen"
-    assert "Corin Marr" in {one["name"] for one in stored["npcs"]}
+    assert [one["name"] for one in stored["npcs"]] == ["Corin Marr"]
