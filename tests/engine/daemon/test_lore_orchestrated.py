@@ -57,7 +57,7 @@ def script(server: FakeModelServer) -> None:
     ]
     said: Sequence[str | Reply] = (*calls, calling_tool("cross_reference"), "All is done.")
     read = (calling_tool("crawl_webpage", url=FEN), "The fen's own page carries it.")
-    looked = (calling_tool("lore__crawl_webpage", url=CORIN), "There are some.")
+    looked = (calling_tool("crawl_webpage", url=CORIN), "There are some.")
     loops: dict[str, Sequence[str | Reply]] = {
         "Research the zone": said,
         "Research one topic": read,
@@ -81,7 +81,7 @@ def was_told(asked: FakeModelRequest) -> bool:
 async def test_feedback_on_a_rejected_zone_reaches_the_orchestrator_and_every_agent_below_it(
     site: DaemonSite, client: BrokerClient, start: StartDaemon, model_server: FakeModelServer
 ) -> None:
-    write_forced_extractor(site.folder, "lore.crawl_webpage")
+    write_forced_extractor(site.folder)
     search = {"provider": "local", "folder": str(WORLD), "base_url": SITE}
     packs = f"packs: {json.dumps({'lore': {'web': {'search': search}}})}"
     site.write(

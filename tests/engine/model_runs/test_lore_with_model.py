@@ -259,13 +259,13 @@ def test_what_a_page_asks_for_reaches_models_as_data_alone_and_changes_no_call(
     assert "evil.example" not in json.dumps(lore_runs.package["sources"])
 
 
-def write_forced_extractor(folder: Path, crawl: str) -> None:
-    """Give a project an extractor of characters that keeps what little it has; `crawl` names its tool."""
+def write_forced_extractor(folder: Path) -> None:
+    """Give a project an extractor of characters that keeps what little it has."""
     agent = {
         "name": "extract_npcs",
         "description": "Extracts characters.",
         "prompt": "lore/extract_npcs",
-        "tools": [crawl],
+        "tools": ["crawl_webpage"],
         "output_schema": {"type": "object", "required": ["records"]},
         "retries": 0,
         "limits": {"keep_partial": True},
@@ -279,7 +279,7 @@ def write_forced_extractor(folder: Path, crawl: str) -> None:
 )
 def test_a_forced_extractor_lowers_its_category_alone(lore_runs: LoreRuns, template: str, way: str) -> None:
     lore_runs.template = TEMPLATE.with_name(f"{template}.yaml")
-    write_forced_extractor(lore_runs.folder, "crawl_webpage")
+    write_forced_extractor(lore_runs.folder)
     (lore_runs.folder / "wavewright.yaml").write_text("")
     agreement: JsonObject = {
         "zone": 0.9,
