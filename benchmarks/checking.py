@@ -6,8 +6,7 @@ from benchmarks.engine import ADD, NO_END
 from benchmarks.measure import best_of_calls, show_table
 from benchmarks.shapes import layered, plan_of
 from wavewright.planner.checks.checker import check
-from wavewright.planner.language.goals import Limits
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import Limits, Plan
 
 LIMITS = Limits(max_steps=NO_END, max_waves=NO_END)
 

@@ -14,8 +14,8 @@ from wavewright.engine.dry_run.page import dry_run_page
 from wavewright.engine.dry_run.text import dry_run_text
 from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.jobs.resolving import ResolvedJob
-from wavewright.planner.language.goals import AvailableTool, Goal, Limits
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.goals import AvailableTool, Goal
+from wavewright.planner.language.plan import Limits, Plan
 from wavewright.reviewer.records import StepReport
 from wavewright.reviewer.report.plan_picture import draw_plan, fold_waves
 

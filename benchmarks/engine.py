@@ -13,8 +13,7 @@ from wavewright.executor.events.types import Event, GateRecord
 from wavewright.executor.run.execution import execute
 from wavewright.executor.run.ports import GateView
 from wavewright.executor.store.journal import Journal
-from wavewright.planner.language.goals import Limits
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, RunId, Schedule, StepId

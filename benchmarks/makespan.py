@@ -21,8 +21,7 @@ from benchmarks.engine import NO_END, NOW, ask_gates
 from benchmarks.measure import show_table
 from benchmarks.shapes import Shape, plan_of
 from wavewright.executor.run.execution import execute
-from wavewright.planner.language.goals import Limits
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, RunId, Schedule

@@ -30,8 +30,8 @@ from wavewright.config.sections import ModelsSection
 from wavewright.config.settings import Settings, load_settings
 from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.executor.run.execution import execute
-from wavewright.planner.language.goals import AvailableTool, Goal, Limits
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.goals import AvailableTool, Goal
+from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.planner import make_plan
 from wavewright.planner.ports.fallback_ladder import read_ladders

@@ -27,7 +27,8 @@ from wavewright.config.sections import PlannerSection
 from wavewright.config.settings import Settings, settings_without_file
 from wavewright.engine.api.people import CallbackApprover
 from wavewright.engine.fake_model.replies import Reply
-from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer
+from wavewright.engine.fake_model.request import FakeModelRequest
+from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.engine.jobs.resolving import resolve_job
 from wavewright.engine.pipeline.context import Ports, RunRequest, withhold_package
 from wavewright.engine.pipeline.services import open_services

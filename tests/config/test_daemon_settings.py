@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wavewright.config import Settings, load_settings
-from wavewright.config.documents import DocumentError
+from wavewright.config.sources import DocumentError
 
 OWNERS = "only-the-owner-knows"
 

@@ -7,14 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import JsonValue
 
-from wavewright.config.documents import (
-    Document,
-    DocumentError,
-    DocumentFault,
-    ReadLimits,
-    read_document,
-    read_document_file,
-)
+from wavewright.config.documents import Document, read_document, read_document_file
+from wavewright.config.sources import DocumentError, DocumentFault, ReadLimits
 
 scalars: st.SearchStrategy[JsonValue] = (
     st.none()

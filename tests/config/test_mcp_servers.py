@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from wavewright.config import Settings, load_settings
-from wavewright.config.documents import DocumentError
 from wavewright.config.redaction import known_secrets
+from wavewright.config.sources import DocumentError
 
 LITERAL = "sk-proj-Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5MA"
 

@@ -14,14 +14,8 @@ import pytest
 from hypothesis import example, given, strategies as st
 from pydantic import JsonValue
 
-from wavewright.config.redaction import (
-    PLACEHOLDERS,
-    REDACTED,
-    PrivateKeyLines,
-    Redactor,
-    known_secrets,
-    named_secrets,
-)
+from wavewright.config.redaction import PLACEHOLDERS, Redactor, known_secrets, named_secrets
+from wavewright.config.secret_patterns import REDACTED, PrivateKeyLines
 from wavewright.config.settings import load_settings
 from wavewright.planner.types import JsonObject
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from wavewright.config import Settings, load_settings
-from wavewright.config.documents import DocumentError
 from wavewright.config.environment import VARIABLES, EnvironmentVariable
 from wavewright.config.settings import SettingsFile, settings_schema
+from wavewright.config.sources import DocumentError
 
 KEY = "sk-only-the-owner-may-see-this"
 

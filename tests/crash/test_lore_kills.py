@@ -32,9 +32,9 @@ from tests.support.prepared_command import new_process
 from tests.support.rabbitmq import Broker, RunningBroker, clear
 from tests.tools.equities.price_service import Answer, Service, serving
 from wavewright.engine.bus.bus import BusSettings, open_bus
-from wavewright.engine.fake_model.replies import AnswerMaker
+from wavewright.engine.fake_model.replies import AnswerMaker, calling_tool, structured
 from wavewright.engine.fake_model.request import FakeModelRequest
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling_tool, structured
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import JsonObject
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(120, 900))]

@@ -37,8 +37,8 @@ from wavewright.config.settings import SettingsFile
 from wavewright.engine.cli.app import app
 from wavewright.executor.events import types as events
 from wavewright.planner.cel.functions.catalogue import FUNCTIONS
-from wavewright.planner.language.goals import GoalTemplate, Job, Limits, Recipe, Rules
-from wavewright.planner.language.plan import Cap, Gate, Plan, Retry, Step
+from wavewright.planner.language.goals import GoalTemplate, Job, Recipe, Rules
+from wavewright.planner.language.plan import Cap, Gate, Limits, Plan, Retry, Step
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.functions.user_tools import ToolOptions

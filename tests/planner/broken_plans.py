@@ -17,7 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from wavewright.config.documents import ReadLimits, Source, read_document
+from wavewright.config.documents import read_document
+from wavewright.config.sources import ReadLimits, Source
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.feasibility import Obstacle, check_readiness
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, locate_diagnostics

@@ -22,12 +22,13 @@ from wavewright.executor.events.types import (
     WaveStarted,
 )
 from wavewright.executor.run.ports import GateView, Verify
+from wavewright.planner.cel.embedded import bare_expression
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.plans.expressions import bare_expression, evaluate, render
+from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.reviewer.gates.verifier import make_verifier

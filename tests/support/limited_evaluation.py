@@ -14,7 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from wavewright.planner.plans.expressions import ExpressionError, evaluate
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.types import Json
 
 NOON = dt.datetime(2010, 3, 1, 12, tzinfo=dt.UTC)

@@ -1,10 +1,5 @@
 from .documents import (
     Document as Document,
-    DocumentError as DocumentError,
-    DocumentFault as DocumentFault,
-    ReadLimits as ReadLimits,
-    Source as Source,
-    Span as Span,
     read_document as read_document,
     read_document_file as read_document_file,
 )
@@ -14,4 +9,11 @@ from .errors import (
 from .settings import (
     Settings as Settings,
     load_settings as load_settings,
+)
+from .sources import (
+    DocumentError as DocumentError,
+    DocumentFault as DocumentFault,
+    ReadLimits as ReadLimits,
+    Source as Source,
+    Span as Span,
 )

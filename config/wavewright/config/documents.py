@@ -55,17 +55,6 @@ def _read_with_scanner(source: Source, limits: ReadLimits) -> JsonValue:
     return plain_value(scan_json(source, limits))
 
 
-__all__ = [
-    "Document",
-    "DocumentError",
-    "DocumentFault",
-    "ReadLimits",
-    "Source",
-    "Span",
-    "read_document",
-    "read_document_file",
-]
-
 DEFAULT_LIMITS = ReadLimits()
 _BOM = "\ufeff"
 _YAML_SUFFIXES = (".yaml", ".yml")

@@ -25,8 +25,6 @@ from wavewright.config.secret_patterns import (
     redact_patterns,
 )
 
-__all__ = ["REDACTED", "PrivateKeyLines", "Redactor", "known_secrets", "named_secrets"]
-
 _Json: TypeAlias = "bool | int | float | str | list[_Json] | dict[str, _Json] | None"
 
 MIN_SUBSTRING_LENGTH = 8

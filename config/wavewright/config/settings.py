@@ -17,7 +17,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from wavewright.config.documents import Document, DocumentError, DocumentFault, ReadLimits, read_document_file
+from wavewright.config.documents import Document, read_document_file
 from wavewright.config.environment import (
     VARIABLES,
     EnvironmentSettings,
@@ -35,7 +35,14 @@ from wavewright.config.sections import (
     PlannerSection,
     Schedule,
 )
-from wavewright.config.sources import EMPTY_DOCUMENT, Source, combine_errors
+from wavewright.config.sources import (
+    EMPTY_DOCUMENT,
+    DocumentError,
+    DocumentFault,
+    ReadLimits,
+    Source,
+    combine_errors,
+)
 from wavewright.config.valid_subset import valid_subset
 from wavewright.config.value_types import JournalLocation, Seconds, is_url
 

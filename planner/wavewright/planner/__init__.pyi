@@ -1,3 +1,9 @@
+from .cel.embedded import (
+    reads as reads,
+)
+from .cel.errors import (
+    ExpressionError as ExpressionError,
+)
 from .checks.checker import (
     check as check,
 )
@@ -22,7 +28,6 @@ from .language.goals import (
     Goal as Goal,
     GoalTemplate as GoalTemplate,
     Job as Job,
-    Limits as Limits,
     Recipe as Recipe,
     Rules as Rules,
 )
@@ -35,6 +40,7 @@ from .language.hashing import (
 from .language.plan import (
     Cap as Cap,
     Gate as Gate,
+    Limits as Limits,
     Plan as Plan,
     PlanPatch as PlanPatch,
     Retry as Retry,
@@ -67,11 +73,9 @@ from .plans.estimates import (
     expected_seconds as expected_seconds,
 )
 from .plans.expressions import (
-    ExpressionError as ExpressionError,
     TypedEnvironment as TypedEnvironment,
     compile_render as compile_render,
     evaluate as evaluate,
-    reads as reads,
     render as render,
 )
 from .plans.goal_resolution import (

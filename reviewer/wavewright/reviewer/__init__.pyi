@@ -36,13 +36,15 @@ from .records import (
     ReviewResult as ReviewResult,
 )
 from .recovery.recipes import (
-    RecoveryView as RecoveryView,
     propose_patch as propose_patch,
-    view_for_recovery as view_for_recovery,
 )
 from .recovery.replanning import (
     ReplanResult as ReplanResult,
     replan as replan,
+)
+from .recovery.view import (
+    RecoveryView as RecoveryView,
+    view_for_recovery as view_for_recovery,
 )
 from .report import (
     render_report as render_report,

@@ -15,9 +15,10 @@ from typing import Final, Generic, TypeVar
 import anyio
 from pydantic import BaseModel, ConfigDict
 
-from wavewright.config.documents import Document, DocumentError
+from wavewright.config.documents import Document
 from wavewright.config.errors import WavewrightError
 from wavewright.config.model_validation import read_as_model
+from wavewright.config.sources import DocumentError
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.ports.budgets import CallHistory
 from wavewright.planner.ports.fallback_ladder import Rung, rung_timeout

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from wavewright.config.documents import DocumentError, ReadLimits, read_document
+from wavewright.config.documents import read_document
+from wavewright.config.sources import DocumentError, ReadLimits
 
 JOB = """\
 name = "levels"

@@ -8,8 +8,9 @@ from hypothesis import given, strategies as st
 from pydantic import JsonValue
 
 from tests.config.test_documents import pointers, shown, value_or_faults, values
-from wavewright.config.documents import DocumentError, read_document
+from wavewright.config.documents import read_document
 from wavewright.config.readers import yaml_reader as yaml_text
+from wavewright.config.sources import DocumentError
 
 
 def read(text: str) -> object:

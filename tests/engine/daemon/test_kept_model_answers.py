@@ -10,8 +10,8 @@ import pytest
 
 from tests.engine.daemon.conftest import StartDaemon
 from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite
-from wavewright.engine.fake_model.replies import AnswerMaker
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling_tool
+from wavewright.engine.fake_model.replies import AnswerMaker, calling_tool
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.messages.models import JobRequest
 from wavewright.planner.types import JsonObject
 

@@ -12,7 +12,8 @@ import pytest
 
 from tests.engine.daemon.conftest import StartDaemon
 from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling_tool
+from wavewright.engine.fake_model.replies import calling_tool
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.messages.models import UserDecisionResponse
 from wavewright.planner.types import JsonObject
 

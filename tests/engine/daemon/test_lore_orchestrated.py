@@ -23,9 +23,9 @@ from tests.engine.model_runs.test_lore_with_model import (
     ZONE,
     write_forced_extractor,
 )
-from wavewright.engine.fake_model.replies import Reply
+from wavewright.engine.fake_model.replies import Reply, calling_tool, structured
 from wavewright.engine.fake_model.request import FakeModelRequest
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling_tool, structured
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import Json, JsonObject
 
 pytestmark = pytest.mark.anyio

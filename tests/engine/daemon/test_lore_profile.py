@@ -42,15 +42,9 @@ from tests.support.postgres import PostgresServer
 from tests.support.prepared_command import RunningCommand, new_process
 from tests.support.rabbitmq import Broker
 from tests.support.session_server import free_port, unavailable
-from wavewright.engine.fake_model.replies import Reply
+from wavewright.engine.fake_model.replies import Reply, calling_tool, structured
 from wavewright.engine.fake_model.request import FakeModelRequest
-from wavewright.engine.fake_model.server import (
-    API_KEY,
-    FakeModelServer,
-    asked_for,
-    calling_tool,
-    structured,
-)
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for
 from wavewright.planner.types import Json, JsonObject
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]

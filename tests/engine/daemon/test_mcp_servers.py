@@ -15,7 +15,8 @@ import pytest
 from tests.engine.daemon.conftest import StartDaemon
 from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite
 from tests.support.child_processes import child_processes
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling_tool
+from wavewright.engine.fake_model.replies import calling_tool
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.messages.models import JobRequest
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.mcp.lock import LOCK_NAME, ToolsLock, lock_server, read_lock

@@ -10,7 +10,8 @@ from tests.engine.daemon.conftest import InProcess
 from tests.engine.daemon.daemon_project import REVIEW, BrokerClient, DaemonSite, job
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.daemon import daily_budget, model_circuit
-from wavewright.engine.fake_model.server import ApiError, FakeModelServer, asked_for, denied
+from wavewright.engine.fake_model.replies import ApiError, denied
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.messages.models import JobRequest
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from wavewright.config.redaction import REDACTED, Redactor
+from wavewright.config.redaction import Redactor
+from wavewright.config.secret_patterns import REDACTED
 from wavewright.config.sections import DaemonSection
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.messages.decoding import decode

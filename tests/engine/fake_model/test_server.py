@@ -28,27 +28,24 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from wavewright.config.documents import DocumentError
-from wavewright.engine.fake_model.script import add_script
-from wavewright.engine.fake_model.server import (
-    API_KEY,
+from wavewright.config.sources import DocumentError
+from wavewright.engine.fake_model.replies import (
     ClaimedUsage,
-    FakeModelServer,
     Reply,
-    Wire,
-    asked_for,
     calling_tool,
     cut_at_length,
     cut_stream,
     filtered,
     gzip_bomb,
     no_choices,
-    offering,
     overloaded,
     silence,
     slow_drip,
     with_usage,
 )
+from wavewright.engine.fake_model.request import Wire
+from wavewright.engine.fake_model.script import add_script
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for, offering
 from wavewright.planner.types import JsonObject
 
 WIRES: tuple[Wire, ...] = ("chat", "responses", "messages")

@@ -9,8 +9,9 @@ import pytest
 
 from tests.engine.run_in_process import run_request
 from tests.engine.stale_quotes_project import take_calls, write_quotes_project
-from wavewright.config.documents import Document, DocumentError, read_document
+from wavewright.config.documents import Document, read_document
 from wavewright.config.settings import Settings, load_settings
+from wavewright.config.sources import DocumentError
 from wavewright.engine.decisions.approvals import matches_binding
 from wavewright.engine.jobs.inline import leaves_folder, resolve_inline_job
 from wavewright.engine.pipeline.context import ApprovalRequest, RunContext, RunRequest, withhold_package

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import CommandLine
-from wavewright.config.documents import DocumentError
+from wavewright.config.sources import DocumentError
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.planner.types import JsonObject
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from tests.engine.messages.sample_messages import JOB, NOW, RULES
-from wavewright.config.redaction import REDACTED, Redactor
+from wavewright.config.redaction import Redactor
+from wavewright.config.secret_patterns import REDACTED
 from wavewright.engine.messages.decoding import correlation_of, decode
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.engine.messages.encoding import MessageAddress, encode, sender_of

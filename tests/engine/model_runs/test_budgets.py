@@ -18,15 +18,8 @@ from tests.engine.stale_quotes_project import take_calls
 from tests.support.note_worker import NOTE_WORKER
 from tests.support.served_models import RUN, models_over, question
 from wavewright.config.sections import BudgetsSection
-from wavewright.engine.fake_model.server import (
-    ClaimedUsage,
-    FakeModelServer,
-    Reply,
-    asked_for,
-    delayed,
-    silence,
-    with_usage,
-)
+from wavewright.engine.fake_model.replies import ClaimedUsage, Reply, delayed, silence, with_usage
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
 from wavewright.planner.ports.budgets import BudgetScope
 from wavewright.planner.ports.model_port import ModelError

@@ -18,7 +18,8 @@ from tests.engine.model_runs.test_equities_with_model import (
     job_without_recipes,
 )
 from tests.tools.equities.price_service import Answer as Served, serving
-from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, Wire
+from wavewright.engine.fake_model.request import Wire
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer
 from wavewright.planner.types import Json, JsonObject
 
 TIMES_AND_PLACES = {

@@ -15,11 +15,13 @@ from tests.reviewer.recovery.test_replanning import again, no_recipe
 from tests.reviewer.scripted_models import recovery_ladder
 from tests.reviewer.scripted_runs import NOW, goal_for, plan_of
 from tests.support.served_models import models_over
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for, over_context
+from wavewright.engine.fake_model.replies import over_context
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.executor.events.types import GateRecord
 from wavewright.executor.run.ports import GateView
 from wavewright.planner.language.goals import Job
-from wavewright.planner.planning.planner import PlanningResult, make_plan
+from wavewright.planner.planning.outcome import PlanningResult
+from wavewright.planner.planning.planner import make_plan
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.prompts import Prompts
 from wavewright.reviewer import ModelJudge, ReplanResult, make_verifier, replan, review_by_code

@@ -11,7 +11,8 @@ import yaml
 
 from tests.engine.conftest import CommandLine
 from tests.repository.tree import ROOT
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling_tool, denied, structured
+from wavewright.engine.fake_model.replies import calling_tool, denied, structured
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import Json, JsonObject
 
 WORLD = ROOT / "plans" / "lore" / "world"

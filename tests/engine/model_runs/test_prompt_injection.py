@@ -26,7 +26,9 @@ from tests.engine.model_runs.injection_project import (
 )
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.default_pipeline import default_pipeline
-from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer, FakeToolCall, Reply
+from wavewright.engine.fake_model.replies import Reply
+from wavewright.engine.fake_model.request import FakeModelRequest, FakeToolCall
+from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.engine.pipeline.context import ApprovalRequest, Ports, RunContext, RunRequest
 from wavewright.engine.project import tool_sources
 from wavewright.executor.store.journal import MemoryJournal

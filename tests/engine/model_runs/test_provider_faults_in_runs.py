@@ -12,20 +12,17 @@ from tests.engine.model_runs.model_run_project import ITS_PLAN, PLAN, TEMPLATE, 
 from tests.engine.stale_quotes_project import take_calls
 from tests.support.provider_fault_cases import row
 from tests.support.served_models import models_over, question
-from wavewright.engine.fake_model.server import (
-    API_KEY,
-    FakeModelRequest,
-    FakeModelServer,
-    asked_for,
+from wavewright.engine.fake_model.replies import (
     calling_tool,
     echo,
     failing,
     filtered,
     many_calls,
     no_choices,
-    offering,
     refusing,
 )
+from wavewright.engine.fake_model.request import FakeModelRequest
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for, offering
 from wavewright.planner.types import Json, JsonObject
 
 

@@ -16,7 +16,8 @@ from syrupy.assertion import SnapshotAssertion
 from tests.engine.conftest import CommandLine
 from tests.engine.normalized_output import worded
 from tests.engine.unplanned_project import PLAN, REVIEW, misspelt, write_job
-from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for, silence
+from wavewright.engine.fake_model.replies import silence
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for
 from wavewright.planner.types import JsonObject
 
 ASK: JsonObject = {"ask": {"question": "Which notes?", "options": ["all of them", "the newest"]}}

@@ -19,7 +19,8 @@ from tests.engine.run_in_process import run_request
 from tests.engine.stale_quotes_project import JOB, take_calls, write_quotes_project
 from wavewright.config.settings import load_settings
 from wavewright.engine.fake_model.replies import denied, silence
-from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer, asked_for
+from wavewright.engine.fake_model.request import FakeModelRequest
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.context import ApprovalRequest, RunContext, RunRequest, ignore_event
 from wavewright.engine.pipeline.pipeline import PipelineRun

@@ -9,7 +9,8 @@ import pytest
 
 from tests.engine.run_in_process import run_request
 from wavewright.config.settings import Settings, load_settings
-from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer
+from wavewright.engine.fake_model.request import FakeModelRequest
+from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.engine.pipeline.context import ApprovalRequest, RunRequest
 from wavewright.executor.events.types import AnswerKept, Event, StepFinished
 from wavewright.executor.store.journal import MemoryJournal

@@ -14,13 +14,14 @@ from tests.engine.recordings.conftest import Yes
 from tests.engine.run_in_process import run_request
 from tests.engine.stale_quotes_project import JOB, TEMPLATE, take_calls, write_quotes_project
 from wavewright.config.settings import load_settings
-from wavewright.engine.fake_model.server import ApiError, FakeModelServer, asked_for, denied
+from wavewright.engine.fake_model.replies import ApiError, denied
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.pipeline.context import RunRequest, withhold_package
 from wavewright.engine.recordings.replay import ReplayResult, replay_run
 from wavewright.engine.recordings.replay_settings import ReplayOptions, ReplayRejected
 from wavewright.executor.events.types import Event, PlanAccepted, RunFinished
 from wavewright.executor.store.journal import MemoryJournal
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.outcome import UserQuestion
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.reviewer.package.comparison import RunComparison
 

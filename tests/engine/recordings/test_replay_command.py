@@ -19,7 +19,8 @@ from tests.engine.recordings.conftest import events_of
 from tests.engine.recordings.normalized_journal import normalized_journal
 from tests.engine.stale_quotes_project import take_calls, write_quotes_project
 from tests.tools.equities.price_service import Answer as Served, serving
-from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer
+from wavewright.engine.fake_model.request import FakeModelRequest
+from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
 from wavewright.planner.ports.budgets import BudgetScope, Spend
 from wavewright.planner.types import JsonObject

@@ -8,7 +8,7 @@ import pytest
 from tests.executor.execution_harness import RUN, ExecutionHarness, VirtualClock, plan_of, statuses
 from wavewright.executor.events.types import Event, StepFinished, StepStarted
 from wavewright.executor.store.journal import MemoryJournal
-from wavewright.planner.language.goals import Limits
+from wavewright.planner.language.plan import Limits
 from wavewright.planner.types import Json, StepId
 from wavewright.tools.functions.tool import ToolCall, ToolError
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from hypothesis import given, strategies as st
 
 from wavewright.executor.run.program import compile_params
-from wavewright.planner.plans.expressions import ExpressionError, Renderer, compile_render
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.plans.expressions import Renderer, compile_render
 from wavewright.planner.types import Json, JsonObject
 
 NOW = dt.datetime(2010, 3, 1, tzinfo=dt.UTC)

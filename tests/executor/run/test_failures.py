@@ -27,8 +27,7 @@ from wavewright.executor.events.types import ErrorKind, StepFinished
 from wavewright.executor.run import deadlines
 from wavewright.executor.run.deadlines import GRACE_SECONDS
 from wavewright.executor.run.failures import AttemptFailure, describe_failure, may_retry, seconds_before_retry
-from wavewright.planner.language.goals import Limits
-from wavewright.planner.language.plan import Retry
+from wavewright.planner.language.plan import Limits, Retry
 from wavewright.planner.types import Json, StepId
 from wavewright.tools.functions.tool import ToolCall, ToolError
 

@@ -8,7 +8,7 @@ from tests.executor.execution_harness import ExecutionHarness, VirtualClock, out
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import GateRecord, StepFinished
 from wavewright.executor.run.ports import GateView
-from wavewright.planner.language.goals import Limits
+from wavewright.planner.language.plan import Limits
 from wavewright.planner.types import Json, StepId
 from wavewright.tools.functions.tool import ToolCall, ToolError
 

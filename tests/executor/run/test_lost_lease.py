@@ -18,7 +18,7 @@ from wavewright.config.value_types import is_url
 from wavewright.executor.run.ports import LoopClock, Timer
 from wavewright.executor.store.errors import RunLost
 from wavewright.executor.store.leases import LEASE_SECONDS
-from wavewright.planner.language.goals import Limits
+from wavewright.planner.language.plan import Limits
 from wavewright.tools.functions.tool import ToolCall
 
 pytestmark = pytest.mark.anyio

@@ -16,8 +16,7 @@ from wavewright.executor.run.execution import execute
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.job_records import OutboxWrites
 from wavewright.executor.store.journal import Journal, MemoryJournal
-from wavewright.planner.language.goals import Limits
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.types import Json, PlanHash, RunId, Schedule, StepId
 from wavewright.tools.functions.tool import ToolCall, ToolError
 

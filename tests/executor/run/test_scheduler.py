@@ -12,8 +12,7 @@ from hypothesis import given, settings, strategies as st
 from tests.executor.execution_harness import ExecutionHarness, VirtualClock, echo, outputs, plan_of, statuses
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, StepFinished, WaveFinished, WaveStarted
-from wavewright.planner.language.goals import Limits
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, Schedule, StepId
 from wavewright.tools.functions.tool import ToolCall, ToolError

@@ -23,7 +23,7 @@ from wavewright.executor.events.types import Event, GateRecord, StepFinished, Wa
 from wavewright.executor.run.ports import GateRecords, GateView
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.journal import Journal, MemoryJournal
-from wavewright.planner.language.goals import Limits
+from wavewright.planner.language.plan import Limits
 from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, Schedule, StepId
 from wavewright.tools.functions.tool import ToolCall
 

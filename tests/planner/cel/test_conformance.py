@@ -12,7 +12,8 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from tests.support.cel_oracle import oracle_answer
-from wavewright.planner.plans.expressions import ExpressionError, TypedEnvironment, evaluate
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.plans.expressions import TypedEnvironment, evaluate
 from wavewright.planner.types import Json
 
 NOON = dt.datetime(2010, 3, 1, 12, tzinfo=dt.UTC)

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from tests.support.limited_evaluation import NOON, outcomes
-from wavewright.planner.plans.expressions import ExpressionError, TypedEnvironment, evaluate, render
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.plans.expressions import TypedEnvironment, evaluate, render
 from wavewright.planner.types import Json, JsonSchema
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of processes are Linux's")

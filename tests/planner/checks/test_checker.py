@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from wavewright.planner.checks.checker import check
-from wavewright.planner.language.goals import Limits
-from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.plan import Limits, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import JsonSchema, StepId
 

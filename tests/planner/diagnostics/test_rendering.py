@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from wavewright.config.documents import Source, Span, read_document
+from wavewright.config.documents import read_document
+from wavewright.config.sources import Source, Span
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, locate_diagnostics
 from wavewright.planner.diagnostics.rendering import (
     printable,

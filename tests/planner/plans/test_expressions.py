@@ -12,14 +12,11 @@ from hypothesis import assume, given, settings, strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from tests.support.cel_oracle import oracle_answer
-from wavewright.planner.plans.expressions import (
-    FUNCTIONS,
-    MAX_EXPRESSION_BYTES,
-    ExpressionError,
-    TypedEnvironment,
-    compile_expression,
-    evaluate,
-)
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.evaluator import compile_expression
+from wavewright.planner.cel.functions.catalogue import FUNCTIONS
+from wavewright.planner.cel.parser import MAX_EXPRESSION_BYTES
+from wavewright.planner.plans.expressions import TypedEnvironment, evaluate
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 
 NOON = dt.datetime(2010, 3, 1, 12, tzinfo=dt.UTC)

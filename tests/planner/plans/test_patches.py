@@ -9,12 +9,13 @@ from hypothesis import given, strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from wavewright.planner.checks.checker import check
-from wavewright.planner.language.goals import AvailableTool, Goal, Limits, RecoveryPolicy, Rules, TerminalRule
+from wavewright.planner.language.goals import AvailableTool, Goal, RecoveryPolicy, Rules, TerminalRule
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import (
     AddStep,
     Cap,
     Gate,
+    Limits,
     PatchOp,
     Plan,
     PlanPatch,

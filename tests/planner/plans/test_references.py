@@ -9,20 +9,22 @@ from typing import NoReturn
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
-from wavewright.planner.plans.expressions import (
+from wavewright.planner.cel.embedded import (
     EmbeddedExpression,
-    ExpressionError,
     Read,
     bare_expression,
-    compile_render,
-    evaluate,
     iterate_strings,
     join_references,
     reads,
+    split_references,
+)
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.plans.expressions import (
+    compile_render,
+    evaluate,
     rename_in_expression,
     rename_step,
     render,
-    split_references,
 )
 from wavewright.planner.types import Json
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from wavewright.config.documents import DocumentError
 from wavewright.config.settings import load_settings
+from wavewright.config.sources import DocumentError
 from wavewright.planner.ports.fallback_ladder import (
     RUNGS_BY_LADDER,
     FallbackFailure,

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from wavewright.config.documents import ReadLimits
+from wavewright.config.sources import ReadLimits
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.reading.reader import PlanText, read_model_answer
 

@@ -11,7 +11,8 @@ import pytest
 
 from tests.support.served_models import models_over, question
 from wavewright.engine.fake_model.replies import RawBody
-from wavewright.engine.fake_model.server import WIRES, FakeModelServer, Wire
+from wavewright.engine.fake_model.request import WIRES, Wire
+from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.planner.ports.model_port import ModelAnswer, ModelError
 from wavewright.planner.types import Json, JsonSchema
 

@@ -12,10 +12,9 @@ from pydantic_ai.models import Model
 
 from tests.support.served_models import RUN, models_over, question, settings_for
 from wavewright.config.sections import BudgetsSection
-from wavewright.engine.fake_model.server import (
+from wavewright.engine.fake_model.replies import (
     Answer,
     ClaimedUsage,
-    FakeModelServer,
     delayed,
     denied,
     failing,
@@ -25,6 +24,7 @@ from wavewright.engine.fake_model.server import (
     silence,
     with_usage,
 )
+from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import BudgetScope, Spend

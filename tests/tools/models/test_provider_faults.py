@@ -11,12 +11,9 @@ import pytest
 
 from tests.support.provider_fault_cases import LIST, ROWS, row
 from tests.support.served_models import models_over, question
-from wavewright.engine.fake_model.server import (
-    WIRES,
+from wavewright.engine.fake_model.replies import (
     Answer,
     ClaimedUsage,
-    FakeModelServer,
-    Wire,
     broken_arguments,
     calling_tool,
     cut_at_length,
@@ -34,6 +31,8 @@ from wavewright.engine.fake_model.server import (
     slow_drip,
     with_usage,
 )
+from wavewright.engine.fake_model.request import WIRES, Wire
+from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.planner.ports.model_port import LoopLimits, LoopTool, ModelError, Turn
 from wavewright.planner.types import Json, JsonObject
 

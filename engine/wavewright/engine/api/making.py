@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from wavewright.config.documents import Source
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
+from wavewright.config.sources import Source
 from wavewright.engine.api.loaded_plan import LoadedPlan
 from wavewright.engine.jobs.goal_in_words import job_in_words
 from wavewright.engine.jobs.input_overrides import InputOverrides

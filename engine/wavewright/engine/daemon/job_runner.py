@@ -58,7 +58,7 @@ from wavewright.executor.store.job_records import Decision, JobChange, JobRow, O
 from wavewright.executor.store.job_rules import FINAL_STATES
 from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.journal import Journal
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.outcome import UserQuestion
 from wavewright.planner.types import RunId
 from wavewright.tools.workers.services import Services
 

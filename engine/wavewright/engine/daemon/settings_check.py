@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wavewright.config.documents import DocumentError, DocumentFault, Source
 from wavewright.config.settings import Settings
-from wavewright.config.sources import combine_errors
+from wavewright.config.sources import DocumentError, DocumentFault, Source, combine_errors
 from wavewright.engine.bus.address import read_address
 from wavewright.engine.bus.errors import BusMisconfigured
 from wavewright.engine.jobs.plan_drafts import read_file

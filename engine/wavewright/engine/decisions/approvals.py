@@ -22,9 +22,11 @@ from wavewright.config.redaction import Redactor
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Noted
 from wavewright.executor.run.ports import ReadyCalls
+from wavewright.planner.cel.embedded import reads
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.hashing import content_hash, plan_hash
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.plans.expressions import ExpressionError, evaluate, reads, render
+from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.types import Json, JsonObject, RunId, StepId
 from wavewright.reviewer.review.evidence import plan_scope, superseded_steps
 

@@ -36,7 +36,7 @@ from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Noted
 from wavewright.executor.run.ports import PersonReply, ReadyCalls
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.outcome import UserQuestion
 from wavewright.planner.types import Json, JsonObject, StepId
 
 

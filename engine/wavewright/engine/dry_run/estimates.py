@@ -19,11 +19,12 @@ from typing import Final, Literal, TypeAlias
 
 from wavewright.engine.dry_run.history import NO_HISTORY, History, PastCalls
 from wavewright.engine.dry_run.kept_results import BegunRunForecast, StepReuse
-from wavewright.planner.cel.embedded import Read
+from wavewright.planner.cel.embedded import Read, reads, split_references
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.feasibility import Obstacle
 from wavewright.planner.language.plan import Budget, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.expressions import ExpressionError, evaluate, reads, render, split_references
+from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.types import Json, JsonObject, StepId
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wavewright.config.documents import Source
+from wavewright.config.sources import Source
 from wavewright.engine.dry_run.estimates import (
     ZERO_RANGE,
     BudgetVerdict,

@@ -19,11 +19,11 @@ from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import StepFinished
 from wavewright.executor.run.program import compile_params
 from wavewright.executor.run.reuse import StepKeyBuilder
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.estimates import known_items
-from wavewright.planner.plans.expressions import ExpressionError
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import step_texts
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey

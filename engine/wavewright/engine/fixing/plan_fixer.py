@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wavewright.config.documents import Document, DocumentError, read_document
-from wavewright.config.sources import pointer_keys
+from wavewright.config.documents import Document, read_document
+from wavewright.config.sources import DocumentError, pointer_keys
 from wavewright.engine.fixing.edits import NotEditable, apply_edits
 from wavewright.engine.fixing.fixes import Fix, difference, edits_for, fix_for, fixed_value, merged_steps
 from wavewright.engine.jobs.plan_drafts import PlanOrigin

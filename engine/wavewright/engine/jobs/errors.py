@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel
 
-from wavewright.config.documents import Document, DocumentError, DocumentFault, Source
+from wavewright.config.documents import Document
 from wavewright.config.model_validation import read_as_model
 from wavewright.config.settings import Settings
-from wavewright.config.sources import combine_errors, pointer_keys, pointer_token
+from wavewright.config.sources import (
+    DocumentError,
+    DocumentFault,
+    Source,
+    combine_errors,
+    pointer_keys,
+    pointer_token,
+)
 from wavewright.config.valid_subset import valid_subset
 from wavewright.planner.checks.checker import PartialPlan, read_partial_plan
 from wavewright.planner.diagnostics.diagnostic import (

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from wavewright.config import exit_codes
-from wavewright.config.documents import DocumentError, read_bytes, read_document
+from wavewright.config.documents import read_bytes, read_document
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
+from wavewright.config.sources import DocumentError
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.plan_drafts import read_file
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath, PureWindowsPath
 
-from wavewright.config.documents import Document, DocumentError, DocumentFault
+from wavewright.config.documents import Document
 from wavewright.config.sections import MaxLimitsSection
 from wavewright.config.settings import Settings
-from wavewright.config.sources import pointer_token
+from wavewright.config.sources import DocumentError, DocumentFault, pointer_token
 from wavewright.engine.jobs.document_kinds import is_saved_plan
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wavewright.config.documents import DocumentError, DocumentFault, Source
-from wavewright.config.sources import Span
+from wavewright.config.sources import DocumentError, DocumentFault, Source, Span
 from wavewright.config.suggestions import did_you_mean
 from wavewright.planner.types import Json, JsonObject
 

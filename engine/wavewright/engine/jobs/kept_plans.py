@@ -17,6 +17,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.jobs.goal_in_words import FoundTemplate, find_templates
 from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin, read_file
 from wavewright.engine.jobs.saved_plan import signature_json
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.checker import check
 from wavewright.planner.language.goals import Goal, GoalTemplate, KeptRun
 from wavewright.planner.language.hashing import canonical_json, content_hash
@@ -29,13 +30,13 @@ from wavewright.planner.plans.binding import (
     mandatory_gates,
     terminal_params,
 )
-from wavewright.planner.plans.expressions import ExpressionError, evaluate, render
+from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.graph import superseded_by
 from wavewright.planner.schemas.validation import infer_schema, validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 
 if TYPE_CHECKING:
-    from wavewright.planner.planning.planner import PlanningResult
+    from wavewright.planner.planning.outcome import PlanningResult
 
 KEPT_PLAN_TOPIC: Final = "kept_plan"
 """Topic of the note of what became of a kept plan in a run."""

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wavewright.config.documents import Document, ReadLimits, read_bytes, read_document
+from wavewright.config.documents import Document, read_bytes, read_document
 from wavewright.config.settings import Settings
+from wavewright.config.sources import ReadLimits
 from wavewright.engine.jobs.document_kinds import is_saved_plan
 from wavewright.engine.jobs.errors import JobErrors, valid_part_of_plan
 from wavewright.engine.jobs.saved_plan import SavedPlanError

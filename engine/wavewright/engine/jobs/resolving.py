@@ -12,11 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from wavewright.config.documents import (
-    Document,
-    Source,
-)
+from wavewright.config.documents import Document
 from wavewright.config.settings import Settings
+from wavewright.config.sources import Source
 from wavewright.engine.jobs.document_kinds import is_job, is_saved_plan, is_template
 from wavewright.engine.jobs.errors import (
     JobErrors,

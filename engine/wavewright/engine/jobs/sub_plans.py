@@ -5,15 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from wavewright.config.documents import (
-    Document,
-    DocumentError,
-    DocumentFault,
-    Source,
-    read_bytes,
-    read_document,
-)
+from wavewright.config.documents import Document, read_bytes, read_document
 from wavewright.config.settings import Settings
+from wavewright.config.sources import DocumentError, DocumentFault, Source
 from wavewright.engine.jobs.document_kinds import is_template
 from wavewright.engine.project.templates import DEFAULT_LIMITS, template_names, template_path
 from wavewright.planner.diagnostics.diagnostic import (

@@ -13,10 +13,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.operations.http_server import http_served
-from wavewright.engine.operations.metrics import CONTENT_TYPE_LATEST
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -22,7 +22,8 @@ from typing import Any, Final, Literal, TextIO, TypeAlias, cast
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
-from wavewright.config.redaction import PrivateKeyLines, Redactor
+from wavewright.config.redaction import Redactor
+from wavewright.config.secret_patterns import PrivateKeyLines
 from wavewright.planner.diagnostics.rendering import escape_json
 from wavewright.planner.types import Json
 from wavewright.tools.message_contract import LogForm, MessageContract

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import generate_latest
 
 from wavewright.engine.operations.phase_listeners import BUCKETS, PhaseMetrics
 from wavewright.engine.operations.tracing import applied_caps
@@ -28,8 +28,6 @@ from wavewright.executor.events.types import (
 )
 from wavewright.executor.store.job_records import JobState, Receipt
 from wavewright.planner.types import JsonObject, StepId
-
-__all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
 
 _STATES: tuple[JobState, ...] = (
     "queued",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import anyio
 
-from wavewright.config.documents import Source
+from wavewright.config.sources import Source
 from wavewright.engine.jobs.errors import no_plan_error
 from wavewright.engine.jobs.kept_plans import KEPT_PLAN_TOPIC, KeptPlan, find_kept_plan
 from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
@@ -44,7 +44,8 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.planner import AnsweredQuestion, PlanningResult, UserQuestion, make_plan
+from wavewright.planner.planning.outcome import AnsweredQuestion, PlanningResult, UserQuestion
+from wavewright.planner.planning.planner import make_plan
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.ports.model_port import OnText

@@ -16,9 +16,10 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import JsonValue
 
-from wavewright.config.documents import Document, DocumentError
+from wavewright.config.documents import Document
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
+from wavewright.config.sources import DocumentError
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.plan_drafts import PlanDraft
 from wavewright.engine.jobs.resolving import ResolvedJob
@@ -33,7 +34,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.outcome import UserQuestion
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import Json, JsonObject, RunId, Schedule, StepId
 from wavewright.prompts import PromptError

@@ -6,16 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from wavewright.config.documents import (
-    Document,
-    DocumentError,
-    DocumentFault,
-    ReadLimits,
-    Source,
-    read_bytes,
-    read_document,
-)
+from wavewright.config.documents import Document, read_bytes, read_document
 from wavewright.config.settings import Settings
+from wavewright.config.sources import DocumentError, DocumentFault, ReadLimits, Source
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, locate_diagnostics
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import GoalTemplate

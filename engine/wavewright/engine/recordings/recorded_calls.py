@@ -29,9 +29,10 @@ from wavewright.executor.events.types import (
     StepError,
     StepFinished,
 )
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.plans.expressions import ExpressionError, Renderer, compile_render
+from wavewright.planner.plans.expressions import Renderer, compile_render
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, JsonObject, StepId, StepKey
 

@@ -46,7 +46,7 @@ from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.outcome import UserQuestion
 from wavewright.planner.ports.fallback_ladder import Ladder
 from wavewright.planner.ports.model_port import ModelOutcome, ModelUse, OnUse, Role
 from wavewright.planner.types import RunId

@@ -20,10 +20,11 @@ from wavewright.engine.simulation.plan_reads import (
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import StepFinished
 from wavewright.planner.cel.embedded import bare_expression
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.estimates import known_items
-from wavewright.planner.plans.expressions import ExpressionError, evaluate
+from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.plans.uses import asks_each_item
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.review.evidence import plan_scope

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from wavewright.engine.simulation.plan_reads import embedded_expressions
 from wavewright.executor.events.state import RunState
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.plans.expressions import ExpressionError, evaluate
+from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.plans.uses import condition_reads
 from wavewright.planner.types import Json, StepId
 from wavewright.reviewer.review.evidence import plan_scope

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from wavewright.config.documents import Document, DocumentError, DocumentFault
-from wavewright.config.sources import pointer_token
+from wavewright.config.documents import Document
+from wavewright.config.sources import DocumentError, DocumentFault, pointer_token
 from wavewright.engine.jobs.plan_drafts import read_file
 from wavewright.engine.simulation.scenarios import SimulatedPlan, StubOutputs
 from wavewright.planner.diagnostics.suggestions import suggest_name

@@ -6,8 +6,8 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from wavewright.config.documents import Source
 from wavewright.config.settings import Settings
+from wavewright.config.sources import Source
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.jobs.target_inputs import TARGET, inputs_of_target
 from wavewright.engine.pipeline.context import PackageVerdict, Ports, RunContext
@@ -24,6 +24,7 @@ from wavewright.engine.targets.waves import (
 )
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.references import check_expansion
 from wavewright.planner.checks.safety import check_safety, untrusted_names
@@ -32,7 +33,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.plans.expressions import ExpressionError, evaluate, render
+from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.goal_resolution import goal_with_inputs
 from wavewright.planner.plans.graph import superseded_by
 from wavewright.planner.types import Json, JsonObject, RunId, StepId

@@ -19,7 +19,7 @@ from wavewright.tools.functions.tool import Tool, ToolCall, ToolError, ToolFunct
 if TYPE_CHECKING:
     from wavewright.engine.pipeline.context import ApprovalRequest
     from wavewright.planner.language.signatures import ToolSignature
-    from wavewright.planner.planning.planner import UserQuestion
+    from wavewright.planner.planning.outcome import UserQuestion
     from wavewright.planner.types import Json, JsonObject
 
 

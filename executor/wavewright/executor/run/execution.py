@@ -26,8 +26,8 @@ from wavewright.executor.run.reuse import ReuseSource
 from wavewright.executor.run.scheduler import Scheduler
 from wavewright.executor.run.step_runner import StepRunner
 from wavewright.executor.store.journal import Journal
-from wavewright.planner.language.goals import AvailableTool, Limits
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.goals import AvailableTool
+from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, RunId, Schedule, StepId
 from wavewright.tools.functions.tool import Tool

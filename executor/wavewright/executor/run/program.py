@@ -20,17 +20,13 @@ from typing import Any, TypeAlias, cast
 
 from wavewright.executor.events.state import RunState, written_data
 from wavewright.executor.events.types import PersonAsk
-from wavewright.planner.language.goals import AvailableTool, Limits
-from wavewright.planner.language.plan import Plan, Retry, Step
+from wavewright.planner.cel.embedded import bare_expression
+from wavewright.planner.cel.evaluator import Evaluator, compile_expression
+from wavewright.planner.cel.paths import Variables
+from wavewright.planner.language.goals import AvailableTool
+from wavewright.planner.language.plan import Limits, Plan, Retry, Step
 from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature, asks_approval, is_feedback_input
-from wavewright.planner.plans.expressions import (
-    Evaluator,
-    Renderer,
-    Variables,
-    bare_expression,
-    compile_expression,
-    compile_render,
-)
+from wavewright.planner.plans.expressions import Renderer, compile_render
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import step_reads
 from wavewright.planner.schemas.validation import Validator, validator_of

@@ -26,7 +26,7 @@ from wavewright.executor.run.readiness import StepReadiness, UnrunnableStatus
 from wavewright.executor.run.recording import EventRecorder
 from wavewright.executor.run.scheduled_calls import CallOutcome, PendingGates, PendingQuestion, ScheduledCall
 from wavewright.executor.run.step_runner import StepRunner
-from wavewright.planner.language.goals import Limits
+from wavewright.planner.language.plan import Limits
 from wavewright.planner.types import Schedule, StepId
 from wavewright.tools.functions.run_data import values_digest
 

@@ -30,9 +30,10 @@ from wavewright.executor.run.ports import Clock, GateRecords, GateView, Verify
 from wavewright.executor.run.program import CompiledPlan, CompiledStep, CompiledTool
 from wavewright.executor.run.reuse import ReuseSource, StepKeyBuilder
 from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.evaluator import Evaluator
 from wavewright.planner.cel.paths import kind_name
 from wavewright.planner.language.plan import Step
-from wavewright.planner.plans.expressions import Evaluator, ExpressionError
 from wavewright.planner.plans.uses import asks_each_item
 from wavewright.planner.schemas.validation import Validator
 from wavewright.planner.types import GateId, Json, JsonObject, RunId, StepId, StepKey

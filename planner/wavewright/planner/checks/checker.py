@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from wavewright.config.documents import DocumentFault
-from wavewright.config.sources import pointer_keys
+from wavewright.config.sources import DocumentFault, pointer_keys
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.feasibility import check_budget
 from wavewright.planner.checks.lint import lint

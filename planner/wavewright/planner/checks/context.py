@@ -20,7 +20,8 @@ from wavewright.planner.types import JsonObject, StepId
 
 if TYPE_CHECKING:
     from wavewright.planner.checks.types import PlanTypes
-    from wavewright.planner.language.goals import Goal, Limits
+    from wavewright.planner.language.goals import Goal
+    from wavewright.planner.language.plan import Limits
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from wavewright.config.documents import Span
+from wavewright.config.sources import Span
 from wavewright.planner.cel.embedded import (
     Read,
     guarded_steps,

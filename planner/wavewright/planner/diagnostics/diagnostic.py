@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from wavewright.config import exit_codes
-from wavewright.config.documents import Document, DocumentFault, Source, Span
+from wavewright.config.documents import Document
 from wavewright.config.errors import WavewrightError
-from wavewright.config.sources import pointer_keys
+from wavewright.config.sources import DocumentFault, Source, Span, pointer_keys
 from wavewright.planner.diagnostics.catalogue import catalogue, codes_by_kind, severity_of
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import Severity

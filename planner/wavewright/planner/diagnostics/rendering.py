@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from wavewright.config.documents import Source, Span
+from wavewright.config.sources import Source, Span
 from wavewright.planner.diagnostics.catalogue import catalogue
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.types import Json, JsonObject

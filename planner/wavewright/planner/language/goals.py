@@ -24,26 +24,6 @@ from wavewright.planner.types import (
     StepId,
 )
 
-__all__ = [
-    "AvailableTool",
-    "Goal",
-    "GoalTemplate",
-    "Instant",
-    "Job",
-    "JobTarget",
-    "JobTargets",
-    "KeptRun",
-    "Limits",
-    "Recipe",
-    "RecoveryPolicy",
-    "Rules",
-    "TagRules",
-    "TargetName",
-    "Targets",
-    "TerminalRule",
-    "ThinkingLevel",
-]
-
 ThinkingLevel = Literal["minimal", "low", "medium", "high"]
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from wavewright.config.documents import DocumentError, DocumentFault, Source
+from wavewright.config.sources import DocumentError, DocumentFault, Source
 from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.diagnostics.suggestions import list_names, suggest_name
 from wavewright.planner.language.goals import Goal

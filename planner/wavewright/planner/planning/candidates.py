@@ -29,8 +29,6 @@ from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer
 from wavewright.planner.reading.reader import PlanText, read_model_answer, read_plan_document
 
-__all__ = ["NoMinimalPlan", "complete_plan", "minimal_plan", "required_tools"]
-
 _REASONING = "the least that the goal's rules ask for"
 
 
@@ -134,8 +132,6 @@ def plan_from_calls(
     reasoning = f"made of {len(taken)} suggested call(s) of tools{more}"
     return complete_plan(builder, goal, tools, reasoning)
 
-
-__all__ = ["Candidate", "PlanValidator", "error_diagnostics", "error_summary"]
 
 _MAX_CODES = 6
 

@@ -36,8 +36,6 @@ from wavewright.planner.ports.model_port import (
 from wavewright.planner.types import RunId
 from wavewright.prompts.templates import Prompts
 
-__all__ = ["PlanningConversation"]
-
 _EMPTY_ANSWER = "(the answer was empty)"
 
 

@@ -13,8 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wavewright.config.documents import DocumentError, Source
-from wavewright.config.sources import plain_value
+from wavewright.config.sources import DocumentError, Source, plain_value
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.planning.outcome import UserQuestion
 from wavewright.planner.ports.model_port import NamedCall
@@ -22,8 +21,6 @@ from wavewright.planner.reading.json_extraction import find_json, parse_answer
 from wavewright.planner.reading.normalization import refusal_field, unwrap
 from wavewright.planner.reading.reader import MODEL_LIMITS
 from wavewright.planner.types import Json, JsonObject
-
-__all__ = ["CannotPlan", "is_prose", "is_refusal_prose", "read_refusal"]
 
 _MAX_REASON_LENGTH = 2000
 _MAX_OPTIONS = 20
@@ -90,8 +87,6 @@ def _as_text(said: Json) -> str:
         return ""
     return str(said).strip()[:_MAX_REASON_LENGTH]
 
-
-__all__ = ["SuggestedCall", "read_suggested_calls"]
 
 _NAME_FIELDS = ("tool", "tool_name", "name", "function")
 _ARGUMENT_FIELDS = ("arguments", "params", "parameters", "args", "input")

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
-    from wavewright.config.documents import Document, Source
+    from wavewright.config.documents import Document
+    from wavewright.config.sources import Source
     from wavewright.planner.language.plan import Plan
     from wavewright.planner.ports.fallback_ladder import RungRecord
     from wavewright.planner.reading.repairs import Repair
-
-__all__ = ["AnsweredQuestion", "PlanningAttempt", "PlanningResult", "UserQuestion"]
 
 
 @dataclass(frozen=True, slots=True)

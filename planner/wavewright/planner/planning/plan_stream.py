@@ -22,8 +22,6 @@ from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.reading.reader import read_model_answer
 from wavewright.planner.types import StepId
 
-__all__ = ["PlanStream", "PrefixFault", "startable_steps"]
-
 _FENCE: Final = re.compile(r"\s*(?:```(?:json)?[ \t]*\n\s*)?(?=\{)")
 _MAY_BEGIN: Final = re.compile(r"\s*(?:`{0,3}|```[a-z]*[ \t]*\n?\s*)\Z")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:,]|[^][{}:,"\s]+|\s+', re.DOTALL)

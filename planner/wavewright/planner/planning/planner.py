@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 
 from wavewright.planner.planning.outcome import (
     AnsweredQuestion,
-    PlanningAttempt,
     PlanningResult,
-    UserQuestion,
 )
 from wavewright.planner.ports.fallback_ladder import (
     FallbackFailure,
@@ -35,15 +33,6 @@ if TYPE_CHECKING:
     from wavewright.planner.ports.model_port import ModelClient, OnText, OnUse
     from wavewright.planner.types import RunId
     from wavewright.prompts.templates import Prompts
-
-__all__ = [
-    "MAX_QUESTIONS",
-    "AnsweredQuestion",
-    "PlanningAttempt",
-    "PlanningResult",
-    "UserQuestion",
-    "make_plan",
-]
 
 MAX_QUESTIONS = 3
 """Maximum number of questions to the user for one plan; after that the planner decides itself."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import get_args
 
-from wavewright.config.documents import Source
+from wavewright.config.sources import Source
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal, Rules
@@ -27,8 +27,6 @@ from wavewright.planner.schemas.validation import infer_schema, schema_definitio
 from wavewright.planner.types import GateSeverity, Json, JsonObject, JsonSchema
 from wavewright.prompts.escaping import one_line
 from wavewright.prompts.templates import Prompts
-
-__all__ = ["emit_schema"]
 
 
 def emit_schema(tools: Sequence[str], *, sub_plans: Sequence[str] = (), may_ask: bool = True) -> JsonSchema:
@@ -153,8 +151,6 @@ def _text_schema(description: str) -> JsonSchema:
 def _list_schema(items: JsonSchema, description: str) -> JsonSchema:
     return {"type": "array", "items": items, "description": description}
 
-
-__all__ = ["PlannerPrompt", "planner_prompt", "repair_reply", "truncate_value"]
 
 MAX_DIAGNOSTICS_SHOWN = 50
 """Faults that one reply lists."""

@@ -19,8 +19,6 @@ from wavewright.planner.plans.binding import bind_plan, escape_references, termi
 from wavewright.planner.plans.uses import step_reads
 from wavewright.planner.types import ID_PATTERN, RESERVED_IDS, Json, JsonObject, JsonSchema, StepId
 
-__all__ = ["StepBuilder", "data_tools"]
-
 _MAX_CANDIDATES = 12
 """Maximum number of candidates for one argument; each is checked."""
 

@@ -147,8 +147,6 @@ def _key(name: str) -> str:
     return name if _PLAIN_KEY.fullmatch(name) else _literal(name)
 
 
-__all__ = ["ToolEntry", "tool_entries", "tool_line"]
-
 _BOUNDS = {
     "minimum": "at least {}",
     "maximum": "at most {}",

@@ -68,15 +68,6 @@ def repoint_condition(condition: str | None, old: StepId, new: StepId) -> str | 
     return condition[: bare.offset] + renamed + condition[end:]
 
 
-__all__ = [
-    "bind_plan",
-    "escape_references",
-    "mandatory_caps",
-    "mandatory_gates",
-    "template_gate_of",
-    "terminal_params",
-]
-
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 

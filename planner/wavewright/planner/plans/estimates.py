@@ -19,8 +19,7 @@ from typing import Final
 
 from wavewright.planner.cel.embedded import reads
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.language.goals import Limits
-from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.plan import Limits, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import superseded_by
 from wavewright.planner.plans.uses import ExpressionUse, embedded_uses, holds_expression

@@ -18,49 +18,18 @@ from typing import TypeAlias
 
 from wavewright.planner.cel.embedded import (
     EmbeddedExpression,
-    Read,
-    bare_expression,
     field_name,
-    iterate_strings,
     join_references,
-    reads,
     split_references,
 )
-from wavewright.planner.cel.errors import MAX_TEXT_LENGTH, ExpressionError, ExpressionErrorKind
-from wavewright.planner.cel.evaluator import Evaluator, compile_expression, exceeds_length
-from wavewright.planner.cel.functions.catalogue import FUNCTIONS
-from wavewright.planner.cel.nodes import MAX_EXPRESSION_DEPTH
-from wavewright.planner.cel.parser import MAX_EXPRESSION_BYTES, parse_expression
+from wavewright.planner.cel.errors import MAX_TEXT_LENGTH, ExpressionError
+from wavewright.planner.cel.evaluator import compile_expression, exceeds_length
+from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.paths import Variables, kind_name, plain_path
 from wavewright.planner.cel.reads import step_mentions
 from wavewright.planner.schemas.inference import TypeInference
 from wavewright.planner.schemas.views import self_contained_schema, without_cel_types
 from wavewright.planner.types import Json, JsonSchema
-
-__all__ = [
-    "FUNCTIONS",
-    "MAX_EXPRESSION_BYTES",
-    "MAX_EXPRESSION_DEPTH",
-    "EmbeddedExpression",
-    "Evaluator",
-    "ExpressionError",
-    "ExpressionErrorKind",
-    "Read",
-    "Renderer",
-    "TypedEnvironment",
-    "Variables",
-    "bare_expression",
-    "compile_expression",
-    "compile_render",
-    "evaluate",
-    "iterate_strings",
-    "join_references",
-    "reads",
-    "rename_in_expression",
-    "rename_step",
-    "render",
-    "split_references",
-]
 
 
 class TypedEnvironment:

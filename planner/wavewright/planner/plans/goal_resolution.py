@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import ValidationError
 
-from wavewright.config.documents import Document, Source
+from wavewright.config.documents import Document
 from wavewright.config.model_validation import model_faults
-from wavewright.config.sources import pointer_keys, pointer_token
+from wavewright.config.sources import Source, pointer_keys, pointer_token
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.catalogue import codes_by_kind
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
@@ -25,7 +26,7 @@ from wavewright.planner.diagnostics.diagnostic import (
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import Goal, GoalTemplate, Job
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.expressions import ExpressionError, evaluate, render
+from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.uses import ExpressionText
 from wavewright.planner.schemas.validation import InvalidSchemaError, SchemaViolation, validator_of
 from wavewright.planner.types import GATE_ID_SEPARATOR, Json, JsonObject

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from wavewright.config.documents import DocumentError
+from wavewright.config.sources import DocumentError
 from wavewright.planner.cel.embedded import (
     bare_expression,
     iterate_strings,

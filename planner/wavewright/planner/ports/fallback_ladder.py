@@ -19,9 +19,9 @@ from typing import Annotated, Final, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
-from wavewright.config.documents import Document, DocumentError, DocumentFault, Source, read_document
+from wavewright.config.documents import Document, read_document
 from wavewright.config.model_validation import read_as_model, sort_by_position
-from wavewright.config.sources import pointer_token
+from wavewright.config.sources import DocumentError, DocumentFault, Source, pointer_token
 from wavewright.config.value_types import Seconds
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.plan import DocumentModel
@@ -168,8 +168,6 @@ async def run_ladder(
             break
     return FallbackResult(None, tuple(records))
 
-
-__all__ = ["RUNGS_BY_LADDER", "read_ladders", "shipped_ladders"]
 
 RUNGS_BY_LADDER: Final[Mapping[str, tuple[str, ...]]] = {
     "planner": ("llm", "repaired", "suggested", "template", "minimal"),

@@ -244,8 +244,6 @@ class ModelClient(Protocol):
         ...
 
 
-__all__ = ["ask_with_smaller_prompt"]
-
 T = TypeVar("T")
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wavewright.config.documents import ReadLimits, decode
+from wavewright.config.documents import decode
 from wavewright.config.readers.json_cursor import FENCE, JsonDeparture, ScanError
 from wavewright.config.readers.json_scanner import JsonScanner
 from wavewright.config.sources import (
@@ -19,6 +19,7 @@ from wavewright.config.sources import (
     DocumentFault,
     Node,
     ObjectNode,
+    ReadLimits,
     ScalarNode,
     Source,
     Span,
@@ -214,8 +215,6 @@ def _check_surroundings(source: Source, find: JsonMatch) -> None:
         message = "the plan is not closed, and the answer goes on behind it"
         raise DocumentError(source, (DocumentFault("truncated", message, Span(find.end, find.end + 1)),))
 
-
-__all__ = ["FoundJson", "FoundValue", "find_json"]
 
 TEXT_LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
 """Limits of what is read from a model's answer."""

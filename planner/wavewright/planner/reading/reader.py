@@ -15,33 +15,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel
 
-from wavewright.config.documents import (
-    Document,
-    DocumentError,
-    DocumentFault,
-    ReadLimits,
-    Source,
-    read_document,
-    read_document_file,
-)
+from wavewright.config.documents import Document, read_document, read_document_file
 from wavewright.config.model_validation import read_as_model, sort_by_position
+from wavewright.config.sources import DocumentError, DocumentFault, ReadLimits, Source
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, diagnostic_from_fault
 from wavewright.planner.language.plan import Plan
 
 if TYPE_CHECKING:
     from wavewright.planner.checks.checker import PartialPlan
     from wavewright.planner.reading.repairs import Repair
-
-__all__ = [
-    "MODEL_LIMITS",
-    "PlanText",
-    "read_model",
-    "read_model_answer",
-    "read_model_file",
-    "read_plan",
-    "read_plan_document",
-    "read_plan_file",
-]
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -12,21 +12,22 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from wavewright.config.documents import (
-    Document,
+from wavewright.config.documents import Document, decode
+from wavewright.config.readers.json_cursor import FENCE, JsonDeparture
+from wavewright.config.sources import (
     DocumentError,
     DocumentFault,
+    ListNode,
+    Node,
+    ObjectNode,
     ReadLimits,
     Source,
     Span,
-    decode,
+    iterate_nodes,
+    plain_value,
 )
-from wavewright.config.readers.json_cursor import FENCE, JsonDeparture
-from wavewright.config.sources import ListNode, Node, ObjectNode, iterate_nodes, plain_value
 from wavewright.planner.reading.json_extraction import AnswerJson, JsonMatch, parse_answer
 from wavewright.planner.reading.normalization import PlanNode, is_step, normalize_plan, unwrap
-
-__all__ = ["Repair", "RepairedAnswer", "repair_answer"]
 
 _MESSAGES = {
     "repeated_plan": "the same plan stands {n} times more",

@@ -15,7 +15,9 @@ from typing import Literal, TypeAlias
 
 from wavewright.config.value_types import Seconds
 from wavewright.executor.run.ports import GateView
-from wavewright.planner.plans.expressions import ExpressionError, compile_expression, reads
+from wavewright.planner.cel.embedded import reads
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.evaluator import compile_expression
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 from wavewright.reviewer.values import (

@@ -18,11 +18,12 @@ import anyio
 
 from wavewright.executor.events.types import GateRecord
 from wavewright.executor.run.ports import GateRecords, GateView, Verify
+from wavewright.planner.cel.embedded import reads
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Gate, Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import template_gate_of
-from wavewright.planner.plans.expressions import ExpressionError, reads
 from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.types import GateId, GateSeverity, Json, StepId
 from wavewright.reviewer.gates.kinds import (

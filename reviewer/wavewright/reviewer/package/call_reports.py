@@ -19,10 +19,11 @@ from typing import Final
 
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ItemFinished, LoopToolCalled, StepFinished, TracebackFrame
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.expressions import ExpressionError, Renderer, compile_render
+from wavewright.planner.plans.expressions import Renderer, compile_render
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, StepId

@@ -27,20 +27,8 @@ from wavewright.reviewer.recovery.view import (
     FailedGateView,
     FeedbackView,
     RecoveryView,
-    RequestedActionView,
-    StepEndView,
     view_for_recovery,
 )
-
-__all__ = [
-    "FailedGateView",
-    "RecoveryView",
-    "RequestedActionView",
-    "StepEndView",
-    "patch_from_recipes",
-    "propose_patch",
-    "view_for_recovery",
-]
 
 _MAX_ID_CHARS = 63
 

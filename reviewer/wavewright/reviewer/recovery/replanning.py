@@ -15,7 +15,7 @@ from typing import Final
 
 import anyio
 
-from wavewright.config.documents import Source
+from wavewright.config.sources import Source
 from wavewright.executor.events.state import RunState
 from wavewright.planner.checks.checker import check
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError

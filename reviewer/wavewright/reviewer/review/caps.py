@@ -16,10 +16,11 @@ from typing import Final, Literal, TypeAlias
 
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import RungTaken
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Cap, Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.expressions import ExpressionError, evaluate
+from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.types import Json, JsonObject, StepId

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ErrorKind, GateRecord, StepFinished, StepStatus
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal, Recipe
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.binding import template_gate_of
-from wavewright.planner.plans.expressions import ExpressionError, evaluate, render
+from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, StepId
 from wavewright.reviewer.records import Action, RecoveryAction
 from wavewright.reviewer.review.evidence import superseded_steps

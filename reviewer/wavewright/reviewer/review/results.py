@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from wavewright.executor.events.state import RunState
+from wavewright.planner.cel.embedded import reads
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.expressions import ExpressionError, evaluate, reads, render
+from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.schemas.validation import InvalidSchemaError, Validator, validator_of
 from wavewright.planner.types import Json, StepId

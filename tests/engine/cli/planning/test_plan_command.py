@@ -12,7 +12,8 @@ from syrupy.assertion import SnapshotAssertion
 from tests.engine.conftest import CommandLine
 from tests.engine.normalized_output import worded
 from tests.engine.unplanned_project import JOB, PLAN, misspelt, write_job
-from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for, overloaded
+from wavewright.engine.fake_model.replies import overloaded
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for
 from wavewright.planner.reading.reader import read_plan
 from wavewright.planner.types import JsonObject
 

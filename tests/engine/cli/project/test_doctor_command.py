@@ -11,8 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.conftest import CommandLine
 from tests.engine.normalized_output import worded
-from wavewright.engine.fake_model.replies import AnswerLike
-from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, denied, failing, filtered
+from wavewright.engine.fake_model.replies import AnswerLike, denied, failing, filtered
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer
 
 
 def findings(wavewright: CommandLine) -> tuple[int, dict[str, dict[str, str]]]:

@@ -32,10 +32,13 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 from syrupy.assertion import SnapshotAssertion
 
-from wavewright.config.redaction import REDACTED, Redactor
+from wavewright.config.redaction import Redactor
+from wavewright.config.secret_patterns import REDACTED
 from wavewright.config.sections import CassetteMode
 from wavewright.planner.types import JsonObject
-from wavewright.tools.models.cassette.model import Cassette, CassetteError, CassetteMiss, CassetteModel
+from wavewright.tools.models.cassette.errors import CassetteError, CassetteMiss
+from wavewright.tools.models.cassette.file import Cassette
+from wavewright.tools.models.cassette.model import CassetteModel
 
 KEY = "the-key-of-the-provider"
 FORM: JsonObject = {"type": "object", "properties": {"steps": {"type": "array"}}}

@@ -22,7 +22,8 @@ from playwright.sync_api import Page, expect
 from tests.support.browser import CHROMIUM, visit
 from tests.support.trace_collector import TraceCollector
 from wavewright.engine.fake_model.replies import AnswerLike, slow_drip
-from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer
+from wavewright.engine.fake_model.request import FakeModelRequest
+from wavewright.engine.fake_model.server import FakeModelServer
 
 pytestmark = [
     pytest.mark.once,

@@ -18,14 +18,9 @@ import pytest
 from tests.support.served_models import models_over, settings_for
 from tests.tools.tabletop.playing import kinds_of
 from wavewright.engine import PhaseEvent, PhaseRecord
-from wavewright.engine.fake_model.replies import AnswerLike, slow_drip
-from wavewright.engine.fake_model.server import (
-    FakeModelRequest,
-    FakeModelServer,
-    calling_tool,
-    denied,
-    silence,
-)
+from wavewright.engine.fake_model.replies import AnswerLike, calling_tool, denied, silence, slow_drip
+from wavewright.engine.fake_model.request import FakeModelRequest
+from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.executor import MemoryJournal, Noted
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.tools.tabletop.game.events import GameEvent, Refused, Rolled, Said, TurnEnded

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from wavewright.config.documents import DocumentError, read_document_file
+from wavewright.config.documents import read_document_file
+from wavewright.config.sources import DocumentError
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.tools.lore.models import PageReference, Tier
 from wavewright.tools.packs import PackError

@@ -9,8 +9,9 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from wavewright.config.documents import DocumentError, read_document_file
+from wavewright.config.documents import read_document_file
 from wavewright.config.model_validation import read_as_model
+from wavewright.config.sources import DocumentError
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import ID_PATTERN
 from wavewright.tools.lore.models import Category

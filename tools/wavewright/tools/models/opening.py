@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from wavewright.config.redaction import Redactor
-    from wavewright.tools.models.cassette.model import Cassette
+    from wavewright.tools.models.cassette.file import Cassette
 
 REQUESTS_VARIABLE = "WAVEWRIGHT_MODEL_REQUESTS"
 """The variable that turns requests to models off, for this process and for those that it starts: tests set it."""
@@ -118,7 +118,8 @@ def _open_cassette(settings: Settings, redactor: Redactor) -> Cassette | None:
     """
     if settings.cassette is None:
         return None
-    from wavewright.tools.models.cassette.model import Cassette, CassetteError
+    from wavewright.tools.models.cassette.errors import CassetteError
+    from wavewright.tools.models.cassette.file import Cassette
 
     try:
         return Cassette.open(settings.cassette, settings.cassette_mode, redactor)

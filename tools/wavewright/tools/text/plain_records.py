@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from wavewright.config.documents import ReadLimits
-from wavewright.config.sources import Span
+from wavewright.config.sources import ReadLimits, Span
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.reading.json_extraction import find_json
 from wavewright.planner.schemas.validation import validator_of

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from wavewright.config.documents import ReadLimits
+from wavewright.config.sources import ReadLimits
 from wavewright.planner.planning.non_plan_answers import is_refusal_prose
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import (

@@ -16,9 +16,10 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
-from wavewright.config.documents import DocumentError, read_document_file
+from wavewright.config.documents import read_document_file
 from wavewright.config.errors import WavewrightError
 from wavewright.config.model_validation import read_as_model
+from wavewright.config.sources import DocumentError
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.goals import ThinkingLevel
 from wavewright.planner.language.plan import DocumentModel, Retry

@@ -8,8 +8,9 @@ from typing import Annotated, Any, TypeAlias
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
-from wavewright.config.documents import DocumentError, read_document
+from wavewright.config.documents import read_document
 from wavewright.config.settings import Settings
+from wavewright.config.sources import DocumentError
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.mcp_server.answers import (
     CheckAnswer,

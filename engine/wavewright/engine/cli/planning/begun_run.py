@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from wavewright.config import exit_codes
-from wavewright.config.documents import Source
+from wavewright.config.sources import Source
 from wavewright.engine.cli.common.arguments import has_journal, no_journal, open_journal
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.dry_run.kept_results import BegunRunForecast, rerun_statuses

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from wavewright.config import exit_codes
-from wavewright.config.documents import Source
+from wavewright.config.sources import Source
 from wavewright.engine.cli.common.arguments import warn_of_foreign_job
 from wavewright.engine.cli.common.output import counted, print_json
 from wavewright.engine.cli.planning.check_options import CheckOptions

@@ -6,7 +6,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wavewright.config.documents import ReadLimits, read_bytes
+from wavewright.config.documents import read_bytes
+from wavewright.config.sources import ReadLimits
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.planner.reading.reader import MODEL_LIMITS
 

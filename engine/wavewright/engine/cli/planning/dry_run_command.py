@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavewright.config import exit_codes
-from wavewright.config.documents import DocumentError, read_document_file
+from wavewright.config.documents import read_document_file
+from wavewright.config.sources import DocumentError
 from wavewright.engine.cli.common.arguments import project_settings, warn_of_foreign_job
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.output import counted, write_file

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.config.documents import Document, DocumentError, read_document
+from wavewright.config.documents import Document, read_document
+from wavewright.config.sources import DocumentError
 from wavewright.engine.cli.planning.check_options import CheckOptions
 from wavewright.engine.jobs.document_kinds import is_agent, is_job, is_settings, is_template, is_worker
 from wavewright.planner.checks.checker import check, check_partial, in_file_order

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Self
 import anyio
 
 from wavewright.config import exit_codes
-from wavewright.config.documents import DocumentError, read_document_file
+from wavewright.config.documents import read_document_file
+from wavewright.config.sources import DocumentError
 from wavewright.engine.cli.common.arguments import parse_instant, project_settings, warn_of_foreign_job
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.output import print_json

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from wavewright.config.documents import Source
+from wavewright.config.sources import Source
 from wavewright.engine.cli.common.output import counted
 from wavewright.engine.cli.common.run_text import cost_words, models_of, one_line, rung_line
 from wavewright.engine.cli.common.terminal import ANSWER_HINT, question_lines
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from wavewright.engine.planning_session import PlanReport
     from wavewright.planner.diagnostics.diagnostic import Diagnostic
-    from wavewright.planner.planning.planner import PlanningResult
+    from wavewright.planner.planning.outcome import PlanningResult
 
 
 _PLAIN_SCALAR = re.compile(r"[A-Za-z_](?:[\w .,/()'+-]*[\w.,/()'+-])?", re.ASCII)

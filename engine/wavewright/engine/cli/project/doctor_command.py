@@ -11,9 +11,9 @@ from dataclasses import asdict, replace
 import anyio
 
 from wavewright.config import exit_codes
-from wavewright.config.documents import DocumentError
 from wavewright.config.installation import EXTRAS, install_hint, is_installed
 from wavewright.config.settings import Settings
+from wavewright.config.sources import DocumentError
 from wavewright.engine.cli.common.arguments import has_journal, open_journal, project_settings
 from wavewright.engine.cli.common.errors import without_secrets
 from wavewright.engine.cli.common.output import counted, print_json

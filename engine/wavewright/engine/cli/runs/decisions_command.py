@@ -18,7 +18,7 @@ from wavewright.engine.decisions.questions import OpenQuestion, find_question, l
 from wavewright.engine.decisions.verdicts import UnjudgedPackage, list_unjudged
 from wavewright.executor.stores import open_stores
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.outcome import UserQuestion
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings

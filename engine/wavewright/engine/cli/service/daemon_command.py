@@ -20,12 +20,12 @@ from typing import Final
 import anyio
 
 from wavewright.config import exit_codes
-from wavewright.config.documents import DocumentError
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import user_state_dir
 from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.config.sections import valid_host_port
 from wavewright.config.settings import Settings, load_valid_settings
+from wavewright.config.sources import DocumentError
 from wavewright.engine.bus.errors import BusError
 from wavewright.engine.cli.common.broker import open_connection, open_daemon_bus
 from wavewright.engine.cli.common.errors import CommandError

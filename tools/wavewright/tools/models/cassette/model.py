@@ -26,12 +26,9 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 
-from wavewright.tools.models.cassette.errors import CassetteError, CassetteMiss
 from wavewright.tools.models.cassette.file import Cassette, rendered_for_file
 from wavewright.tools.models.cassette.recorded_answers import record_answer, restore_answer
 from wavewright.tools.models.cassette.requests import RenderedRequest, render_request, request_hash
-
-__all__ = ["Cassette", "CassetteError", "CassetteMiss", "CassetteModel"]
 
 
 class CassetteModel(WrapperModel):

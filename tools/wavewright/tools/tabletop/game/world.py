@@ -9,8 +9,9 @@ from typing import Annotated, Final, Literal, Self, TypeAlias, get_args
 
 from pydantic import Field, model_validator
 
-from wavewright.config.documents import DocumentError, read_document_file
+from wavewright.config.documents import read_document_file
 from wavewright.config.model_validation import read_as_model
+from wavewright.config.sources import DocumentError
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.tools.packs import PackError
 
