@@ -16,7 +16,7 @@ from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSit
 from wavewright.engine.decisions.questions import OpenQuestion, find_question, list_questions
 from wavewright.engine.messages.ids import package_id
 from wavewright.engine.messages.models import GoalRequest, JobRequest
-from wavewright.executor.store.job_records import Decision, DecisionId, DecisionMade, JobId
+from wavewright.executor.store.job_records import DecisionId, DecisionMade, JobId
 from wavewright.executor.stores import open_stores
 from wavewright.planner.types import Json, JsonObject
 
@@ -220,7 +220,7 @@ async def until_waiting(site: DaemonSite) -> None:
                 await anyio.sleep(0.02)
 
 
-async def questions(site: DaemonSite) -> tuple[list[OpenQuestion], list[OpenQuestion | Decision]]:
+async def questions(site: DaemonSite) -> tuple[list[OpenQuestion], list[OpenQuestion]]:
     """Return what is listed, and what is found by the runs that ask."""
     async with open_stores(site.settings) as stores:
         listed = await list_questions(stores.journal, stores.jobs, time.time())
