@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from wavewright.planner.cel.errors import CostTracker, too_large_error
@@ -323,11 +324,16 @@ def _matches(cost: CostTracker, text: str, pattern: str) -> bool:
         raise too_large_error(f"matches() takes up to {MAX_MATCHED_LENGTH:,} characters at once")
     cost.allocate(8 * length)
     _charge_pattern(cost, pattern, length)
+    return _compiled(pattern).search(text.encode()) is not None
+
+
+@lru_cache(maxsize=16)  # the library has a cache, too, which takes 40 us to ask
+def _compiled(pattern: str) -> Any:
     re2: Any = importlib.import_module("re2")
     options = re2.Options()
     options.max_mem, options.never_capture, options.log_errors = _MAX_PATTERN_MEMORY, True, False
     try:
-        return re2.compile(pattern.encode(), options).search(text.encode()) is not None
+        return re2.compile(pattern.encode(), options)
     except re2.error as fault:
         reason = fault.args[0] if fault.args else b""
         shown = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
