@@ -208,6 +208,9 @@ async def test_the_environment_of_the_pack_lore_makes_a_standing_job(
     places: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
     places.write(functions="survey: {}", daemon="pack: lore\n  goal_template: survey.yaml")
+    # The pack's daemon sends nothing but research about a zone.
+    zone = '{zone_data: {name: "${steps.seen.place}"}}'
+    (places.folder / "survey.yaml").write_text(TEMPLATE.replace("${steps.seen.place}", zone))
     variables = {
         "STARTING_ZONE": "Westfall",
         "RESEARCH_CYCLE_DELAY_MINUTES": "0",

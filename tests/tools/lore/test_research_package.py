@@ -79,24 +79,25 @@ def test_a_result_has_its_own_word_before_the_runs_but_not_about_whose_it_is() -
     assert (report.job_id, report.iteration) == (JOB, 1)
 
 
-@pytest.mark.parametrize(
-    ("result", "zone"),
-    [
-        pytest.param(FOUND, None, id="asked about no zone"),
-        pytest.param("a story", "Westfall", id="text"),
-        pytest.param({"npcs": []}, "Westfall", id="nothing of the zone itself"),
-    ],
-)
-def test_anything_else_goes_out_whole_without_what_tools_printed(result: Json, zone: str | None) -> None:
-    package = made(result)
+def test_a_package_about_no_zone_goes_out_whole_without_what_tools_printed() -> None:
+    package = made(FOUND)
 
-    report = report_of(1, package, zone)
+    report = report_of(1, package, None)
 
     assert isinstance(report, PackageReport)
     assert (report.job_id, report.package_id, report.iteration) == (JOB, package_id(JOB_ID, 1), 1)
     sent = records.Package.model_validate(report.package)
     assert sent == package.model_copy(update={"failed_attempts": ()})
     assert "looking" not in report.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    "result",
+    [pytest.param("a story", id="text"), pytest.param({"npcs": []}, id="nothing of the zone itself")],
+)
+def test_what_is_no_research_about_a_zone_is_refused(result: Json) -> None:
+    with pytest.raises(InvalidResult, match="no research_package"):
+        report_of(1, made(result))
 
 
 @pytest.mark.parametrize(
