@@ -221,12 +221,13 @@ class FleetCaller:
     async def _take(self, ids: list[str], *, looks_for_lost: bool) -> None:
         if looks_for_lost:
             await self.database.fetch(DECLARE_LOST, ids, LOST.to_bytes(), self.heartbeat)
-        # Emissions first: those of a call come before its end.
+        # In this order, since a worker writes both at once: what a call emitted is there where its answer was read.
+        answers = await self.database.fetch(READ_ANSWERS, ids)
         for row in await self.database.fetch(TAKE_EMISSIONS, ids):
             emit = self._emit.get(row["call"])
             if emit is not None:
                 emit(emission_of(row["body"]))
-        for row in await self.database.fetch(READ_ANSWERS, ids):
+        for row in answers:
             waiting = self._waiting.get(row["id"])
             if waiting is not None and not waiting.answer.done():
                 waiting.answer.set_result(CallAnswer.from_bytes(row["answer"]))

@@ -96,7 +96,8 @@ class FleetWorker:
     _emitted: list[tuple[str, bytes]] = field(default_factory=list[tuple[str, bytes]])
     """Emissions that are not sent yet, with the ids of their calls."""
     _begins: GroupedWrites[str, bytes | None] = field(init=False)
-    _answers: GroupedWrites[tuple[str, bytes], None] = field(init=False)
+    _answers: GroupedWrites[tuple[str, bytes] | None, None] = field(init=False)
+    """Writes answers, and emissions alone for a None: in one order, so that none comes after its call's answer."""
     _free: anyio.CapacityLimiter = field(init=False)
 
     def __post_init__(self) -> None:
@@ -259,15 +260,16 @@ class FleetWorker:
         begun = {row["id"]: row["request"] for row in rows}
         return [begun.get(id_) for id_ in ids]
 
-    async def _write(self, rows: Sequence[tuple[str, bytes]]) -> Sequence[None]:
+    async def _write(self, rows: Sequence[tuple[str, bytes] | None]) -> Sequence[None]:
         """Write answers, and before them what was emitted, in one transaction."""
         emitted, self._emitted = self._emitted, []
+        answers = [row for row in rows if row is not None]
         try:
             async with self.database.transaction() as connection:
                 if emitted:
                     await connection.execute(EMIT, *map(list, zip(*emitted, strict=True)))
-                if rows:
-                    await connection.execute(ANSWER, *map(list, zip(*rows, strict=True)), self.name)
+                if answers:
+                    await connection.execute(ANSWER, *map(list, zip(*answers, strict=True)), self.name)
         except BaseException:
             self._emitted = [*emitted, *self._emitted]
             raise
@@ -278,7 +280,7 @@ class FleetWorker:
             await anyio.sleep(_FLUSH_SECONDS)
             if self._emitted:
                 with suppress(*DRIVER_ERRORS):
-                    await self._write(())
+                    await self._answers.add(None)
 
     async def _beat(self) -> None:
         while True:
