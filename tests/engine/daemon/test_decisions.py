@@ -147,7 +147,7 @@ async def test_a_waiting_job_outlives_the_daemon_and_goes_on_with_what_is_typed(
     assert "  s0 calls say with\n" in listed.out
     assert "answered 'approve'" in answered.out
     assert again.code == 1
-    assert "the first answer counts" in again.err
+    assert "the first answer is final" in again.err
     assert left.out == "nothing waits for an answer\n"
     assert calls_before == {}
     assert cautious.calls() == {"say it": 1}

@@ -139,7 +139,7 @@ async def _find_in_run(journal: Journal, run: RunId, now: float) -> OpenQuestion
 
 def _answered_already(question: str, choice: str, by: str | None) -> AnsweredAlready:
     who = "" if by is None else f" by {by!r}"
-    return AnsweredAlready(f"{question} was answered already{who}: {choice!r}", "the first answer counts")
+    return AnsweredAlready(f"{question} was answered already{who}: {choice!r}", "the first answer is final")
 
 
 def _last_answer(state: RunState) -> tuple[str, str | None] | None:
