@@ -105,7 +105,8 @@ class Pipeline(Generic[A_contra, C_co]):
             phase, context = sequence[position], result.context
             position += 1
             if isinstance(phase, Guard):
-                position += 0 if phase.holds(context) else phase.length
+                if not phase.holds(context):
+                    position += phase.length
                 continue
             at, clock = time.time(), time.perf_counter()
             listen(PhaseStarted(phase.name, self.name, labels_of(context)))
