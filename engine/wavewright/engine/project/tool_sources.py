@@ -101,13 +101,16 @@ class ToolSources:
         def find(name: str) -> Tool | None:
             own = None if pack is None else self._own_of_pack(pack, name)
             tool = self.find(name) if own is None else self._bound(pack, own)
-            full = [full_name(one, name) for one in self._loaded if full_name(one, name) in self._loaded[one]]
-            if tool is None and full:
+            if tool is not None:
+                return tool
+            if full := [
+                full_name(one, name) for one in self._loaded if full_name(one, name) in self._loaded[one]
+            ]:
                 raise ToolDefinitionError(
                     f"an agent of this project has the tool {name!r}, which a pack brings under its full name",
                     hint=f"call it {' or '.join(map(repr, full))}",
                 )
-            return tool
+            return None
 
         refuse = partial(self._refuse_tool, pack)
         return self._catalogs.setdefault(pack, AgentCatalog(self.services, specs, find, refuse))
