@@ -23,7 +23,8 @@ from wavewright.engine.daemon.note_projection import (
     project_target,
     requested_decision,
 )
-from wavewright.engine.daemon.reports import Reporter, goal_target, shorten_reason
+from wavewright.engine.daemon.reports import Reporter, shorten_reason
+from wavewright.engine.messages.decoding import target_of
 from wavewright.engine.messages.ids import package_id
 from wavewright.engine.targets.waves import TARGETS_WANTED, TargetWaves, initial_waves, waves_after
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, RunFinished, RunStarted, StepFinished
@@ -256,7 +257,7 @@ def _failure_reason(projection: JobProjection, event: RunFinished, package: Pack
     """
     if event.status == "failed":
         return "; ".join(part for part in (event.reason, projection.invalid_because) if part)
-    if goal_target(projection.job) is None or package is None or package.review is None:
+    if target_of(projection.job) is None or package is None or package.review is None:
         return None
     return "; ".join(package.review.invalid_because) or None
 

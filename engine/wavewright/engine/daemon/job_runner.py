@@ -23,11 +23,11 @@ from wavewright.engine.daemon.daily_budget import DailyBudget, format_instant
 from wavewright.engine.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.daemon.note_projection import MAX_QUESTION_LENGTH
 from wavewright.engine.daemon.outbox import OutboxJournal
-from wavewright.engine.daemon.reports import Reporter, goal_target, shorten_reason
+from wavewright.engine.daemon.reports import Reporter, shorten_reason
 from wavewright.engine.daemon.standing import job_cycles
 from wavewright.engine.decisions.approvals import APPROVE, matches_binding
 from wavewright.engine.jobs.job_requests import job_document, job_name
-from wavewright.engine.messages.decoding import trace_of
+from wavewright.engine.messages.decoding import target_of, trace_of
 from wavewright.engine.messages.ids import package_id
 from wavewright.engine.operations.checkpoints import CheckpointWriter
 from wavewright.engine.operations.monitoring import Telemetry
@@ -221,7 +221,7 @@ class JobRunner:
 
                 def on_event(event: Event | PhaseEvent) -> None:
                     watched(event)
-                    self._copy_progress(outbox, event, goal_target(job) or name if name == own else name)
+                    self._copy_progress(outbox, event, target_of(job) or name if name == own else name)
                     if outbox.has_new_messages:
                         outbox.has_new_messages = False
                         self.wake_relay()

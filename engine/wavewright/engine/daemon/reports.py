@@ -71,7 +71,7 @@ class Reporter:
             fields: Further fields of `JobStatusUpdate`.
         """
         update = JobStatusUpdate.model_validate(
-            {"job_id": job.job, "status": status, "target": goal_target(job), **_status_fields(fields)}
+            {"job_id": job.job, "status": status, "target": target_of(job), **_status_fields(fields)}
         )
         return self._message(
             job, update, at, self.section.queues.status, _requesting_agent(job), "job_status", status, *what
@@ -92,7 +92,7 @@ class Reporter:
             PackageNotPublished: its message exceeds `daemon.max_sent`, or its result does not fit its message.
         """
         is_sent = package.review is None or not package.review.invalid_because
-        if is_sent and package.status != "failed" and goal_target(job) is not None:
+        if self.contract.packages and is_sent and package.status != "failed" and target_of(job) is not None:
             try:
                 self._package_report(job, job.iteration + 1, package)
             except InvalidResult as error:
@@ -185,14 +185,14 @@ class Reporter:
 
     def failed(self, job: JobRow, at: float) -> tuple[OutgoingMessage, ...]:
         """Return the messages that a job has failed, first the answer to its request where the pack has one."""
-        target = goal_target(job)
+        target = target_of(job)
         failures: Json = None if target is None else [{"target": target, "error": shorten_reason(job.reason)}]
         end = self.status(job, "JOB_FAILED", at, targets_failed=failures, **_reason(job))
         about = self._target(job, "TARGET_FAILED", at, 0, **_reason(job))
         return (*self._failure_answer(job, at), *about, end)
 
     def _failure_answer(self, job: JobRow, at: float) -> tuple[OutgoingMessage, ...]:
-        target, request, section = goal_target(job), request_payload(job), self.section
+        target, request, section = target_of(job), request_payload(job), self.section
         if target is None or request is None:
             return ()
         payload = failure_report(
@@ -210,14 +210,14 @@ class Reporter:
     def _target(
         self, job: JobRow, status: JobStatus, at: float, done: int, **fields: Json
     ) -> tuple[OutgoingMessage, ...]:
-        if goal_target(job) is None:
+        if target_of(job) is None:
             return ()
         return (self.status(job, status, at, targets_completed=done, targets_total=1, **fields),)
 
     def _package_report(
         self, job: JobRow, iteration: int, package: Package, target: str | None = None
     ) -> Payload:
-        about = None if (first := goal_target(job)) is None else target or first
+        about = None if (first := target_of(job)) is None else target or first
         return package_report(
             job.job,
             iteration,
@@ -281,13 +281,8 @@ class Reporter:
             correlation=correlation_of(job),
             at=at,
             job=job.job,
-            contract=_NEUTRAL if goal_target(job) is None else self.contract,
+            contract=_NEUTRAL if target_of(job) is None else self.contract,
         )
-
-
-def goal_target(job: JobRow) -> str | None:
-    """Return the first target of a job; None where its messages are neutral."""
-    return target_of(job.request)
 
 
 def shorten_reason(reason: str) -> str:

@@ -300,11 +300,11 @@ def goal_of(request: JsonObject) -> RequestedGoal | None:
     return RequestedGoal(**cast("dict[str, Any]", goal)) if isinstance(goal, dict) else None
 
 
-def target_of(request: JsonObject) -> str | None:
-    """Return the target by which the packages of a stored request are told; None where they are neutral."""
-    if (goal := goal_of(request)) is not None:
+def target_of(job: JobRow) -> str | None:
+    """Return the first target of a job; None where its messages are neutral."""
+    if (goal := goal_of(job.request)) is not None:
         return goal.target
-    known = request.get(TARGET_KEY)
+    known = job.request.get(TARGET_KEY)
     return known if isinstance(known, str) else None
 
 
