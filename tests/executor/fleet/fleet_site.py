@@ -261,6 +261,11 @@ def write_project(folder: Path, fleet: Mapping[str, Json] | None, tools: str = T
     (folder / "wavewright.yaml").write_text(json.dumps(settings), encoding="utf-8")
 
 
+def step(id_: str, tool: str, params: Mapping[str, Json] | None = None, **fields: Json) -> JsonObject:
+    """Return a step of a plan."""
+    return {"id": id_, "tool": tool, "params": dict(params or {}), **fields}
+
+
 def write_plan(folder: Path, *steps: Mapping[str, Json], result: Json = None, **fields: Json) -> Path:
     """Write a plan."""
     plan = {"version": 1, "goal": "Test", "steps": [*steps], "result": result, **fields}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.executor.fleet.fleet_site import FleetSite, fleet_site, write_plan, write_project
+from tests.executor.fleet.fleet_site import FleetSite, fleet_site, step, write_plan, write_project
 from tests.support.postgres import PostgresServer
 from wavewright.engine import Wavewright
 from wavewright.executor.events.codec import encode
@@ -19,10 +19,6 @@ from wavewright.executor.events.types import Event, RunStarted
 from wavewright.planner.types import Json, JsonObject
 
 pytestmark = pytest.mark.anyio
-
-
-def step(id_: str, tool: str, params: Mapping[str, Json] | None = None, **fields: Json) -> JsonObject:
-    return {"id": id_, "tool": tool, "params": dict(params or {}), **fields}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.executor.fleet.fleet_site import FleetSite, fleet_site, write_plan
+from tests.executor.fleet.fleet_site import FleetSite, fleet_site, step, write_plan
 from tests.support.postgres import PostgresServer
 from tests.support.trace_collector import TraceCollector
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
@@ -57,12 +57,7 @@ def test_a_model_worker_asks_its_model_from_the_fleet_and_the_run_pays(
     model_server.answer({"kind": "a task"}, when=asked_for("sort_note"))
     site.start()
     site.wait_for_start()
-    sort: JsonObject = {
-        "id": "kinds",
-        "tool": "sort_note",
-        "for_each": "${inputs.notes}",
-        "params": {"text": "${item}"},
-    }
+    sort = step("kinds", "sort_note", {"text": "${item}"}, for_each="${inputs.notes}")
     write_plan(site.folder, sort, result="${steps.kinds}", inputs={"notes": [*NOTES]})
 
     assert site.run("run", "test.plan.yaml", "--json").wait() == 0, site.printed()
@@ -100,13 +95,7 @@ def test_a_trace_goes_on_in_the_worker(site: FleetSite, monkeypatch: pytest.Monk
 def test_no_more_than_twice_the_slots_wait_for_a_run(site: FleetSite, postgres: PostgresServer) -> None:
     site.start("--slots", "4")
     site.wait_for_start()
-    held: JsonObject = {
-        "id": "many",
-        "tool": "held",
-        "for_each": "${inputs.names}",
-        "params": {"name": "${item}"},
-        "max_items": 60,
-    }
+    held = step("many", "held", {"name": "${item}"}, for_each="${inputs.names}", max_items=60)
     names = [f"n{number}" for number in range(60)]
     write_plan(site.folder, held, result="${steps.many}", inputs={"names": [*names]})
     run = site.run("run", "test.plan.yaml")

@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.executor.fleet.fleet_site import TOOLS, FleetSite, fleet_site, read_url, write_plan, write_project
+from tests.executor.fleet.fleet_site import (
+    TOOLS,
+    FleetSite,
+    fleet_site,
+    read_url,
+    step,
+    write_plan,
+    write_project,
+)
 from tests.support.postgres import PostgresServer
 from tests.support.trace_collector import TraceCollector
 from wavewright.engine import Wavewright
@@ -28,7 +36,7 @@ def site(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def call(tool: str, name: str, **fields: Json) -> JsonObject:
-    return {"id": name, "tool": tool, "params": {"name": name}, **fields}
+    return step(name, tool, {"name": name}, **fields)
 
 
 def test_a_call_whose_worker_is_killed_is_made_by_another(site: FleetSite) -> None:
@@ -172,12 +180,7 @@ async def test_a_tool_with_needs_runs_where_they_are_met(site: FleetSite) -> Non
 def test_calls_that_no_worker_makes_hold_up_no_others(site: FleetSite) -> None:
     site.start("--slots", "2")
     site.wait_for_start()
-    many: JsonObject = {
-        "id": "many",
-        "tool": "needing",
-        "for_each": "${inputs.numbers}",
-        "params": {"number": "${item}"},
-    }
+    many = step("many", "needing", {"number": "${item}"}, for_each="${inputs.numbers}")
     write_plan(
         site.folder,
         many,
