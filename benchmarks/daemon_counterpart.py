@@ -18,6 +18,7 @@ from wavewright.engine.bus.topology import Topology
 from wavewright.engine.messages.encoding import MessageAddress, encode
 from wavewright.engine.messages.models import JobRequest, ValidationResult
 from wavewright.executor.store.job_records import MessageId, OutgoingMessage
+from wavewright.executor.store.job_store import JobStore
 from wavewright.planner.types import JsonObject
 from wavewright.tools.message_contract import Payload
 
@@ -111,8 +112,8 @@ class Counterpart:
         await self._bus.relay.flush(_Letters(messages))
 
 
-class _Letters:
-    """An outbox of what is to be sent now."""
+class _Letters(JobStore):
+    """An outbox of the messages to send now, without a database."""
 
     def __init__(self, messages: list[OutgoingMessage]) -> None:
         self._left = {message.message: message for message in messages}

@@ -25,6 +25,7 @@ from wavewright.executor.sqlite import event_store as journal_store
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.sqlite.leases import SqliteLeases
 from wavewright.executor.store.job_records import OutgoingMessage
+from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.job_tables import JobTables
 from wavewright.planner.ports.budgets import Reservation
 
@@ -154,21 +155,19 @@ def _a_beat_from_the_event_loop(patch: Patch) -> None:
 def _sent_before_it_is_confirmed(patch: Patch) -> None:
     send_batch = relay.Relay.send_batch
 
-    class Hasty:
+    class Hasty(JobStore):
         """An outbox that marks what it gives."""
 
-        def __init__(self, outbox: relay.Outbox) -> None:
+        def __init__(self, outbox: JobStore) -> None:
             self._outbox = outbox
-            self.mark_sent = outbox.mark_sent
-            self.mark_refused = outbox.mark_refused
-            self.renew = outbox.renew
+            self._journal = outbox._journal
 
         async def pending(self, most: int = 100) -> list[OutgoingMessage]:
             waiting = await self._outbox.pending(most)
             await self.mark_sent([outgoing.message for outgoing in waiting])
             return waiting
 
-    async def hasty(self: relay.Relay, outbox: relay.Outbox) -> tuple[int, int]:
+    async def hasty(self: relay.Relay, outbox: JobStore) -> tuple[int, int]:
         return await send_batch(self, Hasty(outbox))
 
     patch.setattr(relay.Relay, "send_batch", hasty)

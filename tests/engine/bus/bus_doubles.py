@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from wavewright.engine.bus.health import BrokerEvent
 from wavewright.engine.bus.topology import Topology
 from wavewright.executor.store.job_records import MessageId, OutgoingMessage
+from wavewright.executor.store.job_store import JobStore
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -36,8 +37,8 @@ class Notices:
         return [fields for told, fields in self.told if told == name]
 
 
-class MemoryOutbox:
-    """An outbox that gives what was not settled again each time: leases are the stores' own business."""
+class MemoryOutbox(JobStore):
+    """An outbox without a database and leases: `pending` returns each time what is not marked."""
 
     def __init__(self, messages: Sequence[OutgoingMessage] = ()) -> None:
         self.waiting = list(messages)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 from aio_pika.abc import AbstractConnection
@@ -25,6 +25,7 @@ from wavewright.engine.bus.message_conversion import message_of
 from wavewright.engine.bus.publisher import PublishBatch, Publisher, RoutedMessage, is_too_large
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.job_records import MessageId, OutgoingMessage
+from wavewright.executor.store.job_store import JobStore
 
 Route: TypeAlias = tuple[str, str]
 """An exchange and a routing key."""
@@ -116,38 +117,6 @@ FIRST_RETRY_PAUSE: Final = 0.1
 MAX_RETRY_PAUSE: Final = 5.0
 
 
-class Outbox(Protocol):
-    """The part of the job store that the relay needs."""
-
-    async def pending(self, most: int = 100) -> list[OutgoingMessage]:
-        """Return messages in their order, and lease them to this daemon for a few seconds."""
-        ...
-
-    async def renew(self, messages: Sequence[MessageId]) -> None:
-        """Extend this daemon's leases of these messages."""
-        ...
-
-    async def mark_sent(self, messages: Sequence[MessageId]) -> None:
-        """Note that the broker has confirmed these messages."""
-        ...
-
-    async def mark_refused(self, message: MessageId, reason: str) -> None:
-        """Exclude a message that cannot be delivered from `pending`."""
-        ...
-
-
-class RetryableOutbox(Outbox, Protocol):
-    """An outbox whose refused messages can be released."""
-
-    async def list_refused(self) -> list[OutgoingMessage]:
-        """Return the messages that could not be delivered, in their order."""
-        ...
-
-    async def release(self, messages: Sequence[MessageId]) -> None:
-        """Include these messages in `pending` again."""
-        ...
-
-
 class Relay:
     """Publishes the messages of one outbox."""
 
@@ -177,20 +146,20 @@ class Relay:
         """Publish new messages of the outbox at once, and not at the next poll."""
         self._woken.set()
 
-    async def flush(self, outbox: Outbox) -> None:
+    async def flush(self, outbox: JobStore) -> None:
         """Publish the messages of the outbox until it is empty, or nothing of a batch can be published."""
         while True:
             found, settled = await self.send_batch(outbox)
             if not found or not settled:
                 return
 
-    async def run(self, outbox: RetryableOutbox) -> None:
+    async def run(self, outbox: JobStore) -> None:
         """Publish the messages of the outbox until this is cancelled."""
         async with anyio.create_task_group() as outbox_writes:
             outbox_writes.start_soon(self._renew_leases, outbox)
             await self._send_loop(outbox)
 
-    async def _renew_leases(self, outbox: Outbox) -> None:
+    async def _renew_leases(self, outbox: JobStore) -> None:
         while True:
             await anyio.sleep(RENEW_SECONDS)
             # Without the store the lease ends, and another daemon publishes the same messages.
@@ -198,7 +167,7 @@ class Relay:
                 if self._in_flight:
                     await outbox.renew(self._in_flight)
 
-    async def _send_loop(self, outbox: RetryableOutbox) -> None:
+    async def _send_loop(self, outbox: JobStore) -> None:
         pause = FIRST_RETRY_PAUSE
         while True:
             await self._publisher.wait_connected()
@@ -211,7 +180,7 @@ class Relay:
             else:
                 await self._wait_for_work()
 
-    async def _send_next(self, outbox: RetryableOutbox) -> tuple[int, int]:
+    async def _send_next(self, outbox: JobStore) -> tuple[int, int]:
         try:
             connection = await self._publisher.ensure_topology()
             if connection is not self._released_on:
@@ -228,7 +197,7 @@ class Relay:
             return 1, 0
         return await self.send_batch(outbox)
 
-    async def _release_refused(self, outbox: RetryableOutbox, *, is_first: bool) -> None:
+    async def _release_refused(self, outbox: JobStore, *, is_first: bool) -> None:
         """Release messages that no queue was bound for; on the first connection report those that are too large."""
         released = list[MessageId]()
         for outgoing in await outbox.list_refused():
@@ -239,7 +208,7 @@ class Relay:
         if released:
             await outbox.release(released)
 
-    async def send_batch(self, outbox: Outbox) -> tuple[int, int]:
+    async def send_batch(self, outbox: JobStore) -> tuple[int, int]:
         """Publish at most one batch of messages whose queues are not known to be full.
 
         Returns:
@@ -274,7 +243,7 @@ class Relay:
         self._woken = anyio.Event()
 
     async def _mark_results(
-        self, outbox: Outbox, waiting: Sequence[OutgoingMessage], sending: PublishBatch
+        self, outbox: JobStore, waiting: Sequence[OutgoingMessage], sending: PublishBatch
     ) -> int:
         """Mark the messages as the broker has answered; return how many were marked."""
         sent, returned = list[OutgoingMessage](), list[tuple[OutgoingMessage, str]]()
