@@ -24,6 +24,7 @@ from wavewright.planner.planning.non_plan_answers import SuggestedCall
 from wavewright.planner.planning.outcome import PlanningAttempt
 from wavewright.planner.planning.step_building import StepBuilder, data_tools
 from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.expanded_plan import ExpandedPlan
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer
@@ -165,34 +166,37 @@ class PlanValidator:
         """Return the valid plan that an answer holds, or the attempt with its faults; either is recorded."""
         text = read_model_answer(answer.text)
         document = text.document
+        expanded = None
         if answer.is_truncated:
             found: tuple[Diagnostic, ...] = (_TRUNCATED_DIAGNOSTIC,)
         elif document is None:
             found = text.diagnostics
         else:
-            found = self._all_diagnostics(text, document)
+            expanded, found = self._all_diagnostics(text, document)
         attempt = PlanningAttempt(rung, answer.text, found, text.repairs, text.source)
         self.attempts.append(attempt)
-        if text.plan is None or error_diagnostics(found):
+        if text.plan is None or expanded is None or error_diagnostics(found):
             self.last_diagnostics = found
             return attempt
-        return self._candidate(text.plan, found, document)
+        return self._candidate(text.plan, expanded, found, document)
 
-    def _candidate(self, plan: Plan, found: tuple[Diagnostic, ...], document: Document | None) -> Candidate:
+    def _candidate(
+        self, plan: Plan, expanded: ExpandedPlan, found: tuple[Diagnostic, ...], document: Document | None
+    ) -> Candidate:
         if all(step.plan is None for step in plan.steps):
             return Candidate(plan, found, document)
         # Everything after this reads the plan as it runs, so that is its document, too.
-        text = plan_as_text(with_allowed_sub_plans(plan, self.goal).plan, "<plan with its sub-plans>")
+        text = plan_as_text(expanded.plan, "<plan with its sub-plans>")
         assert text.plan is not None, text.diagnostics
         return Candidate(text.plan, found, text.document)
 
     def validate(self, plan: Plan, document: Document | None = None) -> Candidate | FallbackFailure:
         """Return a plan as a candidate, or how many faults it has."""
-        found = self._check(plan, document)
+        expanded, found = self._check(plan, document)
         if error_diagnostics(found):
             self.last_diagnostics = found
             return FallbackFailure(error_summary(found))
-        return self._candidate(plan, found, document)
+        return self._candidate(plan, expanded, found, document)
 
     def validate_built(self, made: Plan | NoMinimalPlan, name: str) -> Candidate | FallbackFailure:
         """Return a plan made by code, as a document with a name, so that diagnostics have positions."""
@@ -203,24 +207,29 @@ class PlanValidator:
         assert text.plan is not None, text.diagnostics
         return self.validate(text.plan, text.document)
 
-    def _all_diagnostics(self, text: PlanText, document: Document) -> tuple[Diagnostic, ...]:
+    def _all_diagnostics(
+        self, text: PlanText, document: Document
+    ) -> tuple[ExpandedPlan | None, tuple[Diagnostic, ...]]:
         """Return the reader's diagnostics of an answer, and those of the checker if the rest of it is a plan."""
         plan = text.plan or read_plan_document(document).plan
+        expanded: ExpandedPlan | None = None
+        further: Sequence[Diagnostic] = ()
         if plan is not None:
-            return tuple(locate_diagnostics([*text.diagnostics, *self._check(plan, document)], document))
-        if text.partial is None:
-            return text.diagnostics
-        further = check_partial(text.partial, self.goal, self.tools, allowance=self._allowance)
-        return tuple(locate_diagnostics([*text.diagnostics, *further], document))
+            expanded, further = self._check(plan, document)
+        elif text.partial is None:
+            return None, text.diagnostics
+        else:
+            further = check_partial(text.partial, self.goal, self.tools, allowance=self._allowance)
+        return expanded, tuple(locate_diagnostics([*text.diagnostics, *further], document))
 
-    def _check(self, plan: Plan, document: Document | None) -> tuple[Diagnostic, ...]:
+    def _check(self, plan: Plan, document: Document | None) -> tuple[ExpandedPlan, tuple[Diagnostic, ...]]:
         expanded = with_allowed_sub_plans(plan, self.goal)
         bound = bind_plan(expanded.plan, self.goal, self.tools)
         found = [
             *expanded.faults,
             *map(expanded.place, check(bound, self.goal, self.tools, allowance=self._allowance)),
         ]
-        return tuple(found if document is None else locate_diagnostics(found, document))
+        return expanded, tuple(found if document is None else locate_diagnostics(found, document))
 
 
 def error_diagnostics(found: Iterable[Diagnostic]) -> list[Diagnostic]:
