@@ -127,6 +127,11 @@ class ReviewResult(Record):
     unread_because: tuple[str, ...] = ()
     """Why a model's answer was no review; the goal is then not achieved."""
 
+    @property
+    def applied_caps(self) -> list[CapRecord]:
+        """The caps whose condition held, or could not be evaluated."""
+        return [cap for cap in self.caps if cap.applied]
+
 
 class OutputDocument(Record):
     """An output document with its tags."""

@@ -13,7 +13,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
 
 from wavewright.engine.operations.phase_listeners import BUCKETS, PhaseMetrics
-from wavewright.engine.operations.tracing import applied_caps
 from wavewright.engine.pipeline.phase import PhaseEvent
 from wavewright.executor.events.types import (
     TOOL_EVENT,
@@ -28,6 +27,7 @@ from wavewright.executor.events.types import (
 )
 from wavewright.executor.store.job_records import JobState, Receipt
 from wavewright.planner.types import JsonObject, StepId
+from wavewright.reviewer.records import ReviewResult
 
 _STATES: tuple[JobState, ...] = (
     "queued",
@@ -197,7 +197,7 @@ class Metrics:
     def _note(self, note: Noted, tools: Mapping[StepId, str]) -> None:
         match note.topic:
             case "review":
-                for cap in applied_caps(note.body):
+                for cap in ReviewResult.model_validate(note.body).applied_caps:
                     self._caps.labels(cap.origin).inc()
             case "kept_plan":
                 self._kept_plans.labels(str(note.body["use"])).inc()

@@ -31,8 +31,7 @@ from wavewright.executor.events.types import (
     WaveFinished,
     WaveStarted,
 )
-from wavewright.planner.types import JsonObject
-from wavewright.reviewer.records import CapRecord, ReviewResult
+from wavewright.reviewer.records import ReviewResult
 
 if TYPE_CHECKING:
     from opentelemetry.util.types import Attributes
@@ -112,7 +111,7 @@ class RunTrace:
         if note.topic != "review":
             self._current.add_event(note.topic, timestamp=_ns(note.at))
             return
-        for cap in applied_caps(note.body):
+        for cap in ReviewResult.model_validate(note.body).applied_caps:
             lowered: Attributes = {"cap.max": cap.max, "cap.origin": cap.origin}
             self._done(f"cap {cap.field}", note.at, note.at, lowered)
 
@@ -195,11 +194,6 @@ class RunTrace:
         if event.status == "failed":
             run.set_status(Status(StatusCode.ERROR, "failed"))
         self.abandon(event.at)
-
-
-def applied_caps(review: JsonObject) -> list[CapRecord]:
-    """Return the caps that lowered a confidence, from the note of a review."""
-    return [cap for cap in ReviewResult.model_validate(review).caps if cap.applied]
 
 
 def _ns(seconds: float) -> int:

@@ -65,7 +65,7 @@ class ReviewView:
     @property
     def caps(self) -> tuple[CapRecord, ...]:
         """The caps that lowered a confidence."""
-        return tuple(cap for cap in self.read().caps if cap.applied)
+        return tuple(self.read().applied_caps)
 
     def confidence(self, field: str = "overall") -> ExplainedNumber:
         """Return the capped confidence in a field of the result; in the whole where none is named."""

@@ -239,8 +239,8 @@ def _lowering(package: Package, overall: Confidence | None) -> list[str]:
         return []
     return [
         cap.because
-        for cap in package.review.caps
-        if cap.applied and cap.field in {"*", "overall"} and cap.max < overall.raw
+        for cap in package.review.applied_caps
+        if cap.field in {"*", "overall"} and cap.max < overall.raw
     ]
 
 

@@ -67,7 +67,7 @@ class _Proof:
     def caps(self) -> list[CapRecord]:
         """The caps that hold on the field, the highest first; of equal ones, those that are about a step last."""
         field = self.found.field
-        holding = [cap for cap in self.review.caps if cap.applied and is_cap_on(cap, field)]
+        holding = [cap for cap in self.review.applied_caps if is_cap_on(cap, field)]
         return sorted(holding, key=lambda cap: (-cap.max, bool(cap.ways)))
 
     def lines(self) -> Iterator[str]:
