@@ -72,6 +72,12 @@ def test_a_page_has_one_sentence_a_line(page: Path) -> None:
     assert crowded == []
 
 
+def test_the_glossary_has_at_most_forty_terms() -> None:
+    glossary = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
+
+    assert 0 < glossary.count("\n:   ") <= 40
+
+
 @pytest.mark.parametrize("page", pages(), ids=page_name)
 def test_a_page_uses_the_words_of_the_glossary(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
