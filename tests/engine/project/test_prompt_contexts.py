@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,12 @@ NAMES = Prompts().names()
 PATCH: JsonObject = {"reason": "again", "ops": [{"op": "remove", "id": "nobody"}]}
 
 
+@cache
 def workers() -> list[Worker]:
     return [worker for name in pack_names() for worker in load_pack(name, {}, Path()).workers]
 
 
+@cache
 def agent_prompts() -> set[str]:
     """Return the prompts of the agents of packs and of the game, with those that some of them end with."""
     packs = [load_pack(name, {}, Path()) for name in pack_names()]

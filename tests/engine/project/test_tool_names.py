@@ -9,7 +9,14 @@ import pytest
 from wavewright.config import load_settings
 from wavewright.config.documents import read_document
 from wavewright.engine.cli.project.project_checks import check_agent
-from wavewright.engine.project.tools import all_tools, signatures_to_check, tools_of_goal, tools_of_plan
+from wavewright.engine.project import tools
+from wavewright.engine.project.tools import (
+    all_tools,
+    project_workers,
+    signatures_to_check,
+    tools_of_goal,
+    tools_of_plan,
+)
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import JsonObject
@@ -106,6 +113,17 @@ def test_a_tool_that_nobody_has_is_suggested_those_of_servers(tmp_path: Path) ->
 def test_packs_declare_the_tools_that_they_bring() -> None:
     for pack in pack_names():
         assert pack_tool_names(pack) == load_pack(pack).tool_names, pack
+
+
+def test_a_worker_is_found_by_both_names_and_no_pack_is_made_for_another_tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load_settings(project(tmp_path))
+    names = {"extract_chunk", "knowledge.extract_chunk"}
+    assert project_workers(settings, names).keys() == names
+
+    monkeypatch.setattr(tools, "load_pack", None)
+    assert project_workers(settings, {"note"}) == {}
 
 
 def test_an_agent_in_place_of_a_packs_names_its_tools_as_the_pack_does_and_another_in_full(

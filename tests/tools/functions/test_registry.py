@@ -16,6 +16,7 @@ from tests.tools.calling import MARCH_2010, call, request
 from wavewright.planner.language.plan import Retry
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.tools import Registry, ToolDefinitionError, ToolError, make_tool
+from wavewright.tools.functions.contracts import read_contract
 
 
 class Invoice(BaseModel):
@@ -148,6 +149,20 @@ def test_json_value_as_result_is_open() -> None:
         return [1]
 
     assert make_tool(anything).signature.output_schema == {}
+
+
+def test_a_method_of_many_objects_has_one_contract_and_its_own_object() -> None:
+    class Adder:
+        def __init__(self, more: int) -> None:
+            self.more = more
+
+        def add(self, number: int) -> int:
+            return number + self.more
+
+    one, ten = (make_tool(Adder(more).add) for more in (1, 10))
+
+    assert read_contract(Adder(1).add, "add") is read_contract(Adder(10).add, "add")
+    assert (call(one, number=5), call(ten, number=5)) == (6, 15)
 
 
 def test_parameters_arrive_as_the_types_that_the_function_names() -> None:

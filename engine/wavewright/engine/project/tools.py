@@ -34,7 +34,7 @@ from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.ask_person import ask_person_tool
 from wavewright.tools.functions.registry import Registry
 from wavewright.tools.functions.tool import Tool, ToolCall
-from wavewright.tools.packs import is_listed, load_pack, pack_names
+from wavewright.tools.packs import is_listed, load_pack, pack_names, pack_tool_names
 from wavewright.tools.sub_plan import sub_plan_tool
 from wavewright.tools.workers.services import Services, make_services
 
@@ -127,7 +127,11 @@ def project_workers(settings: Settings, names: Collection[str]) -> dict[str, Wor
         missing = set(names) - found.keys()
         if not missing:
             break
-        for worker in load_pack(pack, as_object(settings.packs.get(pack)), settings.root).workers:
+        given = as_object(settings.packs.get(pack))
+        brought = pack_tool_names(pack, given, settings.root)
+        if missing.isdisjoint([*brought, *(full_name(pack, one) for one in brought)]):
+            continue  # it is not made to look for what it does not bring
+        for worker in load_pack(pack, given, settings.root).workers:
             found |= dict.fromkeys(missing & {worker.spec.name, full_name(pack, worker.spec.name)}, worker)
     return found
 

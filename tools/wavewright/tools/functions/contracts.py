@@ -12,6 +12,7 @@ import typing
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
@@ -90,12 +91,29 @@ class Contract:
 _ANYTHING: TypeAdapter[object] = TypeAdapter(object)
 
 
+_CONTRACTS: WeakKeyDictionary[UserFunction, dict[object, Contract]] = WeakKeyDictionary()
+
+
 def read_contract(function: UserFunction, name: str) -> Contract:
-    """Return the contract of a function, from its signature and docstring.
+    """Return the contract of a function, from its signature and docstring; it is read once per function and name.
+
+    A method has one for all objects of a class: packs make their tools anew for each run.
 
     Raises:
         ToolDefinitionError: the function cannot be called with named JSON values.
     """
+    code = getattr(function, "__func__", function)
+    if not inspect.isfunction(code):
+        return _read_contract(function, name)
+    known = _CONTRACTS.setdefault(code, {})
+    owner: object = getattr(function, "__self__", None)
+    key = (name, type(owner))
+    if key not in known:
+        known[key] = _read_contract(function, name)
+    return known[key]
+
+
+def _read_contract(function: UserFunction, name: str) -> Contract:
     place = _source_location(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ToolDefinitionError(
@@ -112,10 +130,15 @@ def read_contract(function: UserFunction, name: str) -> Contract:
         meaning = meanings.get(parameter.name)
         described = Field(default, alias=parameter.name, description=_one_paragraph(meaning))
         fields[f"p{position}"] = (hints[parameter.name], described)
-    arguments = create_model(
-        f"{name}_arguments", __config__=ConfigDict(extra="forbid", defer_build=False), **fields
-    )
-    input_schema = model_schema(arguments)
+    try:
+        arguments = create_model(
+            f"{name}_arguments", __config__=ConfigDict(extra="forbid", defer_build=False), **fields
+        )
+        input_schema = model_schema(arguments)
+    except SCHEMA_ERRORS:
+        for parameter in open_parameters:
+            _check_type(parameter, hints, name, place)
+        raise
     input_schema.setdefault("properties", {})
     result, output_schema = _result_schema(hints, name, place)
     return Contract(
@@ -176,11 +199,16 @@ def _check_parameter(parameter: inspect.Parameter, hints: dict[str, Any], name: 
         raise ToolDefinitionError(
             f"{where} has no type", hint=f"annotate it, for example `{parameter.name}: str`"
         )
+
+
+def _check_type(parameter: inspect.Parameter, hints: dict[str, Any], name: str, place: str) -> None:
+    """Raise where the type of a parameter has no schema."""
     try:
         schema_of(TypeAdapter(hints[parameter.name]), mode="validation")
     except SCHEMA_ERRORS as error:
         raise ToolDefinitionError(
-            f"{where} has the type {_type_name(hints[parameter.name])}, which has no JSON form",
+            f"tool {name!r}: parameter {parameter.name!r} of {place} has the type "
+            f"{_type_name(hints[parameter.name])}, which has no JSON form",
             hint=_schemable_hint("take", error),
         ) from error
 

@@ -8,6 +8,7 @@ where that finds no name, the chunk's first sentence is kept.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -86,6 +87,7 @@ _OTHER_WORDS: Final = {
 """Words of the memory server's tools for the fields of records."""
 
 
+@cache
 def chunk_extractor() -> Worker:
     """Return the worker that extracts the records of a chunk."""
     return Worker(
