@@ -62,6 +62,7 @@ def large_values() -> dict[str, Json]:
             "numbers": list(range(1_000_000)),
             "text": "lorem ipsum " * 1_000_000,
             "fields": {f"k{n}": n for n in range(200_000)},
+            "giant": 1 << 3_000_000,
         },
     }
 

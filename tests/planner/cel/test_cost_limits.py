@@ -54,6 +54,11 @@ REFUSED = [
     "inputs.l.exists(x, " + "x.a || " * 20 + "false)",
     "inputs.l.map(x, [[[[[[[[x]]]]]]]])",
     f"inputs.words.map(x, [{', '.join(['string(inputs.giants[0])'] * 100)}])",
+    f"inputs.l.exists(x, '{'%.1000e' * 200}'.format([{', '.join(['1.7e-308'] * 200)}]) == '')",
+    f"inputs.l.exists(x, '{'%f' * 200}'.format([{', '.join(['1.7e308'] * 200)}]) == '')",
+    "cel.bind(b, bytes(inputs.s), cel.bind(c, bytes(inputs.t), inputs.l.exists(x, [b, b, b, b] == [c, c, c, c])))",
+    "inputs.l.exists(x, 'a'.matches('(?i)k' + string(x)))",
+    "inputs.l.exists(x, duration('1h1m1s1ms1us1ns1h1m1s1ms1us1ns1h1m1s') == duration('1s'))",
     f"inputs.words.map(x, [{', '.join(['inputs.wide.charAt(0)'] * 100)}])",
     f"inputs.l.map(x, [{', '.join(['type(x)'] * 300)}].size())",
 ]
@@ -75,6 +80,8 @@ ANSWERED = [
     "steps.text.contains('dolor')",
     "steps.rows.exists(r, r.absent > 3 || r.close > 1000)",
     "inputs.spaces.trim()",
+    "inputs.l.exists(x, steps.giant * steps.giant == double(steps.giant) - 1 && -steps.giant in inputs.few)",
+    "steps.rows.filter(r, r.code.matches('^c[0-9]+5$')).size()",
 ]
 
 

@@ -79,12 +79,14 @@ class CostTracker:
     Every method raises ExpressionError (`expression_too_large`) where nothing is left.
     """
 
-    __slots__ = ("iterations", "memory", "operations")
+    __slots__ = ("iterations", "memory", "operations", "patterns")
 
     def __init__(self) -> None:
         self.iterations = MAX_ITERATIONS
         self.operations = MAX_OPERATIONS
         self.memory = MAX_MEMORY
+        self.patterns: set[str] = set()
+        """Regular expressions that are compiled."""
 
     def count_iteration(self, operations: int) -> None:
         """Count one iteration of a macro whose body has so many nodes."""
@@ -121,6 +123,7 @@ class CostTracker:
     def allocate_list(self, length: int) -> None:
         """Count a list of so many elements that are there already."""
         self.allocate(56 + 8 * length)
+        self.count_operations(length // 48)
 
     def allocate_text(self, length: int, *sources: str) -> None:
         """Count a text of so many characters, all of them from the sources."""

@@ -24,6 +24,8 @@ MAX_DURATION: Final = dt.timedelta(microseconds=2**63 // 1000)
 """As long as CEL computes with: about 292 years."""
 _ELEMENT_BYTES = 144
 """Bytes that a part of a canonical key takes."""
+_DOUBLE_BITS: Final = 1024
+"""Bits of an integer that a double can be near to."""
 _SHORT = 64
 """Characters up to which comparing a text is not counted."""
 
@@ -84,19 +86,23 @@ def as_number(value: int | float) -> int | float:  # noqa: PYI041 - the two are 
     if isinstance(value, float) or INT_RANGE[0] <= value <= UINT_RANGE[1]:
         return value
     try:
-        return float(value)
+        if value.bit_length() <= _DOUBLE_BITS:  # Python takes long to see it of a much larger one
+            return float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        pass
+    return math.inf if value > 0 else -math.inf
 
 
 def _on_integers(compute: Callable[[Any, Any], Any]) -> Operator:
-    def run(_cost: CostTracker, left: int, right: int) -> object:
+    on_numbers = _on_numbers(compute)
+
+    def run(cost: CostTracker, left: int, right: int) -> object:
+        if not all(INT_RANGE[0] <= given <= INT_RANGE[1] for given in (left, right)):
+            return on_numbers(cost, left, right)
         result = compute(left, right)
         if INT_RANGE[0] <= result <= INT_RANGE[1]:
             return result
-        if all(INT_RANGE[0] <= given <= INT_RANGE[1] for given in (left, right)):
-            raise evaluation_error("integer overflow")
-        return _on_numbers(compute)(_cost, left, right)
+        raise evaluation_error("integer overflow")
 
     return run
 
@@ -242,6 +248,9 @@ def are_equal(one: object, other: object, cost: CostTracker) -> bool:
             return False
         cost.count_scan(one)
         return one == other
+    if isinstance(one, bytes):
+        cost.count_scan(one)
+        return one == other
     if isinstance(one, list) and isinstance(other, list):
         left, right = cast("list[object]", one), cast("list[object]", other)
         if len(left) != len(right):
@@ -262,7 +271,7 @@ def are_equal(one: object, other: object, cost: CostTracker) -> bool:
 def equality_key(value: object, cost: CostTracker) -> object:
     """Return what is equal, and hashes alike, for values that are equal."""
     cost.allocate(_ELEMENT_BYTES)
-    cost.count_operations(2)
+    cost.count_operations(3)
     match value:
         case bool():
             return (bool, value)

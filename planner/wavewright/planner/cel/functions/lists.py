@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from wavewright.planner.cel.errors import CostTracker, ExpressionError
 from wavewright.planner.cel.functions.declarations import GLOBAL_FUNCTIONS, METHODS
-from wavewright.planner.cel.operators import Uint, equality_key, evaluation_error
+from wavewright.planner.cel.operators import Uint, as_number, equality_key, evaluation_error
 from wavewright.planner.types import Json
 
 Number: TypeAlias = int | float | Uint
@@ -122,7 +122,7 @@ def _check_numbers(function: str, cost: CostTracker, values: list[Any]) -> set[t
 def _sum(cost: CostTracker, values: list[Number]) -> Number:
     if not _check_numbers("sum", cost, values) <= {int}:
         return math.fsum(values)
-    number = sum(values)
+    number = sum(map(as_number, values))
     if not -(2**63) <= number < 2**63:
         raise evaluation_error("the sum is too large for an integer")
     return number

@@ -66,10 +66,11 @@ def _uint(cost: CostTracker, value: Number | str) -> Uint:
 
 
 @GLOBAL_FUNCTIONS.declare("double")
-def _double(_cost: CostTracker, value: Number | str) -> float:
+def _double(cost: CostTracker, value: Number | str) -> float:
     if not isinstance(value, str):
         return float(as_number(value))
     text = value.strip() if len(value) <= _MAX_NUMBER_TEXT else ""
+    cost.count_operations(len(text) // 48)
     if not _DOUBLE.fullmatch(text):
         raise evaluation_error(f"double() reads decimal numbers, not {value[:60]!r}")
     return float(text)
@@ -157,6 +158,11 @@ for _name, _test in {"isNaN": math.isnan, "isInf": math.isinf, "isFinite": math.
     _declare_test(_name, _test)
 
 
+def _check_bits(*values: int) -> None:
+    if not all(INT_RANGE[0] <= value <= UINT_RANGE[1] for value in values):
+        raise evaluation_error("an integer of more than 64 bits has no bits to compute with")
+
+
 def _as_bits(value: int, like: type) -> int:
     """Return the lowest 64 bits of a value as an integer of a class."""
     bits = value & UINT_RANGE[1]
@@ -167,6 +173,7 @@ def _declare_bits(name: str, compute: Callable[[int, int], int]) -> None:
     def run(_cost: CostTracker, left: int | Uint, right: int | Uint) -> int:
         if left.__class__ is not right.__class__:
             raise no_overload_error(f"math.{name}()", (left, right))
+        _check_bits(left, right)
         return _as_bits(compute(left, right), left.__class__)
 
     GLOBAL_FUNCTIONS.declare(f"math.{name}", result="scalar")(run)
@@ -181,6 +188,7 @@ def _declare_shift(name: str, compute: Callable[[int, int], int]) -> None:
     def run(_cost: CostTracker, value: int | Uint, places: int) -> int:
         if places < 0:
             raise evaluation_error(f"bits cannot be shifted by {places} places")
+        _check_bits(value)
         bits = value & UINT_RANGE[1]
         return _as_bits(compute(bits, places) if places < 64 else 0, value.__class__)
 
@@ -193,4 +201,5 @@ _declare_shift("bitShiftRight", lambda value, places: value >> places)
 
 @GLOBAL_FUNCTIONS.declare("math.bitNot", result="scalar")
 def _bit_not(_cost: CostTracker, value: int | Uint) -> int:
+    _check_bits(value)
     return _as_bits(~int(value), value.__class__)

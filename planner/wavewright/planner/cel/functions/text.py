@@ -33,6 +33,9 @@ _ESCAPES = str.maketrans(
         "\v": r"\v",
     }
 )
+_DOUBLE_COST = 12
+_INSTANT_COST = 12
+"""Operations that it takes to write a double, and an instant."""
 _ELEMENT_BYTES = 64
 """Bytes of a short text in a list."""
 
@@ -59,7 +62,9 @@ def _index(cost: CostTracker, text: str, part: str, start: int = 0) -> int:
 
 @METHODS.declare("lastIndexOf")
 def _last_index(cost: CostTracker, text: str, part: str, start: int | None = None) -> int:
-    cost.count_operations(len(text) * len(part) // 1024)  # Python searches in linear time from the left only
+    cost.count_operations(
+        len(text) * (len(part) + 2) // 1024
+    )  # Python searches in linear time from the left only
     if start is None:
         return text.rfind(part)
     _check_text_index(text, start)
@@ -134,8 +139,7 @@ def _trim(cost: CostTracker, text: str) -> str:
 def _declare_translation(name: str, table: dict[int, int]) -> None:
     def run(cost: CostTracker, text: str) -> str:
         cost.allocate_text(len(text), text)
-        if not text.isascii():
-            cost.count_operations(len(text) // 4)
+        cost.count_operations(len(text) // (256 if text.isascii() else 4))
         return text.translate(table)
 
     METHODS.declare(name)(run)
@@ -153,7 +157,7 @@ def _reverse(cost: CostTracker, text: str) -> str:
 
 @GLOBAL_FUNCTIONS.declare("strings.quote")
 def _quote(cost: CostTracker, text: str) -> str:
-    cost.count_operations(len(text) // 16)
+    cost.count_operations(len(text) // 4)
     cost.allocate_text(2 * len(text) + 2, text)
     return f'"{text.translate(_ESCAPES)}"'
 
@@ -177,6 +181,7 @@ def _string(
             return value.decode()
         case float():
             cost.allocate(80)
+            cost.count_operations(_DOUBLE_COST)
             return _double_text(value)
         case _:
             return _display(cost, value)
@@ -195,6 +200,8 @@ def _double_text(value: float) -> str:
 
 def _integer_text(cost: CostTracker, value: int, form: str = "d") -> str:
     words = value.bit_length() // 64
+    if words > _MAX_INTEGER_WORDS:
+        raise too_large_error("an integer of more than 4,000 digits is not written")
     cost.count_operations(words * words // 64)  # Python writes an integer in quadratic time
     cost.allocate(80 + (20 if form == "d" else 64) * words)
     return format(int(value), form)
@@ -219,11 +226,12 @@ def _display(cost: CostTracker, value: object) -> str:
             return _bracketed(cost, "[", texts, "]")
         case dict():
             fields = cast("dict[object, object]", value)
-            cost.count_operations(4 * len(fields))
+            cost.count_operations(8 * len(fields))
             shown = sorted(f"{_display(cost, key)}: {_display(cost, item)}" for key, item in fields.items())
             return _bracketed(cost, "{", shown, "}")
         case dt.datetime():
             cost.allocate(100)
+            cost.count_operations(_INSTANT_COST)
             return timestamp_text(value)
         case dt.timedelta():
             cost.allocate(80)
@@ -246,6 +254,7 @@ def _special_double(value: float) -> str:
 
 
 _CLAUSE = re.compile(r"%(?:\.(\d*))?(.?)", re.DOTALL)
+_MAX_INTEGER_WORDS = 200
 _MAX_PRECISION = 1000
 _CLAUSE_COST = 4
 
@@ -289,6 +298,7 @@ def _clause(cost: CostTracker, found: re.Match[str], value: object) -> str:
     if kind and kind in "fed" and (is_integer or isinstance(value, float)):
         cost.allocate(1400)
         number = float(as_number(cast("float", value)))
+        cost.count_operations(int(precision or 0) // 4 + (8 if 1e-22 < abs(number) < 1e22 else 48))
         return f"{number:.{precision or 6}{'f' if kind == 'd' else kind}}"
     if kind == "b" and isinstance(value, bool):
         return "1" if value else "0"
@@ -307,7 +317,11 @@ MAX_MATCHED_LENGTH: Final = 2**20
 """Characters that matches() searches at most."""
 _MAX_PATTERN_MEMORY: Final = 2**21
 """Bytes of a compiled regular expression; the library keeps 128 of them."""
+_MAX_COMPILED = 16
+"""Regular expressions that are kept."""
 _REPEATED = re.compile(r"\{(\d+)(?:,(\d*))?\}")
+_COMPILED = 150
+"""Operations that it takes to compile a regular expression, whatever it says."""
 _CLASS = 8
 """Operations that it takes to compile a class of a regular expression."""
 _WIDE_CLASS = 4000
@@ -323,11 +337,16 @@ def _matches(cost: CostTracker, text: str, pattern: str) -> bool:
     if length > MAX_MATCHED_LENGTH:
         raise too_large_error(f"matches() takes up to {MAX_MATCHED_LENGTH:,} characters at once")
     cost.allocate(8 * length)
+    if pattern not in cost.patterns:
+        if len(cost.patterns) == _MAX_COMPILED:
+            cost.patterns.clear()
+        cost.patterns.add(pattern)
+        cost.count_operations(_COMPILED)
     _charge_pattern(cost, pattern, length)
     return _compiled(pattern).search(text.encode()) is not None
 
 
-@lru_cache(maxsize=16)  # the library has a cache, too, which takes 40 us to ask
+@lru_cache(maxsize=_MAX_COMPILED)  # the library has a cache, too, which takes 40 us to ask
 def _compiled(pattern: str) -> Any:
     re2: Any = importlib.import_module("re2")
     options = re2.Options()

@@ -28,7 +28,7 @@ _MICROSECONDS: Final = {
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _OFFSET = re.compile(r"([+-]?)(\d{1,2}):(\d{2})", re.ASCII)
 _MAX_ZONE_NAME = 60
-_ZONE_COST = 50
+_ZONE_COST = 300
 """Operations that it takes to find a time zone."""
 
 
@@ -59,6 +59,7 @@ def _duration(cost: CostTracker, value: str | dt.timedelta) -> dt.timedelta:
     cost.allocate(SCALAR_BYTES)
     if isinstance(value, dt.timedelta):
         return value
+    cost.count_operations(10 + 2 * min(len(value), _MAX_DURATION_TEXT))
     if len(value) > _MAX_DURATION_TEXT or not _DURATION.fullmatch(value):
         raise evaluation_error(f"{value[:60]!r} is not a duration (90s, 1h30m, 7d)")
     # Rounded before it is cut to microseconds, as a double is a little off.
