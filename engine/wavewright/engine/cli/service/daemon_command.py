@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -208,7 +209,13 @@ def serve(*, slots: int | None = None, health: str | None = None, log_level: str
     begun = list[bool]()
     try:
         with contextlib.chdir(settings.root), capture_output(log), export_traces():
-            anyio.run(_serve, settings, Telemetry(log), begun)
+            anyio.run(
+                _serve,
+                settings,
+                Telemetry(log),
+                begun,
+                backend_options={"use_uvloop": sys.platform != "win32"},
+            )
     except START_ERRORS as fault:
         others = [] if begun else anyio.run(start.environment_errors)
         # The error may be gone by now; it is still the reason.
