@@ -20,6 +20,7 @@ from wavewright.planner.cel.embedded import (
     EmbeddedExpression,
     field_name,
     join_references,
+    plain_read,
     split_references,
 )
 from wavewright.planner.cel.errors import MAX_TEXT_LENGTH, ExpressionError
@@ -49,6 +50,8 @@ class TypedEnvironment:
         self._steps = steps
         self._roots: dict[str, JsonSchema] = {"inputs": inputs, **(extra or {})}
         self._inference = TypeInference(self._roots, steps)
+        self._fields: dict[tuple[int, str], JsonSchema] = {}
+        """What paths into outputs give, by the identity of the output's schema and the path in it."""
 
     def with_extra(self, extra: Mapping[str, JsonSchema]) -> TypedEnvironment:
         """Return an environment that has further roots, or other schemas for those of the same name."""
@@ -61,6 +64,17 @@ class TypedEnvironment:
         Raises:
             ExpressionError: it is no expression, names what does not exist, or joins what does not fit.
         """
+        read = plain_read(expression)
+        if read is None or read.name is None or read.root != "steps" or read.name not in self._steps:
+            return self._infer(expression)
+        # Steps of one tool have one schema, in which a path is followed once.
+        key = (id(self._steps[read.name]), expression[read.offset + len(read.name) :])
+        schema = self._fields.get(key)
+        if schema is None:
+            schema = self._fields[key] = self._infer(expression)
+        return schema
+
+    def _infer(self, expression: str) -> JsonSchema:
         tree = parse_expression(expression)
         place = self._inference.infer(tree, expression)
         if plain_path(tree, {}) is not None:

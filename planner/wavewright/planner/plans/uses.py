@@ -115,10 +115,11 @@ def step_texts(step: Step, number: int) -> tuple[ExpressionText, ...]:
         for place, text in iterate_strings(params, f"{pointer}/params")
         if "${" in text
     ]
-    texts += [
-        ExpressionText(place, text, "for_each")
-        for place, text in iterate_strings(step.for_each, f"{pointer}/for_each")
-    ]
+    if step.for_each is not None:
+        texts += [
+            ExpressionText(place, text, "for_each")
+            for place, text in iterate_strings(step.for_each, f"{pointer}/for_each")
+        ]
     if step.when is not None:
         texts.append(ExpressionText(f"{pointer}/when", step.when, "when"))
     return tuple(texts)
