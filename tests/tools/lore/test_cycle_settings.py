@@ -6,6 +6,7 @@ import pytest
 
 from wavewright.tools.lore.cycle_settings import with_environment
 from wavewright.tools.lore.messages import CONTRACT
+from wavewright.tools.lore.settings import read_settings
 from wavewright.tools.packs import PackError
 
 ALL = {
@@ -39,3 +40,24 @@ def test_without_a_first_zone_there_is_no_standing_job() -> None:
 def test_what_is_no_number_is_refused_with_the_variables_name() -> None:
     with pytest.raises(PackError, match="PER_CYCLE_TOKEN_BUDGET is no number"):
         with_environment(CONTRACT, {**ALL, "PER_CYCLE_TOKEN_BUDGET": "many"})
+
+
+def test_variables_of_the_pack_count_where_its_settings_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRAWL_CONTENT_TRUNCATE_CHARS", "500")
+    monkeypatch.setenv("RATE_LIMIT_REQUESTS_PER_MINUTE", "7")
+
+    by_variable = read_settings({})
+    by_settings = read_settings({"crawl_content_truncate_chars": 900, "web": {"requests_per_minute": 9}})
+
+    assert (by_variable.crawl_content_truncate_chars, by_variable.web.requests_per_minute) == (500, 7)
+    assert (by_settings.crawl_content_truncate_chars, by_settings.web.requests_per_minute) == (900, 9)
+
+
+@pytest.mark.parametrize("name", ["CRAWL_CONTENT_TRUNCATE_CHARS", "RATE_LIMIT_REQUESTS_PER_MINUTE"])
+def test_a_variable_of_the_pack_that_is_no_number_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "4k")
+
+    with pytest.raises(PackError, match=f"{name} is no number"):
+        read_settings({})

@@ -34,20 +34,25 @@ def with_environment(contract: MessageContract, environment: Mapping[str, str]) 
     daemon: JsonObject = {**contract.daemon}
     if start := environment.get(STARTING_ZONE):
         standing: JsonObject = {"start": start}
-        if (minutes := _number(environment, CYCLE_DELAY, float)) is not None:
+        if (minutes := number_from(environment, CYCLE_DELAY, float)) is not None:
             standing["pause"] = 60 * minutes
-        if (tokens := _number(environment, CYCLE_TOKENS, int)) is not None:
+        if (tokens := number_from(environment, CYCLE_TOKENS, int)) is not None:
             standing["tokens_per_cycle"] = tokens
         daemon["standing"] = standing
-    if (most := _number(environment, ITERATIONS, int)) is not None:
+    if (most := number_from(environment, ITERATIONS, int)) is not None:
         known = daemon.get("validation")
         daemon["validation"] = {**(known if isinstance(known, dict) else {}), "iterations": most}
-    of_day = _number(environment, DAY_TOKENS, int)
+    of_day = number_from(environment, DAY_TOKENS, int)
     budgets: JsonObject = contract.budgets if of_day is None else {"day": {"tokens": of_day}}
     return replace(contract, daemon=daemon, budgets=budgets)
 
 
-def _number(environment: Mapping[str, str], name: str, read: Callable[[str], _N]) -> _N | None:
+def number_from(environment: Mapping[str, str], name: str, read: Callable[[str], _N]) -> _N | None:
+    """Return what a variable states; `None` where it is not set.
+
+    Raises:
+        PackError: it is not a number.
+    """
     text = environment.get(name, "")
     if not text:
         return None

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject
+from wavewright.tools.lore.cycle_settings import number_from
 from wavewright.tools.lore.store.settings import StoreSettings
 from wavewright.tools.packs import PackError
 from wavewright.tools.web.settings import WebSettings
@@ -36,15 +37,15 @@ def read_settings(settings: JsonObject) -> LoreSettings:
     """Return the settings of the pack.
 
     Raises:
-        PackError: a field is unknown or has a wrong value.
+        PackError: a field is unknown or has a wrong value, or a variable is not a number.
     """
+    truncate, rate = (number_from(os.environ, name, int) for name in _VARIABLES)
     given = dict(settings)
-    truncate, rate = (os.environ.get(name, "") for name in _VARIABLES)
-    if truncate.isdecimal():
-        given.setdefault("crawl_content_truncate_chars", int(truncate))
+    if truncate is not None:
+        given.setdefault("crawl_content_truncate_chars", truncate)
     web = given.get("web", {})
-    if rate.isdecimal() and isinstance(web, dict):
-        given["web"] = {"requests_per_minute": int(rate), **web}
+    if rate is not None and isinstance(web, dict):
+        given["web"] = {"requests_per_minute": rate, **web}
     try:
         return LoreSettings.model_validate(given)
     except ValidationError as error:
