@@ -12,25 +12,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
-from wavewright.executor.store.journal import Journal
-from wavewright.planner.ports.budgets import InspectableBudgetStore
 
 if TYPE_CHECKING:
-    from wavewright.executor.postgres.budget_store import PostgresBudgetStore
-    from wavewright.executor.postgres.journal import PostgresJournal
-    from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
-    from wavewright.executor.sqlite.journal import SqliteJournal
+    from wavewright.executor.budgets.stored import StoredBudgetStore
     from wavewright.executor.store.job_store import JobStore
-    from wavewright.executor.store.retention import RunRemoval
+    from wavewright.executor.store.stored_journal import StoredJournal
 
 
 @dataclass(frozen=True, slots=True)
 class Stores:
     """The open stores of one owner."""
 
-    journal: Journal
+    journal: StoredJournal
     jobs: JobStore
-    budget_store: InspectableBudgetStore
+    budget_store: StoredBudgetStore
 
 
 def place_of_journal(settings: Settings) -> str:
@@ -42,9 +37,7 @@ def place_of_journal(settings: Settings) -> str:
     return display_url(settings.journal_url)
 
 
-def journal_of(
-    settings: Settings, *, clock: Callable[[], float] = time.time
-) -> SqliteJournal | PostgresJournal:
+def journal_of(settings: Settings, *, clock: Callable[[], float] = time.time) -> StoredJournal:
     """Return the journal that the settings name, to be entered; it is created where there is none.
 
     Raises:
@@ -59,9 +52,7 @@ def journal_of(
     return SqliteJournal(settings.journal, clock=clock)
 
 
-def budget_store_of(
-    settings: Settings, *, clock: Callable[[], float] = time.time
-) -> SqliteBudgetStore | PostgresBudgetStore:
+def budget_store_of(settings: Settings, *, clock: Callable[[], float] = time.time) -> StoredBudgetStore:
     """Return the budget store beside that journal, to be entered.
 
     Raises:
@@ -96,12 +87,3 @@ async def open_stores(
         budget_store_of(settings, clock=clock) as budget_store,
     ):
         yield Stores(journal, JobStore(journal), budget_store)
-
-
-def removal_of(journal: Journal) -> RunRemoval:
-    """Return the removing side of an open journal that is in a file or a database."""
-    from wavewright.executor.store.retention import RunRemoval
-    from wavewright.executor.store.stored_journal import StoredJournal
-
-    assert isinstance(journal, StoredJournal)
-    return RunRemoval(journal)

@@ -10,8 +10,7 @@ import pytest
 
 from tests.executor.event_examples import run_finished, run_started, step_finished
 from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.store.retention import LINKS_PAGE_SIZE, remove_groups
-from wavewright.executor.stores import removal_of
+from wavewright.executor.store.retention import LINKS_PAGE_SIZE, RunRemoval, remove_groups
 from wavewright.planner.types import RunId, StepKey
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +25,7 @@ async def add(journal: SqliteJournal, run: RunId, steps: int, *, output: str = "
 
 
 async def remove(journal: SqliteJournal) -> list[RunId]:
-    return [run async for one in remove_groups(removal_of(journal), 100.0) for run in one.runs]
+    return [run async for one in remove_groups(RunRemoval(journal), 100.0) for run in one.runs]
 
 
 async def test_a_file_is_shorter_once_runs_are_removed_and_has_no_free_page(tmp_path: Path) -> None:
@@ -63,7 +62,7 @@ async def test_outputs_are_found_where_their_events_have_ids_of_removed_ones(tmp
 async def test_links_are_found_beyond_the_first_part_of_the_events(tmp_path: Path) -> None:
     async with SqliteJournal(tmp_path / "journal.sqlite") as journal:
         await add(journal, OLD, LINKS_PAGE_SIZE + 10)
-        removal = removal_of(journal)
+        removal = RunRemoval(journal)
 
         _, first = await removal.links(0)
         assert first == LINKS_PAGE_SIZE

@@ -19,8 +19,8 @@ from tests.executor.job_examples import (
 )
 from wavewright.executor.events.types import Event, Noted, RetryOf, RunFinished
 from wavewright.executor.store.job_records import JobChange
-from wavewright.executor.store.retention import find_groups, remove_groups
-from wavewright.executor.stores import Stores, removal_of
+from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
+from wavewright.executor.stores import Stores
 from wavewright.planner.ports.budgets import BudgetScope, Spend
 from wavewright.planner.types import RunId, StepKey
 
@@ -52,7 +52,7 @@ def names(run: RunId) -> Noted:
 
 
 async def removed(stores: Stores, before: float = 10.0, spared: Collection[RunId] = ()) -> list[RunId]:
-    removal = removal_of(stores.journal)
+    removal = RunRemoval(stores.journal)
     return [run async for one in remove_groups(removal, before, spared) for run in one.runs]
 
 
@@ -70,7 +70,7 @@ class RetentionContract(StoresTestCase):
         await add(one, A)
         await add(one, B, ended=11.0)
 
-        (group,) = [group async for group in remove_groups(removal_of(one.journal), 10.0)]
+        (group,) = [group async for group in remove_groups(RunRemoval(one.journal), 10.0)]
 
         assert group.runs == (A,)
         assert group.bytes > 100
@@ -151,7 +151,7 @@ class RetentionContract(StoresTestCase):
     @pytest.mark.anyio
     async def test_a_run_is_kept_that_is_repeated_after_it_was_found(self, one: Stores) -> None:
         await add(one, A)
-        removal = removal_of(one.journal)
+        removal = RunRemoval(one.journal)
         ((group,), read_up_to) = await find_groups(removal, 10.0)
         await add(one, B, ended=11.0, retry=A)
 
@@ -161,7 +161,7 @@ class RetentionContract(StoresTestCase):
     @pytest.mark.anyio
     async def test_a_run_is_kept_that_goes_on_after_it_was_found(self, one: Stores) -> None:
         await add(one, A)
-        removal = removal_of(one.journal)
+        removal = RunRemoval(one.journal)
         ((group,), read_up_to) = await find_groups(removal, 10.0)
         await one.journal.open_run(A)
 

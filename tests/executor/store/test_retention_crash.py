@@ -15,8 +15,7 @@ from tests.executor.event_examples import run_finished, run_started, step_finish
 from tests.executor.open_stores import journal_at
 from tests.support.postgres import PostgresServer
 from wavewright.config.value_types import is_url
-from wavewright.executor.store.retention import remove_groups
-from wavewright.executor.stores import removal_of
+from wavewright.executor.store.retention import RunRemoval, remove_groups
 from wavewright.planner.types import RunId
 
 RUNS, STEPS = 40, 60
@@ -26,9 +25,8 @@ WORKER = """
 import os, signal, sys
 import anyio, asyncpg
 from tests.executor.open_stores import journal_at
-from wavewright.executor.store.retention import remove_groups
+from wavewright.executor.store.retention import RunRemoval, remove_groups
 from wavewright.executor.sqlite.transaction import SqliteStatements
-from wavewright.executor.stores import removal_of
 
 place, left = sys.argv[1], int(sys.argv[2])
 sqlite_execute, execute = SqliteStatements.execute, asyncpg.Connection.execute
@@ -51,7 +49,7 @@ SqliteStatements.execute, asyncpg.Connection.execute = counted_sqlite_execute, c
 
 async def main():
     async with journal_at(place) as journal:
-        async for removed in remove_groups(removal_of(journal), 100.0):
+        async for removed in remove_groups(RunRemoval(journal), 100.0):
             print(*removed.runs, flush=True)
 
 anyio.run(main)
@@ -100,5 +98,5 @@ async def test_a_killed_removal_leaves_every_run_whole_or_gone_and_is_ended_by_t
         assert lengths == {run: STEPS + 2 if run in left else 0 for run in runs}
         assert told.isdisjoint(left)
         assert left
-        assert {run async for one in remove_groups(removal_of(journal), 100.0) for run in one.runs} == left
+        assert {run async for one in remove_groups(RunRemoval(journal), 100.0) for run in one.runs} == left
     assert events_without_a_run(place, request) == 0

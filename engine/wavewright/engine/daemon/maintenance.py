@@ -35,9 +35,8 @@ from wavewright.executor.store.job_records import (
 )
 from wavewright.executor.store.job_rules import ProjectJob
 from wavewright.executor.store.job_store import JobStore
-from wavewright.executor.store.journal import Journal
-from wavewright.executor.store.retention import remove_groups
-from wavewright.executor.stores import removal_of
+from wavewright.executor.store.retention import RunRemoval, remove_groups
+from wavewright.executor.store.stored_journal import StoredJournal
 
 RENEWAL_POLL_SECONDS: Final = 30.0
 """How often expired questions are searched for."""
@@ -48,7 +47,7 @@ class ApprovalRenewal:
     """Queues the jobs whose approval has expired."""
 
     jobs: JobStore
-    journal: Journal
+    journal: StoredJournal
     clock: Callable[[], float]
     _renewed: set[DecisionId] = field(default_factory=set[DecisionId])
     """Questions whose jobs were queued here and that are still open."""
@@ -140,11 +139,11 @@ async def remove_message_ids(jobs: JobStore, before: float) -> None:
         await anyio.sleep(BETWEEN_GROUPS_SECONDS)
 
 
-async def remove_runs(journal: Journal, settings: Settings, log: StructuredLog, before: float) -> None:
+async def remove_runs(journal: StoredJournal, settings: Settings, log: StructuredLog, before: float) -> None:
     """Remove the runs that ended before an instant, with their files on this machine, a group at a time."""
     runs, size = 0, 0
     try:
-        async for removed in remove_groups(removal_of(journal), before):
+        async for removed in remove_groups(RunRemoval(journal), before):
             runs += len(removed.runs)
             size += removed.bytes
             size += await anyio.to_thread.run_sync(remove_run_files, settings, removed.runs)

@@ -20,8 +20,7 @@ from wavewright.engine.jobs.input_overrides import InputOverrides
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
-    from wavewright.executor.postgres.journal import PostgresJournal
-    from wavewright.executor.sqlite.journal import SqliteJournal
+    from wavewright.executor.store.stored_journal import StoredJournal
 
 
 def project_settings(job: Path | None = None) -> Settings:
@@ -85,7 +84,7 @@ def no_journal(settings: Settings) -> CommandError:
     )
 
 
-def open_journal(settings: Settings) -> SqliteJournal | PostgresJournal:
+def open_journal(settings: Settings) -> StoredJournal:
     """Return the project's journal as a context manager; it is created if there is none."""
     from wavewright.executor.stores import journal_of
 

@@ -26,8 +26,7 @@ from wavewright.engine.targets.waves import TargetWaves, target_waves
 from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.run.recording import redacted_events
-from wavewright.executor.store.retention import find_groups, remove_groups
-from wavewright.executor.stores import removal_of
+from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
 from wavewright.planner.diagnostics.rendering import printable, printable_json
 
 if TYPE_CHECKING:
@@ -236,7 +235,7 @@ def _max_age(keep: str) -> float:
 
 async def _prune_runs(settings: Settings, before: float, newest: int, is_dry: bool) -> None:  # noqa: FBT001 - anyio.run passes no names
     async with open_journal(settings) as journal:
-        removal, rows = removal_of(journal), await journal.list_runs()
+        removal, rows = RunRemoval(journal), await journal.list_runs()
         kept = {row.run for row in rows[:newest]}
         if is_dry:
             groups, _ = await find_groups(removal, before, kept)
