@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import datetime as dt
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -96,6 +97,18 @@ class Page(BaseModel):
     links: list[Link]
     """Links of the text to other pages, each address once; 1,000 at most."""
     fetched_at: dt.datetime
+
+
+def _tells_of_a_fault(record: logging.LogRecord) -> bool:
+    """Tell whether a line of asyncio is another than that of a child process whose end was read twice.
+
+    asyncio warns of it by chance where a process is stopped, as those that parse are at the end
+    (python/cpython#86276); nothing is lost.
+    """
+    return "child process pid" not in record.msg
+
+
+logging.getLogger("asyncio").addFilter(_tells_of_a_fault)
 
 
 async def read_answer(answer: WebAnswer, *, seconds: float = PARSE_SECONDS) -> Page:
