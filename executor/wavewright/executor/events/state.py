@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar, assert_never
+from typing import TypeAlias, TypeVar, assert_never
 
-from immutables import Map
+from immutables import Map, MapMutation
 
 from wavewright.executor.events.types import (
     AnswerKept,
@@ -37,6 +37,7 @@ from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, PlanHash, RunId, StepId, StepKey
 
 _E = TypeVar("_E")
+_BulkEvent: TypeAlias = StepFinished | ItemFinished | RungTaken
 
 SUCCESSES: frozenset[StepStatus] = frozenset({"ok", "empty", "reused"})
 """Statuses with which a step has an output."""
@@ -257,18 +258,18 @@ def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - 
 
 
 def fold(events: Iterable[Event], state: RunState | None = None) -> RunState:
-    """Return the state after all the events, as repeated `reduce`, with the endings of steps applied in bulk."""
+    """Return the state after all the events, as repeated `reduce`, with endings and rungs applied in bulk."""
     folded = state if state is not None else RunState()
-    endings: list[StepFinished] = []
+    bulk: list[_BulkEvent] = []
     for event in events:
-        if isinstance(event, StepFinished):
-            endings.append(event)
+        if isinstance(event, (StepFinished, ItemFinished, RungTaken)):
+            bulk.append(event)
             continue
-        if endings:
-            folded = _with_steps(folded, endings)
-            endings = []
+        if bulk:
+            folded = _with_bulk(folded, bulk)
+            bulk = []
         folded = reduce(folded, event)
-    return _with_steps(folded, endings) if endings else folded
+    return _with_bulk(folded, bulk) if bulk else folded
 
 
 def _with_step(state: RunState, ending: StepFinished) -> RunState:
@@ -288,23 +289,32 @@ def _with_step(state: RunState, ending: StepFinished) -> RunState:
     )
 
 
-def _with_steps(state: RunState, endings: Iterable[StepFinished]) -> RunState:
-    begun = state.begun
-    steps = state.steps.mutate()
-    for ending in endings:
-        steps[ending.step] = ending
+def _with_bulk(state: RunState, events: Iterable[_BulkEvent]) -> RunState:
+    begun, steps, rungs = state.begun, state.steps.mutate(), state.rung_records.mutate()
+    items: dict[StepId, MapMutation[int, ItemFinished]] = {}
+    for event in events:
+        if isinstance(event, RungTaken):
+            rungs[len(rungs)] = event
+            continue
+        if isinstance(event, StepFinished):
+            steps[event.step] = event
+        else:
+            known = items.get(event.step)
+            if known is None:
+                known = items[event.step] = state.items.get(event.step, _NO_ITEMS_OF_STEP).mutate()
+            known[event.index] = event
         if begun:
-            begun = _without(begun, ending)
+            begun = _without(begun, event)
     return RunState(
         state.started,
         state.plans,
         steps.finish(),
-        state.items,
+        state.items.update({step: endings.finish() for step, endings in items.items()}),
         begun,
         state.wave_records,
         state.notes,
         state.uses,
-        state.rung_records,
+        rungs.finish(),
         state.loop_records,
         state.faults,
     )
