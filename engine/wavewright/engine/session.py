@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import anyio
+
+from wavewright.engine.decisions.cancelling import end_cancelled
 from wavewright.engine.default_pipeline import default_pipeline
 from wavewright.engine.pipeline.context import Ports, RunContext, RunRequest
 from wavewright.engine.pipeline.pipeline import PipelineRun
+from wavewright.engine.pipeline.services import single_exception
+from wavewright.executor.events.state import fold
+from wavewright.executor.events.types import Event, RunStarted
 
 
 async def run_request(request: RunRequest, ports: Ports) -> PipelineRun[RunContext]:
     """Run or resume what the request asks for and return the last context.
+
+    A cancel request that is made meanwhile ends the run as `cancelled`, unless it comes to its own end before.
 
     Raises:
         DocumentError, PlanError: a job, a template or a plan is faulty.
@@ -19,7 +29,43 @@ async def run_request(request: RunRequest, ports: Ports) -> PipelineRun[RunConte
     if request.run is not None:
         await memory.load(request.run)
     try:
-        return await default_pipeline(ports).run(request, ports.on_phase)
+        if ports.find_cancel_request is None:
+            return await default_pipeline(ports).run(request, ports.on_phase)
+        done = await _run_until_cancelled(request, ports)
+        return await _end_if_cancelled(done, ports)
     finally:
         if request.run is not None:
             memory.evict(request.run)
+
+
+async def _run_until_cancelled(request: RunRequest, ports: Ports) -> PipelineRun[RunContext]:
+    assert ports.find_cancel_request is not None
+    run = request.run
+    done: PipelineRun[RunContext] | None = None
+
+    def on_event(event: Event) -> None:
+        nonlocal run
+        if run is None and isinstance(event, RunStarted):
+            run = event.run
+        ports.on_event(event)
+
+    pipeline = default_pipeline(replace(ports, on_event=on_event))
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(ports.cancellation.cancel_on_request, lambda: run, ports.find_cancel_request)
+            done = await pipeline.run(request, ports.on_phase)
+            group.cancel_scope.cancel()
+    except BaseExceptionGroup as failures:
+        raise single_exception(failures) from None
+    assert done is not None, "the group is cancelled only once it is there"
+    return done
+
+
+async def _end_if_cancelled(done: PipelineRun[RunContext], ports: Ports) -> PipelineRun[RunContext]:
+    wanted, context = ports.cancellation.request, done.context
+    if wanted is None or not context.state.is_interrupted:
+        return done
+    events = await end_cancelled(ports.journal, context.run, wanted, ports.clock().timestamp())
+    for event in events:
+        ports.on_event(event)
+    return replace(done, context=replace(context, state=fold(events, context.state)))

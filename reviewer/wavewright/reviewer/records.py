@@ -15,7 +15,7 @@ from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import GateId, JsonObject, StepId
 from wavewright.reviewer.cost_records import LoopCallReport, ModelUses, RungReport
 
-RunStatus = Literal["achieved", "not_achieved", "failed", "interrupted"]
+RunStatus = Literal["achieved", "not_achieved", "failed", "interrupted", "cancelled"]
 
 
 class Record(DocumentModel):

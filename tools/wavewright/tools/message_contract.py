@@ -69,6 +69,7 @@ JobStatus: TypeAlias = Literal[
     "JOB_COMPLETED",
     "JOB_PARTIALLY_COMPLETED",
     "JOB_FAILED",
+    "JOB_CANCELLED",
 ]
 """What happened to a job."""
 TargetField: TypeAlias = Literal["target", "targets_completed", "targets_total", "targets_failed"]

@@ -46,7 +46,7 @@ class PlanRun(Generic[R]):
 
     @property
     def status(self) -> str:
-        """`achieved`, `not_achieved`, `failed` or `interrupted`; an interrupted run can be resumed."""
+        """`achieved`, `not_achieved`, `failed`, `cancelled` or `interrupted`; an interrupted run can be resumed."""
         return self.state.finished.status if self.state.finished is not None else "interrupted"
 
     @property

@@ -38,7 +38,9 @@ from wavewright.engine.session import run_request
 from wavewright.executor.events.state import fold
 from wavewright.executor.run.reuse import JournalReplayCache
 from wavewright.executor.store.errors import RunBusy, RunNotFound
-from wavewright.executor.store.journal import Journal, new_run_id
+from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.journal import new_run_id
+from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.stores import journal_of
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.builder import stored_package
@@ -60,7 +62,7 @@ Place: TypeAlias = str | os.PathLike[str]
 class _Opened:
     """What is open between `async with` and its end."""
 
-    journal: Journal
+    journal: StoredJournal
     services: Services
     group: TaskGroup
     stack: AsyncExitStack
@@ -344,6 +346,7 @@ class Wavewright:
             can_ask=self._approve is not None,
             can_answer=self._ask is not None,
             on_event=on_event,
+            find_cancel_request=JobStore(opened.journal).find_cancel_request,
             publish=withhold_package if self._settings.file is None else write_package_files,
         )
         run = request.run or new_run_id(ports.clock().timestamp())

@@ -232,6 +232,12 @@ def _project_end(
     package: Package | None,
     projected: _Projected,
 ) -> None:
+    if event.status == "cancelled":
+        reason = shorten_reason(event.reason)
+        ended = replace(projection.job, state="cancelled", reason=reason, state_since=event.at)
+        projected.messages += reporter.cancelled(ended, event.at)
+        projected.change = JobChange(ended.job, "cancelled", reason=reason)
+        return
     if (reason := _failure_reason(projection, event, package)) is not None:
         failed = replace(projection.job, state="failed", reason=shorten_reason(reason), state_since=event.at)
         projected.messages += project_failure(failed, projection.waves, event, reporter)

@@ -258,6 +258,7 @@ class JobRunner:
                         on_event=on_event,
                         on_phase=on_event,
                         cancellation=cancellation,
+                        find_cancel_request=self.jobs.find_cancel_request,
                         publish=outbox.set_package,
                         people_for_run=people_for_run,
                         observe_target=watching,

@@ -168,6 +168,8 @@ class Reporter:
                 return (self._accepted_verdict(job), *self.completed(job, job.state_since))
             case "failed":
                 return self.failed(job, job.state_since)
+            case "cancelled":
+                return self.cancelled(job, job.state_since)
             case "dead":
                 return (*self.failed(job, job.state_since), self.dead_letter(job, job.state_since))
             case _:
@@ -190,6 +192,11 @@ class Reporter:
         end = self.status(job, "JOB_FAILED", at, targets_failed=failures, **_reason(job))
         about = self._target(job, "TARGET_FAILED", at, 0, **_reason(job))
         return (*self._failure_answer(job, at), *about, end)
+
+    def cancelled(self, job: JobRow, at: float) -> tuple[OutgoingMessage, ...]:
+        """Return the messages that a job was cancelled, first the answer to its request where the pack has one."""
+        end = self.status(job, "JOB_CANCELLED", at, **_reason(job))
+        return (*self._failure_answer(job, at), end)
 
     def _failure_answer(self, job: JobRow, at: float) -> tuple[OutgoingMessage, ...]:
         target, request, section = target_of(job), request_payload(job), self.section

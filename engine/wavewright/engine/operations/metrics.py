@@ -37,6 +37,7 @@ _STATES: tuple[JobState, ...] = (
     "completed",
     "failed",
     "dead",
+    "cancelled",
 )
 
 

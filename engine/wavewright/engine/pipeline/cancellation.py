@@ -1,14 +1,27 @@
-"""Cancellation of a run from outside: by Ctrl-C, SIGTERM or a caller."""
+"""Cancellation of a run from outside: by Ctrl-C, SIGTERM or a caller, which interrupts it, or by a cancel request.
+
+An interrupted run can be resumed; a cancel request ends the run for good.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import Final, TypeAlias
 
 import anyio
 
 from wavewright.executor.run.ports import DrainSignal
+from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.journal import CancelRequest
+from wavewright.planner.types import RunId
+
+POLL_SECONDS: Final = 1.0
+"""Between two queries for a cancel request."""
+
+FindCancelRequest: TypeAlias = Callable[[RunId], Awaitable[CancelRequest | None]]
+"""Returns who wants a run cancelled, if anybody does."""
 
 
 class CancellationToken:
@@ -17,6 +30,8 @@ class CancellationToken:
     def __init__(self) -> None:
         self._scopes: dict[anyio.CancelScope, DrainSignal | None] = {}
         self.is_cancelled = False
+        self.request: CancelRequest | None = None
+        """The cancel request, where that is why it is cancelled."""
         self._is_draining = False
 
     @property
@@ -43,6 +58,14 @@ class CancellationToken:
         self.is_cancelled = True
         for scope in self._scopes:
             scope.cancel()
+
+    async def cancel_on_request(self, run: Callable[[], RunId | None], find: FindCancelRequest) -> None:
+        """Wait for a cancel request, and cancel; a store that cannot be read is asked again."""
+        while self.request is None:
+            await anyio.sleep(POLL_SECONDS)
+            with suppress(JournalError):
+                self.request = None if (known := run()) is None else await find(known)
+        self.cancel()
 
     @contextmanager
     def scope(self, drain_signal: DrainSignal | None = None) -> Generator[anyio.CancelScope]:

@@ -24,7 +24,7 @@ from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.plan_drafts import PlanDraft
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.jobs.saved_plan import SavedPlanError
-from wavewright.engine.pipeline.cancellation import CancellationToken
+from wavewright.engine.pipeline.cancellation import CancellationToken, FindCancelRequest
 from wavewright.engine.pipeline.cycles import Cycles
 from wavewright.engine.pipeline.phase import PhaseEvent, PhaseListener
 from wavewright.executor.events.state import RunState
@@ -228,6 +228,8 @@ class Ports:
     on_phase: PhaseListener = ignore_phase
     """Called at the start and at the end of each phase."""
     cancellation: CancellationToken = field(default_factory=CancellationToken)
+    find_cancel_request: FindCancelRequest | None = None
+    """Called once a second while the run goes on; None where nobody can ask for its end."""
     wrap_tools: ToolWrapper = keep_tools
     publish: Publish = write_package_files
     people_for_run: PeopleForRun | None = None

@@ -35,6 +35,7 @@ STATUSES: Final = (
     "achieved",
     "not_achieved",
     "failed",
+    "cancelled",
 )
 _MAX_EVENTS: Final = 500
 """On one page of the events of a run."""

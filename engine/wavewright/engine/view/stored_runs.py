@@ -27,7 +27,7 @@ LABEL_KINDS: Final = ("template", "model", "gate", "tag")
 _MAX_LABELS: Final = 100
 _MAX_PAGES_SEARCHED: Final = 40
 """Of runs that have not ended, for a page of those in one of their states, which the store does not know by itself."""
-_ENDED: Final = ("achieved", "not_achieved", "failed")
+_ENDED: Final = ("achieved", "not_achieved", "failed", "cancelled")
 
 _VERDICTS: Final = {
     "running": ("Running", "Steps at work are marked; this page follows the run."),

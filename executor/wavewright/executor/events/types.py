@@ -302,10 +302,10 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """The run has ended; `interrupted` can be resumed."""
+    """The run has ended; `interrupted` can be resumed, and `cancelled` was ended for good by a person."""
 
     at: float
-    status: Literal["achieved", "not_achieved", "failed", "interrupted"]
+    status: Literal["achieved", "not_achieved", "failed", "interrupted", "cancelled"]
     reason: str = ""
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from wavewright.executor.postgres.driver import Connection, PostgresTransaction
 from wavewright.executor.store.errors import JournalNotOpened
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 """Of the tables and of the events' bodies; in the table `format`."""
 LOCK: Final = 0x57617665
 """`Wave` in ASCII: the number of the advisory lock that one process at a time has while it makes tables."""
@@ -49,7 +49,9 @@ _TABLES: Final = f"""
         owner bigint REFERENCES session (no),
         since double precision,
         -- Who had it last, for an owner who comes back late.
-        host text, pid bigint
+        host text, pid bigint,
+        -- Who wants it cancelled: anybody writes it, and the owner, who alone adds events, reads it.
+        cancel_by text, cancel_at double precision
     );
     CREATE INDEX run_status ON run (status, no);
     -- By what a list of runs is filtered; derived from `event`, in the same transactions.

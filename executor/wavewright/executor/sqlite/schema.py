@@ -6,7 +6,7 @@ from typing import Final
 
 APPLICATION_ID: Final = 0x57617665
 """`Wave` in ASCII; what `file` and `PRAGMA application_id` show."""
-FORMAT: Final = 6
+FORMAT: Final = 7
 """Of the tables and of the events' bodies; in `PRAGMA user_version`."""
 
 TABLES: Final = (
@@ -21,7 +21,9 @@ TABLES: Final = (
         steps INTEGER, ok INTEGER, failed INTEGER,
         fence INTEGER NOT NULL DEFAULT 0,
         owner TEXT, host TEXT, pid INTEGER, process_start TEXT, pid_namespace TEXT,
-        since REAL, heartbeat INTEGER NOT NULL DEFAULT 0, heartbeat_at REAL, lease REAL
+        since REAL, heartbeat INTEGER NOT NULL DEFAULT 0, heartbeat_at REAL, lease REAL,
+        -- Who wants it cancelled: anybody writes it, and the owner, who alone adds events, reads it.
+        cancel_by TEXT, cancel_at REAL
     )""",
     "CREATE INDEX run_status ON run (status, no)",
     # By what a list of runs is filtered; derived from `event`, in the same transactions.

@@ -21,10 +21,13 @@ DecisionId = NewType("DecisionId", str)
 MessageId = NewType("MessageId", str)
 """A UUID; two messages with one id are the same message."""
 
-JobState: TypeAlias = Literal["queued", "running", "waiting", "validating", "completed", "failed", "dead"]
+JobState: TypeAlias = Literal[
+    "queued", "running", "waiting", "validating", "completed", "failed", "dead", "cancelled"
+]
 """`queued`: ready to run once a slot is free and `not_before` has come. `running`: an owner holds its run, or died
 while holding it. `waiting`: a person must answer first. `validating`: its package, or packages of its targets, are out
-and have no verdict yet. The other three are final; `dead` is a job that ended its process or failed too often.
+and have no verdict yet. The others are final; `dead` is a job that ended its process or failed too often, `cancelled`
+one that a person has ended.
 """
 
 ReceptionAction: TypeAlias = Literal["accept", "ack_duplicate", "ignore_stale", "defer", "dead_letter"]

@@ -53,7 +53,7 @@ def project_nothing(job: JobRow) -> Sequence[OutgoingMessage]:
     return ()
 
 
-FINAL_STATES: Final[frozenset[JobState]] = frozenset({"completed", "failed", "dead"})
+FINAL_STATES: Final[frozenset[JobState]] = frozenset({"completed", "failed", "dead", "cancelled"})
 """States of ended jobs, which never change."""
 
 

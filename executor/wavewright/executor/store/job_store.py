@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import anyio
 
-from wavewright.executor.store import job_transactions
+from wavewright.executor.store import job_transactions, run_queries
 from wavewright.executor.store.commands import (
     ANY_ORDER,
     LAST_ORDER,
@@ -42,7 +42,9 @@ from wavewright.executor.store.job_records import (
 from wavewright.executor.store.job_rows import job_of_request
 from wavewright.executor.store.job_rules import ProjectJob, project_nothing
 from wavewright.executor.store.job_tables import JobTables
+from wavewright.executor.store.journal import CancelRequest
 from wavewright.executor.store.transaction import TransactionWork
+from wavewright.planner.types import RunId
 
 OUTBOX_LEASE_SECONDS: Final = 5.0
 """Length of an owner's lease of outbox messages, in seconds."""
@@ -137,6 +139,16 @@ class JobStore:
         work = partial(job_transactions.change, wanted=change, project=guarded.project)
         await guarded.result(self._journal.transact(work, order=SEPARATE))
 
+    async def cancel_waiting(self, job: JobId, reason: str, project: ProjectJob = project_nothing) -> JobRow:
+        """Cancel a job that is not at work, and return it; one that is at work or has ended is returned as it is.
+
+        Raises:
+            JournalError: there is no such job, or nothing was written.
+        """
+        guarded = _GuardedProjection(project)
+        work = partial(job_transactions.cancel_waiting, job=job, reason=reason, project=guarded.project)
+        return await guarded.result(self._journal.transact(work, order=SEPARATE))
+
     async def find_job(self, job: JobId) -> JobRow | None:
         """Return one job."""
         return await self._journal.read(partial(job_transactions.find_job, job=job))
@@ -177,6 +189,18 @@ class JobStore:
         """
         work = partial(job_transactions.take_answer, decision=decision)
         return await _shielded(self._journal.transact(work, order=SEPARATE))
+
+    async def request_cancel(self, run: RunId, wanted: CancelRequest) -> None:
+        """Keep for a run's owner that somebody wants it cancelled; the first request stands.
+
+        Raises:
+            JournalError: nothing was written.
+        """
+        await self._journal.transact(partial(run_queries.request_cancel, run=run, wanted=wanted))
+
+    async def find_cancel_request(self, run: RunId) -> CancelRequest | None:
+        """Return who wants a run cancelled, if anybody does."""
+        return await self._journal.read(partial(run_queries.find_cancel_request, run=run))
 
     async def pending(self, most: int = 100) -> list[OutgoingMessage]:
         """Return messages of the outbox in order, leased to this owner for a few seconds.

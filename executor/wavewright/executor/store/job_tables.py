@@ -93,7 +93,7 @@ _LEASE: Final = f"""
     RETURNING no, message, kind, exchange, routing_key, job, headers, at,
               (SELECT body FROM outbox_body WHERE outbox_body.no = outbox.no)"""  # noqa: S608 - constants
 
-_IS_OPEN: Final = "state NOT IN ('completed', 'failed', 'dead')"
+_IS_OPEN: Final = "state NOT IN ('completed', 'failed', 'dead', 'cancelled')"
 _OLD_INBOX: Final = f"SELECT no, received FROM inbox WHERE no > $1 ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - a constant
 _OLD_OUTBOX: Final = f"SELECT no, at FROM outbox WHERE no > $1 ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - a constant
 _FORGET_INBOX: Final = "DELETE FROM inbox WHERE no > $1 AND no <= $2 AND received < $3 AND kept IS NULL"

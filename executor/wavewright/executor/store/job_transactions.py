@@ -32,6 +32,7 @@ from wavewright.executor.store.job_records import (
 )
 from wavewright.executor.store.job_rows import OutboxRows, WaitingJob, outgoing_row
 from wavewright.executor.store.job_rules import (
+    FINAL_STATES,
     TRUSTED_ATTEMPTS,
     ProjectJob,
     apply_verdict,
@@ -270,6 +271,18 @@ async def change(transaction: StoreTransaction, wanted: JobChange, project: Proj
         await transaction.release(job.run)
     if job.state in {"validating", "waiting"}:
         await _apply_deferred(transaction, project)
+
+
+async def cancel_waiting(
+    transaction: StoreTransaction, job: JobId, reason: str, project: ProjectJob
+) -> JobRow:
+    """Cancel a job that nobody works on, and return it; any other is returned unchanged."""
+    found = await _require_job(JobTables(transaction), job)
+    if found.state == "running" or found.state in FINAL_STATES:
+        return found
+    ended = change_job(found, JobChange(job, "cancelled", reason=reason), transaction.now)
+    await _save(transaction, ended, project)
+    return ended
 
 
 async def put_outbox_rows(transaction: StoreTransaction, rows: OutboxRows, written: Sequence[RunId]) -> None:

@@ -30,6 +30,7 @@ RunStatus: TypeAlias = Literal[
     "not_achieved",
     "failed",
     "interrupted",
+    "cancelled",
     "waiting_for_approval",
     "waiting_for_answer",
 ]
@@ -57,6 +58,14 @@ class RunRow:
     """Who has it open, for people: `pid 4711 on ada`."""
     tokens: int = 0
     """Tokens of models that the budget store beside the journal counts for it, reserved ones included."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequest:
+    """Somebody wants a run cancelled."""
+
+    by: str
+    at: float
 
 
 def new_run_id(now: float, random: Callable[[int], bytes] = secrets.token_bytes) -> RunId:

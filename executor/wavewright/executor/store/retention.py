@@ -155,8 +155,8 @@ def _removable(transaction: StoreTransaction) -> str:
     return f"""
         SELECT {transaction.lease_columns}, run.run, run.no, clock_seconds()
         FROM run {transaction.lease_join}
-        WHERE status IN ('achieved', 'not_achieved', 'failed') AND finished < $1 AND NOT EXISTS (
-            SELECT 1 FROM job WHERE job.run = run.run AND state NOT IN ('completed', 'failed', 'dead'))"""  # noqa: S608
+        WHERE status IN ('achieved', 'not_achieved', 'failed', 'cancelled') AND finished < $1 AND NOT EXISTS (
+            SELECT 1 FROM job WHERE job.run = run.run AND state NOT IN ('completed', 'failed', 'dead', 'cancelled'))"""  # noqa: S608
 
 
 async def _remove(

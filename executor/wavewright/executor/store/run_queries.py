@@ -11,7 +11,14 @@ from collections.abc import Sequence
 
 from wavewright.executor.events.types import Event
 from wavewright.executor.store.errors import JournalError
-from wavewright.executor.store.journal import RunRow, StoredOutput, match_run, reusable_output, run_status
+from wavewright.executor.store.journal import (
+    CancelRequest,
+    RunRow,
+    StoredOutput,
+    match_run,
+    reusable_output,
+    run_status,
+)
 from wavewright.executor.store.leases import event_damaged_error, judge_lease, read_event, read_lease
 from wavewright.executor.store.transaction import Row, Statements, StoreTransaction
 from wavewright.planner.types import RunId, StepKey
@@ -126,6 +133,22 @@ async def list_newest_runs(
         *values,
         tables="run_label AS first CROSS JOIN run" if labels else "run",
     )
+
+
+async def request_cancel(transaction: StoreTransaction, *, run: RunId, wanted: CancelRequest) -> None:
+    """Keep that somebody wants a run cancelled; the first request stands."""
+    await transaction.execute(
+        "UPDATE run SET cancel_by = $2, cancel_at = $3 WHERE run = $1 AND cancel_by IS NULL",
+        run,
+        wanted.by,
+        wanted.at,
+    )
+
+
+async def find_cancel_request(transaction: StoreTransaction, *, run: RunId) -> CancelRequest | None:
+    """Return who wants a run cancelled, if anybody does."""
+    row = await transaction.fetch_one("SELECT cancel_by, cancel_at FROM run WHERE run = $1", run)
+    return None if row is None or row[0] is None else CancelRequest(*row)
 
 
 async def list_labels(transaction: StoreTransaction, *, kind: str, limit: int) -> list[str]:

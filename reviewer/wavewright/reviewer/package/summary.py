@@ -84,6 +84,7 @@ _VERDICTS = {
     "not_achieved": "GOAL NOT ACHIEVED",
     "failed": "RUN FAILED",
     "interrupted": "RUN INTERRUPTED",
+    "cancelled": "RUN CANCELLED",
 }
 _SIGNS = {
     "ok": "ok",

@@ -50,8 +50,9 @@ _VERDICTS = {
     "not_achieved": "Goal not achieved",
     "failed": "Run failed",
     "interrupted": "Run interrupted",
+    "cancelled": "Run cancelled",
 }
-_ICONS = {"achieved": "ok", "interrupted": "cancelled"}
+_ICONS = {"achieved": "ok", "interrupted": "cancelled", "cancelled": "cancelled"}
 _RUNGS = {
     "given": "the user",
     "template": "the goal template",

@@ -115,6 +115,7 @@ class StatusChoice(StrEnum):
     achieved = "achieved"
     not_achieved = "not_achieved"
     failed = "failed"
+    cancelled = "cancelled"
 
 
 class ShowFormat(StrEnum):
@@ -173,6 +174,9 @@ OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the package and the report.")
 ]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")]
+ByOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Who does it; default: the user of this machine.")
+]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Show no progress, only the outcome, questions and errors.")
 ]

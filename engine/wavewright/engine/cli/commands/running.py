@@ -1,4 +1,4 @@
-"""Commands `do`, `run`, `resume`, `retry` and `replay`."""
+"""Commands `do`, `run`, `resume`, `cancel`, `retry` and `replay`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from wavewright.engine.cli.commands.options import (
     ApproveChoice,
     ApproveOption,
     AsOfOption,
+    ByOption,
     ConcurrencyOption,
     FormatOption,
     InputsOption,
@@ -148,6 +149,23 @@ def resume(
             request, approve=approve.value, answers=answer or (), as_json=json, is_quiet=quiet
         )
     )
+
+
+@group.command()
+def cancel(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run or a job of a daemon, or the beginning of its id.")
+    ],
+    by: ByOption = None,
+) -> None:
+    """End a run, or a job of a daemon, for good.
+
+    Another process may execute it: its calls are cancelled. What has finished
+    stays in the journal.
+    """
+    from wavewright.engine.cli.runs import cancel_command
+
+    raise typer.Exit(cancel_command.cancel(run, by=by))
 
 
 @group.command()

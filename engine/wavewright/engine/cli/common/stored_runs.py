@@ -27,19 +27,24 @@ async def find_run(journal: Journal, prefix: str | None) -> RunId:
     """
     if prefix is None:
         rows = await journal.list_runs()
-        return await _root_of_newest(journal, rows) if rows else await journal.find_run("")
+        return await _root_run(journal, rows, rows[0]) if rows else await journal.find_run("")
     return await journal.find_run(prefix)
 
 
-async def _root_of_newest(journal: Journal, rows: Sequence[RunRow]) -> RunId:
-    """Return the newest run, or the run of the job that it is a target of."""
-    newest = rows[0]
-    for row in rows[1:]:
-        # The run of a target is named after its job's, which lists it.
-        is_named = newest.job.startswith(f"{row.job}: ")
-        if is_named and newest.run in target_runs(fold(await journal.load(row.run))):
+async def root_run_of(journal: Journal, run: RunId) -> RunId:
+    """Return the run of the job that a run is a target of; the run itself where it is that of no target."""
+    rows = await journal.list_runs()
+    found = next((row for row in rows if row.run == run), None)
+    return run if found is None else await _root_run(journal, rows, found)
+
+
+async def _root_run(journal: Journal, rows: Sequence[RunRow], found: RunRow) -> RunId:
+    for row in rows:
+        # The run of a target is named after its job's, which lists it; before its first event it has no name.
+        is_named = row != found and (not found.job or found.job.startswith(f"{row.job}: "))
+        if is_named and found.run in target_runs(fold(await journal.load(row.run))):
             return row.run
-    return newest.run
+    return found.run
 
 
 async def load_run(settings: Settings, prefix: str | None) -> tuple[RunId, list[Event]]:

@@ -50,6 +50,7 @@ from wavewright.engine.targets.waves import (
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished
 from wavewright.executor.run.reuse import JournalReplayCache
+from wavewright.executor.store.job_store import JobStore
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import Goal
@@ -200,6 +201,7 @@ async def run_in_project(
                 can_answer=can_answer(approver, asker),
                 on_event=on_event,
                 cancellation=cancellation,
+                find_cancel_request=JobStore(journal).find_cancel_request,
             )
             with traced(ports) as ports:
                 return await run_request(request, ports)
@@ -264,6 +266,12 @@ def _exit_code(outcome: PipelineRun[RunContext]) -> int:
             return _report_unapproved(context.run)
         return _report_interrupted(context.run)
     finished = context.state.finished
+    if finished is not None and finished.status == "cancelled":
+        print_error(
+            f"run {context.run} was {printable(finished.reason)}",
+            f"begin anew with: wavewright retry {context.run}",
+        )
+        return exit_codes.NEGATIVE
     if finished is not None and context.package is None and finished.status == "achieved":
         return exit_codes.OK
     if outcome.halted is not None:

@@ -57,6 +57,7 @@ END_EXIT_CODES = {
     "JOB_COMPLETED": exit_codes.OK,
     "JOB_PARTIALLY_COMPLETED": exit_codes.NEGATIVE,
     "JOB_FAILED": exit_codes.NEGATIVE,
+    "JOB_CANCELLED": exit_codes.NEGATIVE,
 }
 """Final statuses of a job, with the exit code of each."""
 
@@ -293,7 +294,7 @@ async def _follow_to_end(submission: Submission, watcher: Subscription, own_targ
                 patience.deadline = anyio.current_time() + PACKAGE_TIMEOUT
             else:
                 show(envelope)
-            if code is not None and (packages or payload.get("status") == "JOB_FAILED"):
+            if code is not None and (packages or payload.get("status") in {"JOB_FAILED", "JOB_CANCELLED"}):
                 break
     assert code is not None
     assert status is not None
