@@ -21,8 +21,8 @@ from .diagnostics.diagnostic import (
 )
 from .diagnostics.rendering import (
     render_json as render_json,
-    render_sarif as render_sarif,
     render_text as render_text,
+    sarif_log as sarif_log,
 )
 from .language.goals import (
     Goal as Goal,
@@ -136,6 +136,7 @@ from .reading.reader import (
     read_model_file as read_model_file,
     read_plan as read_plan,
     read_plan_file as read_plan_file,
+    read_tools_file as read_tools_file,
 )
 from .schemas.validation import (
     InvalidSchemaError as InvalidSchemaError,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import jsonschema_rs
 import pytest
@@ -15,8 +16,8 @@ from wavewright.planner.diagnostics.rendering import (
     printable_json,
     printable_lines,
     render_json,
-    render_sarif,
     render_text,
+    sarif_log,
 )
 
 PLAN = """\
@@ -169,7 +170,7 @@ def test_json_without_a_place_has_nulls() -> None:
 
 
 def test_sarif_names_the_rule_the_region_and_the_node(snapshot: SnapshotAssertion) -> None:
-    assert render_sarif(placed(TYPO), SOURCE) == snapshot
+    assert json.dumps(sarif_log([(placed(TYPO), SOURCE)]), indent=2, ensure_ascii=False) == snapshot
 
 
 @pytest.mark.parametrize(
@@ -181,14 +182,14 @@ def test_sarif_names_the_rule_the_region_and_the_node(snapshot: SnapshotAssertio
     ],
 )
 def test_sarif_names_the_file_by_its_uri(name: str, uri: str) -> None:
-    log = json.loads(render_sarif([TYPO], Source(name, PLAN)))
+    log: Any = sarif_log([([TYPO], Source(name, PLAN))])
     (location,) = log["runs"][0]["results"][0]["locations"]
 
     assert location["physicalLocation"] == {"artifactLocation": {"uri": uri}}
 
 
 def test_sarif_refers_to_each_rule_once() -> None:
-    log = json.loads(render_sarif(placed(TYPO, TYPO, Diagnostic("E101", "x")), SOURCE))
+    log: Any = sarif_log([(placed(TYPO, TYPO, Diagnostic("E101", "x")), SOURCE)])
     (run,) = log["runs"]
 
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["E101", "E403"]
@@ -200,7 +201,7 @@ def test_sarif_refers_to_each_rule_once() -> None:
 
 
 def test_nothing_to_report_is_a_valid_log_without_results() -> None:
-    log = json.loads(render_sarif([], SOURCE))
+    log: Any = sarif_log([([], SOURCE)])
     required = {"type": "object", "required": ["version", "runs", "$schema"]}
 
     assert jsonschema_rs.is_valid(required, log)

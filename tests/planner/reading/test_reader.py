@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,13 @@ from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import GoalTemplate, Job
 from wavewright.planner.language.plan import Plan, PlanPatch
-from wavewright.planner.reading.reader import read_model, read_model_file, read_plan, read_plan_file
+from wavewright.planner.reading.reader import (
+    read_model,
+    read_model_file,
+    read_plan,
+    read_plan_file,
+    read_tools_file,
+)
 
 YAML = """\
 version: 1
@@ -242,3 +249,45 @@ def test_a_step_whose_id_is_no_name_is_called_by_its_place() -> None:
     (diagnostic,) = text.diagnostics
     assert diagnostic.message.startswith("'id' of steps[0] should begin with a letter")
     assert len(diagnostic.message) < 250
+
+
+def test_a_list_of_signatures_is_read_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "tools.json"
+    listed = [
+        {
+            "name": "fetch",
+            "description": "Fetch a page.",
+            "input_schema": {"type": "object", "properties": {"url": {"type": "string"}}},
+            "output_schema": {"type": "string"},
+            "effects": ["egress"],
+        },
+        {"name": "write", "effects": ["write"]},
+    ]
+    file.write_text(json.dumps(listed))
+
+    tools = read_tools_file(file)
+
+    assert list(tools) == ["fetch", "write"]
+    assert tools["fetch"].output_schema == {"type": "string"}
+    assert tools["write"].writes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param('{"name": "fetch"}', "list", id="no list"),
+        pytest.param('[{"name": "fetch", "efects": []}]', "efects", id="unknown field"),
+        pytest.param('[{"name": "fetch", "effects": ["burn"]}]', "burn|effects", id="unknown effect"),
+        pytest.param('[{"name": "a"}, {"name": "a"}]', "tool 'a' is listed twice", id="twice"),
+    ],
+)
+def test_a_file_that_lists_no_signatures_is_refused_at_its_place(
+    text: str, message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "tools.json"
+    file.write_text(text)
+
+    with pytest.raises(PlanError, match=message) as refused:
+        read_tools_file(file)
+
+    assert all(diagnostic.span is not None for diagnostic in refused.value.diagnostics)

@@ -2,9 +2,6 @@ from .folder import (
     Folder as Folder,
     PathRefused as PathRefused,
 )
-from .functions.agents import (
-    Agents as Agents,
-)
 from .functions.contracts import (
     ToolDefinitionError as ToolDefinitionError,
 )
@@ -20,10 +17,8 @@ from .functions.run_data import (
     MemoryRunData as MemoryRunData,
     RunData as RunData,
 )
-from .functions.signature_files import (
-    read_tools_file as read_tools_file,
-)
 from .functions.tool import (
+    Agents as Agents,
     Tool as Tool,
     ToolCall as ToolCall,
     ToolError as ToolError,

@@ -29,13 +29,12 @@ from wavewright.engine.project.tool_sources import (
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.json_texts import map_texts
 from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
-from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
+from wavewright.planner.language.signatures import AGENT, ASK_PERSON, SUB_PLAN_SIGNATURE, ToolSignature
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.ask_person import ask_person_tool
 from wavewright.tools.functions.registry import Registry
 from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.packs import is_listed, load_pack, pack_names, pack_tool_names
-from wavewright.tools.sub_plan import sub_plan_tool
 from wavewright.tools.workers.services import Services, make_services
 
 if TYPE_CHECKING:
@@ -68,11 +67,12 @@ def signatures_to_check(plan: Plan, goal: Goal, settings: Settings) -> dict[str,
     return _named_tools(names, goal.packs, settings, services, goal, all_if_missing=True).signatures
 
 
-def tools_of_plan(plan: Plan, settings: Settings, services: Services | None = None) -> Registry:
+def tools_of_plan(plan: Plan, settings: Settings) -> Registry:
     """Return the tools that a plan names, and all of the project's if one of them does not exist."""
     names = frozenset(name for step in plan.steps for name in (step.tool, *agent_tools(step)))
-    serving = services or make_services(settings)
-    return _named_tools(names, packs_of_project(settings), settings, serving, all_if_missing=True)
+    return _named_tools(
+        names, packs_of_project(settings), settings, make_services(settings), all_if_missing=True
+    )
 
 
 def agent_tools(step: Step) -> tuple[str, ...]:
@@ -161,12 +161,16 @@ def _named_tools(
     if ASK_PERSON in names:
         found.setdefault(ASK_PERSON, ask_person_tool())
     if SUB_PLAN in names:
-        found[SUB_PLAN] = sub_plan_tool()
+        found[SUB_PLAN] = Tool(SUB_PLAN_SIGNATURE, _result_of_sub_plan)
     if all_if_missing and wanted - found.keys():
         found = {**sources.own, **sources.server_tools(), **found}
     if AGENT in names and AGENT not in found:
         found[AGENT] = _agent_tool(sources, found, goal)
     return Registry(found.values())
+
+
+async def _result_of_sub_plan(call: ToolCall) -> Json:
+    return call.params["result"]
 
 
 def _agent_tool(

@@ -203,11 +203,6 @@ def _text_columns(text: str) -> int:
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def render_sarif(diagnostics: Sequence[Diagnostic], source: Source) -> str:
-    """Return the diagnostics as the text of a SARIF log."""
-    return json.dumps(sarif_log([(diagnostics, source)]), indent=2, ensure_ascii=False)
-
-
 def sarif_log(found: Sequence[tuple[Sequence[Diagnostic], Source]]) -> JsonObject:
     """Return the diagnostics of any number of texts as one SARIF log; its rules are those that were broken."""
     codes = sorted({diagnostic.code for diagnostics, _ in found for diagnostic in diagnostics})

@@ -13,13 +13,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 
 from wavewright.config.documents import Document, read_document, read_document_file
 from wavewright.config.model_validation import read_as_model, sort_by_position
 from wavewright.config.sources import DocumentError, DocumentFault, ReadLimits, Source
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, diagnostic_from_fault
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    PlanError,
+    diagnostic_from_fault,
+    locate_diagnostics,
+)
 from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import Tools, ToolSignature
 
 if TYPE_CHECKING:
     from wavewright.planner.checks.checker import PartialPlan
@@ -61,18 +67,13 @@ def read_plan(content: str | bytes, name: str, *, limits: ReadLimits = _DEFAULT_
     return read_plan_document(document)
 
 
-def read_plan_document(document: Document) -> PlanText:
-    """Read a plan from a document that was read before."""
-    return _read_plan_shape(document)
-
-
 def read_plan_file(path: Path, *, limits: ReadLimits = _DEFAULT_LIMITS) -> PlanText:
     """Read a file of a plan in JSON or YAML, strictly."""
     try:
         document = read_document_file(path, limits=limits)
     except DocumentError as error:
         return _unreadable_plan(error)
-    return _read_plan_shape(document)
+    return read_plan_document(document)
 
 
 def read_model_answer(
@@ -97,7 +98,7 @@ def read_model_answer(
             "not_json", f"the answer is not a plan in strict JSON: {answer.repairs[0].message}"
         )
         return _unreadable_plan(DocumentError(answer.document.source, (fault,)))
-    return replace(_read_plan_shape(answer.document, answer.faults), repairs=answer.repairs)
+    return replace(read_plan_document(answer.document, answer.faults), repairs=answer.repairs)
 
 
 def read_model(document: Document, model: type[M]) -> M:
@@ -129,8 +130,8 @@ def _unreadable_plan(error: DocumentError) -> PlanText:
     return PlanText(None, error.source, diagnostics=_diagnostics(error.faults))
 
 
-def _read_plan_shape(document: Document, faults: tuple[DocumentFault, ...] = ()) -> PlanText:
-    """Read a document into a plan; `faults` are those that were found in it before."""
+def read_plan_document(document: Document, faults: tuple[DocumentFault, ...] = ()) -> PlanText:
+    """Read a plan from a document that was read before; `faults` are those that were found in it then."""
     refusal = _refusal_fault(document)
     if refusal is not None:
         return _unreadable_plan(DocumentError(document.source, (refusal,)))
@@ -184,3 +185,34 @@ def _with_plan_wording(fault: DocumentFault) -> DocumentFault:
     if _GATE.search(fault.pointer):
         return replace(fault, kind="bad_gate")
     return fault
+
+
+class _SignatureList(RootModel[list[ToolSignature]]):
+    """A JSON or YAML list of `{name, description, input_schema, output_schema, effects}`."""
+
+
+def read_tools_file(path: Path) -> Tools:
+    """Return the signatures that a file lists, by name.
+
+    Raises:
+        DocumentError: the file is missing or is no document.
+        PlanError: it is no list of signatures, or a name stands twice; each fault at its place.
+    """
+    document = read_document_file(path)
+    read = read_model(document, _SignatureList)
+    found: Tools = {}
+    repeated: list[Diagnostic] = []
+    for position, signature in enumerate(read.root):
+        if signature.name in found:
+            repeated.append(
+                Diagnostic(
+                    code="E103",
+                    message=f"tool {signature.name!r} is listed twice",
+                    pointer=f"/{position}/name",
+                    hint="keep one signature for each tool",
+                )
+            )
+        found[signature.name] = signature
+    if repeated:
+        raise PlanError(tuple(locate_diagnostics(repeated, document)), document.source)
+    return found

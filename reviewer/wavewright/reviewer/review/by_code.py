@@ -19,8 +19,9 @@ from wavewright.executor.events.state import RunState
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import StepId
-from wavewright.reviewer.records import CapRecord, Confidence, ReviewResult
+from wavewright.reviewer.records import CapRecord, Confidence, ReviewResult, StepConfidence
 from wavewright.reviewer.review.caps import (
     CODE_REVIEW_CEILING,
     OVERALL,
@@ -29,9 +30,10 @@ from wavewright.reviewer.review.caps import (
     confidence_claims,
     evaluate_caps,
     stated_confidence,
+    step_ceilings,
 )
 from wavewright.reviewer.review.evidence import measure_evidence
-from wavewright.reviewer.review.feeds import data_writers, field_feeders
+from wavewright.reviewer.review.feeds import confidence_sources, data_writers, field_feeders
 from wavewright.reviewer.review.findings import (
     FailedGate,
     StepProblem,
@@ -41,7 +43,6 @@ from wavewright.reviewer.review.findings import (
     unchecked_gates,
 )
 from wavewright.reviewer.review.results import RunResult, read_result, result_faults
-from wavewright.reviewer.review.step_confidences import step_confidences
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,3 +307,32 @@ def _summary_sentences(found: Assessment, settled: SettledConfidences, goal: Goa
         yield from fix_sentences(found, goal)
     yield confidence_sentence(settled.overall)
     yield "Reviewed by code from the gates and the steps' ends; no model read the result."
+
+
+def step_confidences(
+    plan: Plan, state: RunState, tools: Mapping[str, ToolSignature]
+) -> tuple[StepConfidence, ...]:
+    """Return the confidences of the present outputs that are below 1, each with the way by which it came.
+
+    Args:
+        plan: The bound plan in force.
+        state: What happened.
+        tools: Signatures by name.
+    """
+    waves, sources = PlanGraph.of(plan).wave_of(), confidence_sources(plan, tools)
+    found: dict[StepId, StepConfidence] = {}
+    ceilings = step_ceilings(plan, state)
+    for step in sorted((each.id for each in plan.steps if state.is_present(each.id)), key=waves.__getitem__):
+        own = (
+            StepConfidence(step=step, confidence=ceiling.max, because=ceiling.because, way=(step,))
+            for ceiling in ceilings
+            if ceiling.step == step
+        )
+        handed_on = (
+            found[one].model_copy(update={"step": step, "way": (*found[one].way, step)})
+            for one in sorted(sources[step] & found.keys())
+        )
+        least = min((*own, *handed_on), key=lambda each: each.confidence, default=None)
+        if least is not None and least.confidence < 1:
+            found[step] = least
+    return tuple(found[step.id] for step in plan.steps if step.id in found)

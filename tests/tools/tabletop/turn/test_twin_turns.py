@@ -20,9 +20,8 @@ from wavewright.tools.tabletop.session import Game
 from wavewright.tools.tabletop.turn.agents import TurnAgents
 from wavewright.tools.tabletop.turn.context import TurnContext
 from wavewright.tools.tabletop.turn.dialogue import DetectNpcDialogueTargets
-from wavewright.tools.tabletop.turn.execution import ExecuteAgent
 from wavewright.tools.tabletop.turn.header import turn_pipeline
-from wavewright.tools.tabletop.turn.preparation import SelectAgent
+from wavewright.tools.tabletop.turn.preparation import ExecuteAgent, SelectAgent
 from wavewright.tools.tabletop.turn.twin_turns import TurnTwin
 
 pytestmark = pytest.mark.anyio

@@ -23,7 +23,7 @@ from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature
 from wavewright.planner.types import ConfidenceSource, Effect, Json, JsonObject, JsonSchema
 from wavewright.tools.functions.contracts import Contract, ToolDefinitionError, UserFunction, read_contract
 from wavewright.tools.functions.schemas import properties
-from wavewright.tools.functions.tool import Tool, ToolCall, ToolFunction
+from wavewright.tools.functions.tool import NoAgents, Tool, ToolCall, ToolFunction
 
 _HOST: Final = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 
@@ -293,8 +293,6 @@ def _reserved_arguments(request: ToolCall, reserved: frozenset[str]) -> dict[str
 
         given["data"] = MemoryRunData() if request.data is None else request.data
     if "agents" in reserved:
-        from wavewright.tools.functions.agents import NoAgents
-
         given["agents"] = NoAgents() if request.agents is None else request.agents
     return {name: value for name, value in given.items() if name in reserved}
 

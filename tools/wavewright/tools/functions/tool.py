@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from wavewright.planner.language.goals import Goal
     from wavewright.planner.ports.fallback_ladder import RungRecord
     from wavewright.planner.ports.model_port import ModelUse
-    from wavewright.tools.functions.agents import Agents
     from wavewright.tools.functions.log_events import LogEvent
     from wavewright.tools.functions.run_data import MemoryRunData
 
@@ -155,3 +154,43 @@ class ToolError(WavewrightError):
         self.transient = transient
         self.retry_after = retry_after
         """Seconds that the other side asks to wait before another attempt."""
+
+
+class Agents(Protocol):
+    """Type of the injected parameter `agents`."""
+
+    @property
+    def is_available(self) -> bool:
+        """Whether a model is configured."""
+        ...
+
+    async def run(self, name: str, values: JsonObject, scope: str = "") -> Json:
+        """Return an agent's answer: what its output schema says, or words.
+
+        Args:
+            name: The agent, which the tool declares.
+            values: What its prompt is rendered with, as `inputs`.
+            scope: What the tools of the agent see as the scope of their run data.
+
+        Raises:
+            ToolError: there is no such agent, or it gives no answer.
+        """
+        ...
+
+
+class NoAgents:
+    """Agents of a call that has no model."""
+
+    is_available = False
+
+    async def run(self, name: str, values: JsonObject, scope: str = "") -> Json:
+        """Refuse.
+
+        Raises:
+            ToolError: always.
+        """
+        del values, scope
+        raise ToolError(
+            f"the agent {name!r} needs a model, and none is configured",
+            hint="set WAVEWRIGHT_MODEL, or 'model' in wavewright.yaml, to a model such as openai:gpt-5-mini",
+        )

@@ -9,9 +9,8 @@ from typing import Final, TypedDict
 from pydantic import ValidationError
 
 from wavewright.planner.types import JsonObject
-from wavewright.tools.functions.agents import Agents
 from wavewright.tools.functions.run_data import RunData
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.tool import Agents, ToolError
 from wavewright.tools.lore.cross_referencing import cross_reference
 from wavewright.tools.lore.extraction.heuristics import METHOD, ZonePages, connected_zones, read_apart
 from wavewright.tools.lore.gathering import game_of, references, stored_pages, zone_of

@@ -10,9 +10,8 @@ from pydantic import ValidationError
 
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.extraction.structure import SourcePage
-from wavewright.tools.functions.agents import Agents
 from wavewright.tools.functions.run_data import RunData
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.tool import Agents, ToolError
 from wavewright.tools.lore.extraction.heuristics import METHOD, ZonePages, extract, read_apart
 from wavewright.tools.lore.gathering import content_name, references, stored_pages, zone_of
 from wavewright.tools.lore.models import (

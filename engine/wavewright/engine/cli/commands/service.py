@@ -191,9 +191,13 @@ def view(
     The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Whoever has it may answer decisions
     and resume runs.
     """
-    from wavewright.engine.cli.service import view_command
+    from wavewright.engine.cli.common.arguments import project_settings
+    from wavewright.engine.cli.common.page_server import serve_page
+    from wavewright.engine.view.app import open_view
 
-    raise typer.Exit(view_command.serve(listen, opens=open_))
+    settings = project_settings()
+    page = f"live page of {settings.root}"
+    raise typer.Exit(serve_page(lambda: open_view(settings), page, listen, opens=open_))
 
 
 @group.command()

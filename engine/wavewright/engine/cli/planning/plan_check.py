@@ -365,7 +365,7 @@ def _goal(options: CheckOptions, plan: Plan, document: Document | None) -> Goal 
 
 def _tools(options: CheckOptions, plan: Plan | None, goal: Goal | None) -> Mapping[str, ToolSignature]:
     if options.tools is not None:
-        from wavewright.tools.functions.signature_files import read_tools_file
+        from wavewright.planner.reading.reader import read_tools_file
 
         try:
             return read_tools_file(options.tools)

@@ -1,15 +1,50 @@
-"""What one call of a tool does: events, and the state that they make of the one before."""
+"""What one call of a tool does: dice, events, and the state that they make of the one before."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass, field
+from typing import Final
 
 from wavewright.config.suggestions import did_you_mean
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.tabletop.game.dice import D20, DiceExpression, die
 from wavewright.tools.tabletop.game.events import GameEvent, Rolled
 from wavewright.tools.tabletop.game.fold import apply
 from wavewright.tools.tabletop.game.state import Creature, GameState
+from wavewright.tools.tabletop.game.world import DICE_PATTERN
+
+D20: Final = 20
+_PARTS: Final = re.compile(r"([0-9]+)d([0-9]+)([+-][0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class DiceExpression:
+    """Dice such as `2d6+3`."""
+
+    count: int
+    sides: int
+    modifier: int
+
+
+def read_dice(text: str) -> DiceExpression:
+    """Return the dice that a text such as `2d6+3` means.
+
+    Raises:
+        ToolError: it means none.
+    """
+    compact = "".join(text.lower().split())
+    compact = f"1{compact}" if compact.startswith("d") else compact
+    found = _PARTS.fullmatch(compact) if re.match(DICE_PATTERN, compact) else None
+    if found is None or int(found[2]) < 2:
+        raise ToolError(f"{text!r} is no dice", hint="write dice such as d20 or 2d6+3, 99 at most")
+    return DiceExpression(int(found[1]), int(found[2]), int(found[3] or 0))
+
+
+def die(seed: str, number: int, sides: int) -> int:
+    """Return the face, from 1, of the die of this number in the game of this seed."""
+    digest = hashlib.blake2b(f"{seed}/{number}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) % sides + 1
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import JsonObject
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.tabletop.game.events import GameEvent
-from wavewright.tools.tabletop.game.growth import GrowthRules
 from wavewright.tools.tabletop.game.play import Play
+from wavewright.tools.tabletop.game.rules import GrowthRules
 from wavewright.tools.tabletop.game.state import GameState
 
 GAME_DATA: Final = "tabletop"

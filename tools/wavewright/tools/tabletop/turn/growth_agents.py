@@ -10,7 +10,7 @@ from wavewright.engine import PhaseResult, proceed
 from wavewright.planner.types import Json
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.tabletop.game.events import LevelGained, Option, PlaceAdded
-from wavewright.tools.tabletop.game.growth import MAX_PLACES
+from wavewright.tools.tabletop.game.rules import MAX_PLACES
 from wavewright.tools.tabletop.game.state import GameState
 from wavewright.tools.tabletop.turn.agents import AgentRequest, ToolUser, TurnAgent
 from wavewright.tools.tabletop.turn.context import TurnContext

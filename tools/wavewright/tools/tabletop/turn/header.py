@@ -28,11 +28,12 @@ from wavewright.tools.tabletop.turn.dialogue import (
     DetectNpcDialogueTargets,
     ExecuteNpcDialogue,
 )
-from wavewright.tools.tabletop.turn.execution import ExecuteAgent, ReloadState
 from wavewright.tools.tabletop.turn.game_master import fight, narrate, speak
 from wavewright.tools.tabletop.turn.preparation import (
     BuildAgentContext,
     EnrichContextWithToolSuggestions,
+    ExecuteAgent,
+    ReloadState,
     SelectAgent,
     WrapAllyActionIfNeeded,
 )

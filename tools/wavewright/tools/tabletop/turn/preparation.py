@@ -1,4 +1,4 @@
-"""Phases before an agent is asked: whose action it is, who answers, and what the answering agent is told."""
+"""Phases of asking an agent: whose action it is, who answers, what it is told, its answer, and the state after it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wavewright.tools.tabletop.game.options import options_of
 from wavewright.tools.tabletop.game.state import GameState
 from wavewright.tools.tabletop.game.wording import describe_party, describe_scene
 from wavewright.tools.tabletop.game.world import PLAYER
-from wavewright.tools.tabletop.turn.agents import AgentRegistry
+from wavewright.tools.tabletop.turn.agents import NARRATIVE, AgentRegistry, AgentRequest, TurnAgents
 from wavewright.tools.tabletop.turn.context import TurnContext, reload_context, wrap_ally_action
 
 
@@ -71,3 +71,34 @@ class EnrichContextWithToolSuggestions:
         state = context.game_state
         actor = PLAYER if state.combat is None else state.combat.current
         return proceed(context.with_updates(suggestions=options_of(state, actor)))
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteAgent:
+    """Let the agent act and answer."""
+
+    agents: TurnAgents
+    name: str = "ExecuteAgent"
+
+    async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
+        """Ask the agent that was selected; what happens is shown as it happens."""
+        request = AgentRequest(
+            context.selected_agent_type or NARRATIVE,
+            context.user_message,
+            context=context.context_text,
+            suggestions=context.suggestions,
+        )
+        asked = await self.agents.ask(request, context)
+        # The transitions of the agent's calls are for `ReloadState` to take.
+        return proceed(context.with_updates(errors=asked.errors))
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadState:
+    """Read the state again, and take the transitions of what has happened."""
+
+    name: str = "ReloadState"
+
+    async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
+        """Return the context with the state of now; a second reload changes nothing."""
+        return proceed(reload_context(context))
