@@ -6,16 +6,16 @@ import os
 import pty
 import select
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+from tests.support.prepared_command import PreparedCommand, RunningCommand
 
 Thread: TypeAlias = Literal["main", "other"]
 
 
-def interrupt(running: subprocess.Popen[Any], thread: Thread) -> None:
+def interrupt(running: RunningCommand, thread: Thread) -> None:
     """Send SIGINT to a process; where that can be chosen, its main thread or another one takes it."""
     taker = running.pid
     tasks = Path(f"/proc/{taker}/task")
@@ -31,15 +31,8 @@ class Conversation:
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.master, slave = pty.openpty()
-        self.running = subprocess.Popen(
-            [sys.executable, "-m", "wavewright.engine.main", *arguments],
-            cwd=folder,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env={**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"},
-            start_new_session=True,
-        )
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
+        self.running = PreparedCommand(arguments, folder, environment, slave)
         os.close(slave)
         self.screen = ""
 
@@ -53,7 +46,7 @@ class Conversation:
         deadline = time.monotonic() + 30
         while self._read():
             assert time.monotonic() < deadline, self.screen
-        return self.running.wait(timeout=30)
+        return self.running.wait()
 
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
@@ -64,7 +57,7 @@ class Conversation:
     def end(self) -> None:
         """End the command, if it has not ended, and close the terminal."""
         if self.running.poll() is None:
-            self.running.kill()
+            self.running.send_signal(signal.SIGKILL)
         self.running.wait()
         os.close(self.master)
 

@@ -1,19 +1,27 @@
 """The command line in a process that was copied from one in which it is imported already, so it starts at once.
 
 A copy is a process like any other: it has a session, a folder, an environment and an output of its own, and may be
-killed. Only the imports are shared. Where it matters how a process starts or ends, tests take
-`new_process`.
+killed. Only the imports are shared. Where it matters how a process starts, tests take `new_process`.
+
+`PreparedCommand` writes into a file, `PipedCommand` and `run_prepared` are for `subprocess.Popen` with pipes and
+`subprocess.run`.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from io import TextIOWrapper
 from multiprocessing import get_context
+from multiprocessing.reduction import DupFd
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 from tests.repository.tree import ROOT
 
@@ -25,9 +33,15 @@ _COPIES.set_forkserver_preload(
     [
         "anyio._backends._asyncio",
         "openai.resources.chat",
+        "uvicorn.protocols.http.h11_impl",
         "wavewright.config.readers.yaml_reader",
         "wavewright.engine.main",
         "wavewright.engine.cli.app",
+        "wavewright.engine.cli.commands.planning",
+        "wavewright.engine.cli.commands.running",
+        "wavewright.engine.cli.mcp_server.serving",
+        "wavewright.engine.cli.planning.plan_command",
+        "wavewright.engine.cli.runs.run_command",
         "wavewright.engine.cli.service.daemon_command",
         "wavewright.engine.cli.service.worker_command",
         "wavewright.engine.daemon.daemon",
@@ -102,12 +116,21 @@ class PreparedCommand(RunningCommand):
     """A copy of the prepared process."""
 
     def __init__(
-        self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], output: Path
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        output: Path | int,
+        errors: int | None = None,
     ) -> None:
-        """Start it; see `Spawn`."""
-        given = (list(arguments), str(folder), dict(environment), str(output))
-        self._process = _COPIES.Process(target=_run, args=given)
-        self._process.start()
+        """Start it; see `Spawn`. `output` may be an open file, a terminal's too, and `errors` another one."""
+        with ExitStack() as stack:
+            if isinstance(output, Path):
+                output = stack.enter_context(output.open("ab")).fileno()
+            streams = (_OpenFile(output), _OpenFile(output if errors is None else errors))
+            given = (list(arguments), str(folder), dict(environment), streams)
+            self._process = _COPIES.Process(target=_run, args=given)
+            self._process.start()
 
     @property
     def pid(self) -> int:
@@ -126,16 +149,87 @@ class PreparedCommand(RunningCommand):
         os.kill(self.pid, number)
 
 
-def _run(arguments: list[str], folder: str, environment: dict[str, str], output: str) -> None:
+class PipedCommand(PreparedCommand):
+    """A prepared command in this environment, or another; what it prints is read from `stdout` and `stderr`."""
+
+    def __init__(
+        self, *arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        (output, written), (errors, told) = os.pipe(), os.pipe()
+        self.stdout = os.fdopen(output, encoding="utf-8")
+        self.stderr = os.fdopen(errors, encoding="utf-8")
+        try:
+            where = Path.cwd() if folder is None else folder
+            super().__init__(
+                arguments, where, os.environ if environment is None else environment, written, told
+            )
+        finally:
+            os.close(written)
+            os.close(told)
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended; None while it runs."""
+        return self.poll()
+
+    def communicate(self) -> tuple[str, str]:
+        """Wait for its end; return what is left of its output and of what it told, and close both."""
+        with self.stdout, self.stderr, ThreadPoolExecutor(2) as pool:
+            output, errors = pool.map(TextIOWrapper.read, (self.stdout, self.stderr))
+        self.wait()
+        return output, errors
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Kill it, where it has not ended."""
+        if self.poll() is None:
+            self.send_signal(signal.SIGKILL)
+        self.wait()
+        self.stdout.close()
+        self.stderr.close()
+
+
+def run_prepared(
+    *arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command as a prepared process to its end."""
+    running = PipedCommand(*arguments, folder=folder, environment=environment)
+    output, errors = running.communicate()
+    return subprocess.CompletedProcess(arguments, running.wait(), output, errors)
+
+
+@dataclass(frozen=True)
+class _OpenFile:
+    """An open file of this process, which its copy gets as one of its own, by number."""
+
+    number: int
+
+    def __reduce__(self) -> tuple[Callable[[Any], int], tuple[Any]]:
+        return _number_in_copy, (DupFd(self.number),)
+
+
+def _number_in_copy(handle: Any) -> int:
+    number: int = handle.detach()
+    return number
+
+
+def _run(arguments: list[str], folder: str, environment: dict[str, str], streams: tuple[int, int]) -> None:
     os.setsid()
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     named = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.path[:] = [folder, *named, *(path for path in sys.path if path not in {"", str(ROOT)})]
-    written = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    for stream in (1, 2):
-        os.dup2(written, stream)
+    output, errors = streams
+    read = output if os.isatty(output) else os.open(os.devnull, os.O_RDONLY)
+    for number, stream in enumerate((read, output, errors)):
+        os.dup2(stream, number)
+    for stream in {read, output, errors}:
+        os.close(stream)
+    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     sys.argv = ["wavewright", *arguments]
     from wavewright.engine.main import run_process
 

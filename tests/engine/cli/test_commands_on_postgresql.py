@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import cast
@@ -15,6 +12,7 @@ import pytest
 
 from tests.engine.conftest import Answer, CommandLine
 from tests.support.postgres import PASSWORD, OwnServer, PostgresServer
+from tests.support.prepared_command import PipedCommand
 from wavewright.planner.types import JsonObject
 
 
@@ -84,15 +82,10 @@ def test_a_killed_run_is_resumed_and_repeats_nothing(
         "  - {id: one, tool: early, params: {}}\n"
         '  - {id: two, tool: late, params: {said: "${steps.one}"}}\n'
     )
-    with subprocess.Popen(
-        [sys.executable, "-m", "wavewright.engine.main", "run", "slow.yaml"],
-        cwd=project,
-        env=os.environ | {"WAVEWRIGHT_PG_URL": url},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as running:
+    with PipedCommand(
+        "run", "slow.yaml", folder=project, environment=os.environ | {"WAVEWRIGHT_PG_URL": url}
+    ):
         wait_for(marks, "late")
-        running.send_signal(signal.SIGKILL)
     [row] = rows(wavewright)
     assert row["status"] == "interrupted"
 

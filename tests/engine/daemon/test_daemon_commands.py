@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import anyio
 import anyio.to_thread
@@ -16,33 +15,26 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.daemon.conftest import InProcess, StartDaemon
-from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
+from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite
+from tests.support.prepared_command import PipedCommand, run_prepared
 from tests.support.rabbitmq import DUMB, Broker, RunningBroker
 from wavewright.engine.cli.common import broker
 
 JOB = "name: one thing\nplan: parts/plan.yaml\n"
 PLAN = "steps: [{id: it, tool: say, params: {text: it}}]\nresult: ${steps.it}\n"
 
-Call = Callable[..., "subprocess.CompletedProcess[str]"]
+Call = Callable[..., CompletedProcess[str]]
 
 
 @pytest.fixture
 def call(site: DaemonSite) -> Call:
-    """Call the command line as a process of its own, in the project."""
+    """Call the command line as a process, in the project."""
     (site.folder / "jobs" / "parts").mkdir(parents=True)
     (site.folder / "jobs" / "one.yaml").write_text(JOB)
     (site.folder / "jobs" / "parts" / "plan.yaml").write_text(PLAN)
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "wavewright.engine.main", *arguments],
-            cwd=site.folder,
-            env=site.whole_environment(),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+    def run(*arguments: str) -> CompletedProcess[str]:
+        return run_prepared(*arguments, folder=site.folder, environment=site.whole_environment())
 
     return run
 
@@ -160,15 +152,7 @@ async def test_a_job_sent_twice_under_one_id_is_done_once(
 async def test_whoever_looks_on_sees_every_status_and_takes_none_away(
     site: DaemonSite, client: BrokerClient, call: Call, in_process: InProcess
 ) -> None:
-    tail = subprocess.Popen(  # noqa: ASYNC220 - it begins at once
-        [sys.executable, "-m", "wavewright.engine.main", "tail", "--packages"],
-        cwd=site.folder,
-        env=site.whole_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert tail.stderr is not None
+    tail = PipedCommand("tail", "--packages", folder=site.folder, environment=site.whole_environment())
     await anyio.to_thread.run_sync(tail.stderr.readline)
     async with in_process():
         sent = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml")

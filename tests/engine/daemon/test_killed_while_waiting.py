@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import signal
-import sys
+from functools import partial
 from subprocess import CompletedProcess
 from uuid import uuid4
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
+from tests.support.prepared_command import run_prepared
 from wavewright.engine.messages.models import JobRequest, UserDecisionResponse
 from wavewright.executor.store.job_records import DecisionId, JobId
 from wavewright.executor.store.job_rules import FINAL_STATES
@@ -100,13 +102,11 @@ async def test_of_two_answers_at_once_one_counts_and_the_other_person_is_told(
         wanted = await send_job(client, kind)
         asked = await client.until_told(wanted, "DECISION_REQUIRED")
         decision = str(asked["decision_id"])
-        ended = dict[str, CompletedProcess[bytes]]()
+        ended = dict[str, CompletedProcess[str]]()
 
         async def answer(choice: str) -> None:
-            command = [sys.executable, "-m", "wavewright.engine.main", "answer", decision, choice]
-            ended[choice] = await anyio.run_process(
-                command, check=False, cwd=signed.folder, env=signed.whole_environment()
-            )
+            command = partial(run_prepared, folder=signed.folder, environment=signed.whole_environment())
+            ended[choice] = await anyio.to_thread.run_sync(command, "answer", decision, choice)
 
         async with anyio.create_task_group() as people:
             for choice in options:
@@ -117,7 +117,7 @@ async def test_of_two_answers_at_once_one_counts_and_the_other_person_is_told(
 
     assert sorted(one.returncode for one in ended.values()) == [0, 1], ended
     [winner] = [choice for choice, one in ended.items() if one.returncode == 0]
-    [refused] = [one.stderr.decode() for one in ended.values() if one.returncode]
+    [refused] = [one.stderr for one in ended.values() if one.returncode]
     assert "answered" in refused
     assert kept is not None
     assert kept.choice == winner

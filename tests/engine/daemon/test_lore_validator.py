@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import anyio
+import anyio.to_thread
 import httpx2
 import pytest
 from mcp import Client
@@ -21,13 +21,13 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.engine.daemon.conftest import StartDaemon
 from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonProcess, DaemonSite
+from tests.support.prepared_command import PipedCommand, run_prepared
 from wavewright.engine.bus.bus import BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology
 from wavewright.planner.types import JsonObject
 
 pytestmark = pytest.mark.anyio
 
-PROGRAM = [sys.executable, "-m", "wavewright.engine.main"]
 TOKEN = "the validator's token"  # noqa: S105
 RESEARCHER_TOKEN = "the researcher's token"  # noqa: S105
 TOOLS = '''
@@ -73,7 +73,7 @@ class ServedStore:
     """A store that is served over HTTP."""
 
     url: str
-    process: subprocess.Popen[str]
+    process: PipedCommand
 
 
 @pytest.fixture
@@ -85,19 +85,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedStore]:
         "WAVEWRIGHT_MCP_TOKEN_VALIDATOR": TOKEN,
         "WAVEWRIGHT_MCP_TOKEN_RESEARCHER": RESEARCHER_TOKEN,
     }
-    with served_store(folder, environment) as server:
-        assert server.stdout is not None
+    arguments = ("mcp", "lore-store", "--http", "127.0.0.1:0")
+    with PipedCommand(*arguments, folder=folder, environment=environment) as server:
         address = re.search(r"http://\S+", server.stdout.readline())
         assert address is not None
         yield ServedStore(address.group(), server)
-        server.terminate()
-
-
-def served_store(folder: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
-    arguments = ["mcp", "lore-store", "--http", "127.0.0.1:0"]
-    return subprocess.Popen(
-        [*PROGRAM, *arguments], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
-    )
 
 
 @pytest.fixture
@@ -124,8 +116,14 @@ async def validator(site: DaemonSite, store: ServedStore) -> DaemonSite:
     other.environment["STORE_TOKEN"] = TOKEN
     async with open_bus(BusSettings(other.url, other.topology)):
         pass
-    await anyio.run_process([*PROGRAM, "tools", "--lock"], cwd=other.folder, env=other.whole_environment())
+    await lock_tools(other)
     return other
+
+
+async def lock_tools(site: DaemonSite) -> None:
+    lock = partial(run_prepared, folder=site.folder, environment=site.whole_environment())
+    locked = await anyio.to_thread.run_sync(lock, "tools", "--lock")
+    assert locked.returncode == 0, locked.stderr
 
 
 def request(zone: str) -> bytes:
@@ -188,7 +186,7 @@ async def test_a_package_is_rejected_twice_then_accepted_and_stored(
 async def test_a_package_that_cannot_be_stored_is_rejected_with_the_reason(
     site: DaemonSite, validator: DaemonSite, store: ServedStore, client: BrokerClient, start: StartDaemon
 ) -> None:
-    store.process.terminate()
+    store.process.send_signal(signal.SIGTERM)
     store.process.wait()
     researcher, other = start(), DaemonProcess(validator)
     try:
@@ -232,7 +230,7 @@ async def test_progress_is_copied_into_the_store_after_each_step_and_a_lost_stor
     daemon = "pack: lore\n  goal_template: tour.yaml\n  standing: {start: Ash Vale, forks: all, depth: 1, pause: 0}"
     site.write(functions="research: {}", more=servers, daemon=daemon)
     site.environment["STORE_TOKEN"] = RESEARCHER_TOKEN
-    await anyio.run_process([*PROGRAM, "tools", "--lock"], cwd=site.folder, env=site.whole_environment())
+    await lock_tools(site)
     researcher = start()
     with anyio.fail_after(PATIENCE):
         while not any(one["status"] == "JOB_PARTIALLY_COMPLETED" for one in client.seen):
@@ -241,7 +239,7 @@ async def test_progress_is_copied_into_the_store_after_each_step_and_a_lost_stor
         while not any(one["failed_zones"] for one in kept.values()):
             await client.read()
             kept = await checkpoints_of(store)
-        store.process.terminate()
+        store.process.send_signal(signal.SIGTERM)
         store.process.wait()
         await client.send_raw(request("Ash Vale"))
         await site.until(lambda: researcher.has_said("checkpoint_not_saved"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from tests.engine.conftest import CommandLine
 from tests.engine.model_runs.model_run_project import ITS_PLAN, PLAN, TEMPLATE, ModelRunProject, review
 from tests.engine.stale_quotes_project import take_calls
 from tests.support.note_worker import NOTE_WORKER
+from tests.support.prepared_command import PipedCommand
 from tests.support.served_models import RUN, models_over, question
 from wavewright.config.sections import BudgetsSection
 from wavewright.engine.fake_model.replies import ClaimedUsage, Reply, delayed, silence, with_usage
@@ -250,17 +250,8 @@ def test_a_run_killed_while_it_waits_has_spent_what_it_may_have(
     model_project = ModelRunProject(tmp_path, wavewright)
     model_project.write(template=TEMPLATE + ITS_PLAN, settings="budgets: {day: {calls: 1}}\n")
     model_server.answer(silence(), when=asked_for("plan"))
-    command = [sys.executable, "-m", "wavewright.engine.main", "run", "quotes.job.yaml"]
-    running = subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        env=os.environ | model_server.environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    model_server.wait_for_requests(1)
-    running.kill()
-    running.wait(30)
+    with PipedCommand("run", "quotes.job.yaml", folder=tmp_path):
+        model_server.wait_for_requests(1)
 
     model_server.reset()
     model_server.answer(PLAN)

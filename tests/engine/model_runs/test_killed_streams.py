@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.model_runs.model_run_project import PLAN, ModelRunProject, review
 from tests.engine.stale_quotes_project import take_calls
+from tests.support.prepared_command import PipedCommand
 from wavewright.engine.fake_model.replies import Reply
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, StepFinished
@@ -42,20 +40,16 @@ def test_a_run_that_is_killed_in_the_middle_of_its_plan_keeps_what_was_called(
         monkeypatch.setenv(name, value)
     ModelRunProject(tmp_path, wavewright).write()
     model_server.answer(Reply(text=ANSWER, piece=40, interval=0.05), when=asked_for("plan"))
-    running = subprocess.Popen(
-        [sys.executable, "-m", "wavewright.engine.main", "run", "quotes.job.yaml"],
-        cwd=tmp_path,
-        env=os.environ | model_server.environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    model_server.wait_for_requests(1)
-    deadline = time.monotonic() + 60
-    while {one.step for one in journaled(tmp_path) if isinstance(one, StepFinished)} != {"quotes", "rate"}:
-        assert time.monotonic() < deadline
-        assert running.poll() is None
-    running.kill()
-    running.wait(30)
+    with PipedCommand("run", "quotes.job.yaml", folder=tmp_path) as running:
+        model_server.wait_for_requests(1)
+        deadline = time.monotonic() + 60
+        while {one.step for one in journaled(tmp_path) if isinstance(one, StepFinished)} != {
+            "quotes",
+            "rate",
+        }:
+            assert time.monotonic() < deadline
+            assert running.poll() is None
+            time.sleep(0.05)  # noqa: TID251 - the condition is in another process
     assert take_calls(tmp_path) == {"fetch GNP False": 1, "fetch SKS False": 1, "rate": 1}
 
     model_server.reset()

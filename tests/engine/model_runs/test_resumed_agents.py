@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.model_runs.model_run_project import PLAN, ModelRunProject, review
+from tests.support.prepared_command import PipedCommand
 from wavewright.engine.fake_model.replies import calling_tool, silence
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 
@@ -54,16 +52,8 @@ def project(
 
 def run_until(folder: Path, server: FakeModelServer, requests: int, job: str = "search.job.yaml") -> None:
     """Start a run, and kill it as soon as the model was asked so often."""
-    running = subprocess.Popen(
-        [sys.executable, "-m", "wavewright.engine.main", "run", job],
-        cwd=folder,
-        env=os.environ | server.environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    server.wait_for_requests(requests)
-    running.kill()
-    running.wait(30)
+    with PipedCommand("run", job, folder=folder):
+        server.wait_for_requests(requests)
 
 
 def test_an_agent_goes_on_where_it_was_killed(

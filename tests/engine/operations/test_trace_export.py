@@ -13,6 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp_types import RequestParamsMeta
 
+from tests.support.prepared_command import run_prepared
 from tests.support.trace_collector import TraceCollector
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -68,13 +69,8 @@ def test_a_command_sends_its_run_to_the_collector_as_part_of_the_callers_trace(f
             "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
             "TRACEPARENT": f"00-{TRACE}-{PARENT}-01",
         }
-        subprocess.run(
-            [sys.executable, "-m", "wavewright.engine.main", "run", "job.yaml", "--quiet"],
-            cwd=folder,
-            env=environment,
-            check=True,
-            timeout=60,
-        )
+        ran = run_prepared("run", "job.yaml", "--quiet", folder=folder, environment=environment)
+        assert ran.returncode == 0, ran.stderr
 
     spans = {span.name: span for span in collector.spans}
     assert {span.trace_id.hex() for span in spans.values()} == {TRACE}
@@ -112,16 +108,8 @@ def test_the_trace_goes_on_in_calls_of_mcp_servers(folder: Path) -> None:
             "TRACEPARENT": f"00-{TRACE}-{PARENT}-01",
         }
         printed = ""
-        for command in (["tools", "--lock"], ["run", "job.yaml", "--json"]):
-            ran = subprocess.run(
-                [sys.executable, "-m", "wavewright.engine.main", *command],
-                cwd=folder,
-                env=environment,
-                check=False,
-                capture_output=True,
-                text=True,
-                timeout=60,
-            )
+        for command in (("tools", "--lock"), ("run", "job.yaml", "--json")):
+            ran = run_prepared(*command, folder=folder, environment=environment)
             printed = ran.stdout
             assert ran.returncode == 0, printed + ran.stderr
 

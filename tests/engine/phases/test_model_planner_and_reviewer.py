@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import cast
 
@@ -16,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.engine.conftest import CommandLine
 from tests.engine.normalized_output import worded
 from tests.engine.unplanned_project import PLAN, REVIEW, misspelt, write_job
+from tests.support.prepared_command import PipedCommand, run_prepared
 from wavewright.engine.fake_model.replies import silence
 from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for
 from wavewright.planner.types import JsonObject
@@ -222,19 +220,11 @@ def test_ctrl_c_ends_a_command_that_waits_for_a_model(
     project: Path, planning: FakeModelServer, command: tuple[str, ...]
 ) -> None:
     planning.answer(silence())
-    running = subprocess.Popen(
-        [sys.executable, "-m", "wavewright.engine.main", *command],
-        cwd=project,
-        env=os.environ | planning.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    planning.wait_for_requests(1)
+    with PipedCommand(*command, folder=project) as running:
+        planning.wait_for_requests(1)
 
-    running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=30)
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate()
 
     assert running.returncode == 130
     assert "interrupted" in err
@@ -243,15 +233,8 @@ def test_ctrl_c_ends_a_command_that_waits_for_a_model(
 
 def test_a_run_in_a_pipe_shows_no_streamed_text(project: Path, planning: FakeModelServer) -> None:
     planning.answer(PLAN, when=asked_for("plan"))
-    command = [sys.executable, "-m", "wavewright.engine.main", "run", "plans/ranking.job.yaml"]
 
-    ran = subprocess.run(
-        command,
-        cwd=project,
-        env=os.environ | planning.environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    ran = run_prepared("run", "plans/ranking.job.yaml", folder=project)
 
+    assert ran.returncode == 0, ran.stderr
     assert "Every note is read" not in ran.stderr

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from tests.engine.conftest import CommandLine
 from tests.engine.model_runs.model_run_project import ITS_PLAN, PLAN, TEMPLATE, UNPLANNED, review
 from tests.engine.run_in_process import run_request
 from tests.engine.stale_quotes_project import JOB, take_calls, write_quotes_project
+from tests.support.prepared_command import PipedCommand
 from wavewright.config.settings import load_settings
 from wavewright.engine.fake_model.replies import denied, silence
 from wavewright.engine.fake_model.request import FakeModelRequest
@@ -226,13 +225,10 @@ def test_a_signal_while_a_model_is_asked_stops_the_run_gently(
     tmp_path: Path, wavewright: CommandLine, quotes_project: FakeModelServer, number: signal.Signals
 ) -> None:
     quotes_project.answer(silence(), when=asked_for("plan"))
-    command = [sys.executable, "-m", "wavewright.engine.main", "run", "quotes.job.yaml"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as running:
+    with PipedCommand("run", "quotes.job.yaml", folder=tmp_path) as running:
         quotes_project.wait_for_requests(1)
         running.send_signal(number)
-        _, told = running.communicate(timeout=30)
+        _, told = running.communicate()
 
     [run] = json.loads(wavewright("runs", "--format", "json").out)
     assert running.returncode == 130

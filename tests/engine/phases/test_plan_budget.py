@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.unplanned_project import REVIEW
 from tests.support.note_worker import NOTE_WORKER
+from tests.support.prepared_command import PipedCommand
 from wavewright.engine.fake_model.replies import ClaimedUsage, silence, with_usage
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import JsonObject
@@ -81,12 +80,10 @@ def test_a_resumed_run_is_not_held_to_the_items_that_it_has_paid_for(
 ) -> None:
     (notes / "wavewright.yaml").write_text("budgets: {run: {tokens: 24000}, recovery_share: 0}\n")
     model_server.answer(*[LINE] * 10, silence(), when=asked_for("note"))
-    command = [sys.executable, "-m", "wavewright.engine.main", "run", "notes.job.yaml", "--concurrency", "1"]
-    with subprocess.Popen(
-        command, cwd=notes, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as running:
+    with PipedCommand("run", "notes.job.yaml", "--concurrency", "1", folder=notes) as running:
         model_server.wait_for_requests(11)
         running.send_signal(signal.SIGINT)
+        running.communicate()
     [run] = json.loads(wavewright("runs", "--format", "json").out)
     model_server.reset()
     model_server.answer(LINE, when=asked_for("note"))

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -20,6 +17,7 @@ from hypothesis import given, strategies as st
 
 from tests.engine.conftest import CommandLine
 from tests.engine.run_in_process import run_request
+from tests.support.prepared_command import PipedCommand
 from wavewright.config.settings import load_settings
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.pipeline.context import ApprovalRequest, RunRequest, withhold_package
@@ -174,16 +172,8 @@ def test_a_killed_job_goes_on_with_the_target_in_hand(wavewright: CommandLine, p
     write_job(places, "{first: [A], depth: 1}")
     (places / "closed").touch()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")}
-    running = subprocess.Popen(
-        [sys.executable, "-m", "wavewright.engine.main", "run", "places.job.yaml"],
-        cwd=places,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    until_called(places, "B")
-    running.send_signal(signal.SIGKILL)
-    running.wait()
+    with PipedCommand("run", "places.job.yaml", folder=places, environment=environment):
+        until_called(places, "B")
     (places / "closed").unlink()
     rows = json.loads(wavewright("runs", "--format", "json").out)
     [root] = [row["run"] for row in rows if row["job"] == "places"]

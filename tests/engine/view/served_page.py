@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+import signal
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+
+from tests.support.prepared_command import PipedCommand
 
 TOOLS = '''
 import time
@@ -47,7 +48,6 @@ steps:
 result: ${steps.second}
 """
 POSTING_PLAN = "steps: [{id: post, tool: post, params: {text: hello}}]\n"
-PROGRAM = "from wavewright.engine.main import run_process; run_process()"
 
 
 def write_project(folder: Path) -> Path:
@@ -61,21 +61,15 @@ def write_project(folder: Path) -> Path:
 
 
 @contextmanager
-def command(folder: Path, *arguments: str) -> Generator[subprocess.Popen[str]]:
+def command(folder: Path, *arguments: str) -> Generator[PipedCommand]:
     """Start a command in a project; it is ended with the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *arguments],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.communicate(timeout=10)
+    with PipedCommand(*arguments, folder=folder) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            process.communicate()
 
 
 @dataclass(frozen=True)
@@ -104,8 +98,7 @@ class ServedPage:
 def served_page(folder: Path) -> Generator[ServedPage]:
     """Serve the live page of a project."""
     with command(folder, "view") as process:
-        assert process.stdout is not None
         line = process.stdout.readline()
         found = re.search(r"http://\S+", line)
-        assert found is not None, line + process.stdout.read()
+        assert found is not None, line + process.stderr.read()
         yield ServedPage(found[0])

@@ -51,7 +51,7 @@ def test_a_run_is_followed_from_its_first_step_to_its_verdict(project: Path) -> 
         expect(page.locator("#verdict-title")).to_have_text("Goal achieved")
         expect(page.locator("#connection")).to_have_text("The run has ended.")
         assert page.locator("details", has_text="Plan as JSON").get_attribute("open") is not None
-        assert run.wait(timeout=20) == 0
+        assert run.wait() == 0
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             assert seen.serious_faults() == []
@@ -68,7 +68,7 @@ def test_a_run_is_followed_from_its_first_step_to_its_verdict(project: Path) -> 
 
 def test_an_approval_is_given_in_the_page_and_the_run_resumed(project: Path) -> None:
     with command(project, "run", "posting.plan.yaml", "--approve", "wait") as run:
-        run.wait(timeout=30)
+        run.wait()
     with served_page(project) as served, visit(served.url) as seen:
         page = seen.page
         page.get_by_role("link", name="Decisions").click()
@@ -88,7 +88,7 @@ def test_an_approval_is_given_in_the_page_and_the_run_resumed(project: Path) -> 
 
 def test_of_two_answers_one_counts_and_the_other_is_told(project: Path) -> None:
     with command(project, "run", "posting.plan.yaml", "--approve", "wait") as run:
-        run.wait(timeout=30)
+        run.wait()
     with served_page(project) as served, served.client() as client:
         [question] = client.get("/api/v1/decisions").json()
         first = client.post(f"/api/v1/decisions/{question['id']}", json={"choice": "refuse", "by": "ada"})
@@ -102,7 +102,7 @@ def test_of_two_answers_one_counts_and_the_other_is_told(project: Path) -> None:
 
 def test_what_cannot_be_done_is_answered_with_its_reason(project: Path) -> None:
     with command(project, "run", "posting.plan.yaml", "--approve", "wait") as run:
-        run.wait(timeout=30)
+        run.wait()
     with served_page(project) as served, served.client() as client:
         [question] = client.get("/api/v1/decisions").json()
         address = f"/api/v1/decisions/{question['id']}"
@@ -136,7 +136,7 @@ def test_two_runs_are_found_by_a_gate_and_compared(project: Path) -> None:
     for number, name in enumerate(("one.txt", "two.txt")):
         (project / f"{number}.plan.yaml").write_text(plan + gates % name)
         with command(project, "run", f"{number}.plan.yaml") as run:
-            run.wait(timeout=30)
+            run.wait()
     with served_page(project) as served, visit(f"{served.url}&gate=named") as seen:
         page = seen.page
         expect(page.locator("tbody tr")).to_have_count(2)

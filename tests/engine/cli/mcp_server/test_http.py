@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import httpx
 import pytest
 
 from tests.engine.conftest import CommandLine
+from tests.support.prepared_command import PipedCommand
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -31,14 +30,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
     """Serve an empty project; return its address and the token that the server has printed."""
     folder = tmp_path_factory.mktemp("served")
     (folder / "wavewright.yaml").write_text("version: 1\n", encoding="utf-8")
-    program = [sys.executable, "-m", "wavewright.engine.main", "mcp", "--http", "127.0.0.1:0"]
-    with subprocess.Popen(program, cwd=folder, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
+    with PipedCommand("mcp", "--http", "127.0.0.1:0", folder=folder) as server:
         address = re.search(r"http://\S+", server.stdout.readline())
         token = server.stdout.readline().removeprefix("token: ").strip()
         assert address is not None
         yield address.group(), token
-        server.terminate()
 
 
 def asked(served: tuple[str, str], **headers: str) -> httpx.Response:

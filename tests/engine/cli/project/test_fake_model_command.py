@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.terminal_session import Thread, interrupt
-
-PROGRAM = [sys.executable, "-m", "wavewright.engine.main"]
+from tests.support.prepared_command import PipedCommand
 
 
 @pytest.mark.parametrize("thread", ["main", "other"])
-def test_a_project_runs_over_the_fake_model_until_it_is_interrupted(project: Path, thread: Thread) -> None:
+def test_a_project_runs_over_the_fake_model_until_it_is_interrupted(
+    wavewright: CommandLine, project: Path, monkeypatch: pytest.MonkeyPatch, thread: Thread
+) -> None:
     (project / "answers.yaml").write_text(
         "answers: [{when: {contains: Answer with the one word}, text: ready}]\n", encoding="utf-8"
     )
-    with subprocess.Popen(
-        [*PROGRAM, "fake-model", "--port", "0", "--script", "answers.yaml"],
-        cwd=project,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as server:
-        assert server.stdout is not None
+    with PipedCommand("fake-model", "--port", "0", "--script", "answers.yaml", folder=project) as server:
         first = server.stdout.readline()
         address = re.search(r"http://\S+", first)
         assert address is not None, first
@@ -37,19 +29,14 @@ def test_a_project_runs_over_the_fake_model_until_it_is_interrupted(project: Pat
             "WAVEWRIGHT_BASE_URL": address.group(),
             "WAVEWRIGHT_API_KEY": "any",
         }
-        asked = subprocess.run(
-            [*PROGRAM, "doctor"],
-            cwd=project,
-            env={**os.environ, **model},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        for name, value in model.items():
+            monkeypatch.setenv(name, value)
+        asked = wavewright("doctor")
         told = server.stdout.readline()
         interrupt(server, thread)
-        server.wait(timeout=20)
+        server.wait()
 
-    assert "openai-chat:fake answered in" in asked.stdout
+    assert "openai-chat:fake answered in" in asked.out
     assert re.search(r"1  chat +fake: text, (streamed|whole), \d+ characters -> rule 1: reply", told)
     assert server.returncode == 0
 

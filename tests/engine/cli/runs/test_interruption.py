@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import CommandLine
+from tests.support.prepared_command import PipedCommand
 
 PLAN = """\
 steps:
@@ -53,11 +52,8 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)  # noqa: TID251 - the condition is in another process
 
 
-def start(project: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "wavewright.engine.main", "run", "plan.yaml"]
-    running = subprocess.Popen(
-        command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def start(project: Path) -> PipedCommand:
+    running = PipedCommand("run", "plan.yaml", folder=project)
     calls = project / "calls.txt"
     wait_until(lambda: calls.exists() and "second" in calls.read_text())
     return running
@@ -75,7 +71,7 @@ def test_a_stopped_run_says_how_to_resume_it_and_calls_nothing_again(
 ) -> None:
     running = start(slow_project)
     running.send_signal(number)
-    _, told = running.communicate(timeout=30)
+    _, told = running.communicate()
     run = only_run(wavewright)
     (slow_project / "go").touch()
 
@@ -92,7 +88,7 @@ def test_a_stopped_run_says_how_to_resume_it_and_calls_nothing_again(
 def test_a_killed_run_is_resumed_where_it_stood(wavewright: CommandLine, slow_project: Path) -> None:
     running = start(slow_project)
     os.kill(running.pid, signal.SIGKILL)
-    running.communicate(timeout=30)
+    running.communicate()
     run = only_run(wavewright)
     (slow_project / "go").touch()
 
@@ -110,7 +106,7 @@ def test_a_killed_run_is_resumed_inside_a_sub_plan(wavewright: CommandLine, slow
     (slow_project / "plan.yaml").write_text(f"steps:\n  - {call}\nresult: ${{steps.all}}\n")
     running = start(slow_project)
     os.kill(running.pid, signal.SIGKILL)
-    running.communicate(timeout=30)
+    running.communicate()
     run = only_run(wavewright)
     (slow_project / "go").touch()
     (slow_project / "called.yaml").unlink()
@@ -133,7 +129,7 @@ def test_a_run_that_another_process_works_on_is_not_resumed(
 
     refused = wavewright("resume", run["run"])
     (slow_project / "go").touch()
-    running.communicate(timeout=30)
+    running.communicate()
 
     assert run["status"] == "running"
     assert refused.code == 3
@@ -158,7 +154,7 @@ def test_a_resumed_plan_is_checked_against_the_tools_of_today(
 ) -> None:
     running = start(slow_project)
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=30)
+    running.communicate()
     changed = (slow_project / "tools" / "work.py").read_text().replace("name: str", "title: str")
     (slow_project / "tools" / "work.py").write_text(changed.replace("name", "title"))
 
