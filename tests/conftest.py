@@ -1,4 +1,4 @@
-"""What every test shares: asyncio as the backend, servers, and how Hypothesis looks for examples.
+"""What every test shares: asyncio as the backend, servers, temporary files, and how Hypothesis looks for examples.
 
 The suite draws the same examples in every run, so a red test is red for everybody. `HYPOTHESIS_PROFILE=explore`
 looks for new ones, and prints what repeats a failure.
@@ -6,8 +6,11 @@ looks for new ones, and prints what repeats a failure.
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
@@ -36,6 +39,22 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # So a shell starts what it runs in the background, and every program inherits it: Ctrl-C would do nothing here.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Journals and database servers sync their files all the time, and nothing here cuts the power: where there is room, the
+# files of the tests lie in memory.
+_MEMORY = Path("/dev/shm")  # noqa: S108 - subfolders of it are made by `tempfile`
+if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 8 * 2**30:
+    os.environ["TMPDIR"] = str(_MEMORY)
+    tempfile.tempdir = None
+
+# The garbage collector has nothing to gain while thousands of tests and modules are loaded, nor from what they hold.
+gc.set_threshold(100_000, 50, 1000)
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
 
 
 @pytest.fixture(autouse=True)

@@ -36,7 +36,7 @@ class History(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="history-", dir=_quick_folder()))
+        self.folder = Path(tempfile.mkdtemp(prefix="history-"))
         self.patch = pytest.MonkeyPatch()
         remember_tools(self.patch)
         self.sim = Simulation(self.folder)
@@ -125,11 +125,6 @@ class History(RuleBasedStateMachine):
 
     def _daemon(self, which: int) -> Simulated:
         return self.sim.daemons[which % len(self.sim.daemons)]
-
-
-def _quick_folder() -> Path | None:
-    memory = Path("/dev/shm")  # noqa: S108 - a folder in memory: what a power cut would do is not tried here
-    return memory if memory.is_dir() else None
 
 
 TestHistories = History.TestCase
