@@ -34,6 +34,7 @@ BROAD_EXCEPT_ALLOWED = {
     "wavewright.executor.fleet.worker": "the import of a project's modules, and the call of a tool",
     "wavewright.tools.workers.agent_tools": "the call of a tool by an agent: a failure is told to the model",
     "wavewright.tools.mcp.sessions": "the connection to a server: its fault is told to whoever waits for an answer",
+    "wavewright.tools.functions.threads": "the call of a tool in a thread: raised again in the task of the call",
     "wavewright.tools.functions.user_tools": "the import of a user's module",
 }
 

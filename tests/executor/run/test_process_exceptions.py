@@ -6,6 +6,7 @@ import signal
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -21,6 +22,20 @@ class OwnEnd(BaseException):
     """What a tool's author has made no `Exception`."""
 
 
+class Unreadable(Exception):
+    """One whose attributes nobody can read."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise ValueError(name)
+
+
+def _nested(depth: int) -> BaseException:
+    error: BaseException = ValueError("innermost")
+    for _ in range(depth):
+        error = cast("BaseException", BaseExceptionGroup("g", [error]))
+    return error
+
+
 WHATEVER = [
     ValueError("no"),
     SystemExit(3),
@@ -30,6 +45,9 @@ WHATEVER = [
     KeyboardInterrupt(),
     ExceptionGroup("g", [OSError()]),
     BaseExceptionGroup("g", [SystemExit(3), KeyboardInterrupt()]),
+    StopIteration(5),
+    pytest.param(Unreadable(), id="unreadable"),
+    pytest.param(_nested(2000), id="nested without end"),
 ]
 
 

@@ -59,6 +59,13 @@ def test_a_long_result_is_cut_and_says_where_the_whole_is() -> None:
     assert len(lines) == 32
 
 
+def test_a_text_of_one_very_long_line_is_cut_before_it_is_wrapped() -> None:
+    lines = list(result_lines(package("x" * 5_000_000), 80))
+
+    assert lines[-2:] == ["…", "(5,000,000 characters in all; the package holds them)"]
+    assert len(lines) == 202
+
+
 @pytest.mark.parametrize("width", [20, 40, 60])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     wide = document(

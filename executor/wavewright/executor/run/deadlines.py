@@ -37,16 +37,19 @@ def is_process_exception(error: BaseException, task: asyncio.Task[object] | None
         error: What the call raised.
         task: The task that made the call.
     """
-    match error:
-        case BaseExceptionGroup():
-            return any(is_process_exception(part, task) for part in error.exceptions)
-        case GeneratorExit():
+    waiting = [error]
+    while waiting:
+        one = waiting.pop()
+        kind = type(one)  # `isinstance` may ask the exception itself, which may raise
+        if issubclass(kind, BaseExceptionGroup):
+            waiting += cast("BaseExceptionGroup[BaseException]", one).exceptions
+        elif issubclass(kind, GeneratorExit):
             # A task never closes its own running coroutine.
-            return task is None or _current_task() is not task
-        case KeyboardInterrupt():
-            return _is_from_signal_handler(error)
-        case _:
-            return False
+            if task is None or _current_task() is not task:
+                return True
+        elif issubclass(kind, KeyboardInterrupt) and _is_from_signal_handler(one):
+            return True
+    return False
 
 
 def _current_task() -> asyncio.Task[object] | None:
@@ -56,7 +59,7 @@ def _current_task() -> asyncio.Task[object] | None:
         return None
 
 
-def _is_from_signal_handler(error: KeyboardInterrupt) -> bool:
+def _is_from_signal_handler(error: BaseException) -> bool:
     """Whether a signal handler may have raised it, and not the tool's code."""
     if threading.current_thread() is not threading.main_thread():
         return False

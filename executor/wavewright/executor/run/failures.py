@@ -36,6 +36,7 @@ _MAX_TRACED_FRAMES: Final = 40
 """Frames of one exception in the text of a traceback."""
 _MAX_LINE_CHARS = 200
 _MAX_REDACTED_CHARS = 16 * MAX_TRACEBACK_CHARS
+"""Characters of a text that are redacted before it is cut, since a part of a secret is not recognised."""
 _LIBRARY_FOLDERS = frozenset({"site-packages", "dist-packages"})
 
 
@@ -60,7 +61,6 @@ def traceback_text(error: BaseException, redactor: Redactor) -> str:
     whole = traceback.TracebackException.from_exception(error, limit=-_MAX_TRACED_FRAMES, compact=True)
     whole.stack = traceback.StackSummary.from_list(_tool_frames(whole.stack))
     text = "".join(whole.format()).rstrip()
-    # Redacted before it is cut, since a part of a secret is not recognised.
     text = valid_text(redactor.redact(cut_middle(text, _MAX_REDACTED_CHARS)))
     return cut_middle(text, MAX_TRACEBACK_CHARS)
 
@@ -212,13 +212,20 @@ def describe_failure(error: BaseException, wall: float, redactor: Redactor | Non
         wall: The time now, for a `Retry-After` that is a date.
         redactor: Redacts every text; by default with the secrets of the environment.
     """
+    try:
+        return _described(error, wall, redactor or environment_redactor())
+    except Exception:  # noqa: BLE001 - its attributes are the tool's code, and groups may be nested without end
+        name = type(error).__name__
+        return AttemptFailure("tool", f"{name}: it cannot be described", names=frozenset({name}))
+
+
+def _described(error: BaseException, wall: float, redactor: Redactor) -> AttemptFailure:
     cause = _only_cause(error)
     if isinstance(cause, RecordedFailure):
         known = cause.error
         return AttemptFailure(known.kind, known.message, known.hint, is_final=True, frames=known.frames)
     if isinstance(cause, ReportedFailure):
         return cause.failure
-    redactor = redactor or environment_redactor()
     return AttemptFailure(
         kind="transient" if is_transient(cause) else "tool",
         message=_message(cause, redactor),
@@ -294,7 +301,7 @@ def _message(error: BaseException, redactor: Redactor) -> str:
         words = _text_of(error)
         text = f"{type(error).__name__}: {words}" if words else type(error).__name__
     # Messages of libraries may contain URLs and headers, and the message is journaled.
-    text = valid_text(redactor.redact(text))
+    text = valid_text(redactor.redact(text[:_MAX_REDACTED_CHARS]))
     return text if len(text) <= _MAX_MESSAGE_CHARS else text[: _MAX_MESSAGE_CHARS - 1] + "…"
 
 

@@ -19,6 +19,8 @@ from wavewright.reviewer.values import duration_text, shorten, visible
 
 _MAX_LINES = 30
 _MAX_TEXT_LINES = 200
+_MAX_TEXT_CHARS = _MAX_TEXT_LINES * 100
+"""Characters of a text that are wrapped; a line takes time that grows with the square of its length."""
 
 
 def result_lines(package: Package, width: int) -> Iterator[str]:
@@ -26,13 +28,15 @@ def result_lines(package: Package, width: int) -> Iterator[str]:
     if package.result is None:
         return
     text = result_text(package)
-    lines = list(_text_lines(text, width) if text is not None else _json_lines(package))
+    lines = list(_text_lines(text[:_MAX_TEXT_CHARS], width) if text is not None else _json_lines(package))
     most = _MAX_LINES if text is None else _MAX_TEXT_LINES
+    is_cut = text is not None and len(text) > _MAX_TEXT_CHARS
     for line in lines[:most]:
         yield line if len(line) <= width else f"{line[: width - 1]}…"
-    if len(lines) > most:
+    if is_cut or len(lines) > most:
+        size = f"{len(text or ''):,} characters" if is_cut else f"{len(lines)} lines"
         yield "…"
-        yield f"({len(lines)} lines in all; the package holds them)"
+        yield f"({size} in all; the package holds them)"
 
 
 def result_text(package: Package) -> str | None:

@@ -40,21 +40,31 @@ async def call_in_thread(function: UserFunction, arguments: Mapping[str, object]
     """Call a plain function in a thread of its run; a call that is cancelled leaves its thread to end by itself.
 
     Raises:
-        Exception: whatever the function raises; `ToolError` as in `_call`.
+        BaseException: whatever the function raises; `ToolError` as in `_call`.
     """
-    return await anyio.to_thread.run_sync(
+    result, error = await anyio.to_thread.run_sync(
         partial(_call, function, arguments), abandon_on_cancel=True, limiter=_thread_limiter(run)
     )
+    if error is None:
+        return result
+    try:
+        raise error
+    finally:
+        del error  # its traceback holds this frame
 
 
-def _call(function: UserFunction, arguments: Mapping[str, object]) -> object:
-    """Call a plain function in a worker thread.
+def _call(function: UserFunction, arguments: Mapping[str, object]) -> tuple[object, BaseException | None]:
+    """Call a plain function in a worker thread; return its result, or what it raised, at which nobody looks there.
 
-    Raises:
-        ToolError: in place of what the event loop would take for its own: the closing of a coroutine, or Ctrl-C.
+    What the event loop would take for its own (the closing of a coroutine, the end of an iterator, Ctrl-C) becomes a
+    `ToolError`.
     """
     try:
-        return function(**arguments)
-    except (GeneratorExit, KeyboardInterrupt) as error:
+        return function(**arguments), None
+    except (GeneratorExit, KeyboardInterrupt, StopIteration) as error:
         text = str(error)
-        raise ToolError(f"{type(error).__name__}: {text}" if text else type(error).__name__) from error
+        foreign = ToolError(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+        foreign.__cause__ = error
+        return None, foreign.with_traceback(error.__traceback__)
+    except BaseException as error:  # noqa: BLE001 - raised again in the task of the call
+        return None, error
