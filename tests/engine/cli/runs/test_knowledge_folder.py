@@ -40,10 +40,19 @@ def test_a_folder_becomes_a_graph_and_a_second_run_extracts_only_what_has_change
     first = run(wavewright, job, tmp_path / "first")
     again = run(wavewright, job, tmp_path / "again")
     changed = job.parent / "notes" / "collision.txt"
-    changed.write_text(changed.read_text() + "\nTobias Renn saw it from the pier.\n")
+    told = (
+        "Tobias Renn saw it from the pier.",
+        "Kittiwake carries 40 people.",
+        "Kittiwake carries 60 people.",
+    )
+    changed.write_text("\n\n".join((changed.read_text(), *told)))
     third = run(wavewright, job, tmp_path / "third")
 
     assert first["status"] == again["status"] == "achieved"
+    assert (first["warnings"], first["conflicts"], third["warnings"]) == ([], [], [])
+    [conflict] = third["conflicts"]
+    assert conflict["subject"] == "Kittiwake"
+    assert [one["value"] for one in conflict["values"]] == [*told[1:]]
     assert first["review"]["confidence"] == again["review"]["confidence"] == 0.6
     assert first["result"]["counts"] == again["result"]["counts"]
     assert first["result"]["counts"]["relations"] >= 12

@@ -156,12 +156,12 @@ def test_merges_are_listed_with_their_reasons_and_one_that_is_undone_stays_undon
     assert aldo["aliases"] == ["The Baron", "Aldo"]
     # Both say when he was born, and neither is lost.
     [conflict] = cast("Any", merged["conflicts"])
-    assert conflict["entity"] == "Baron Aldo"
-    assert [one["text"] for one in conflict["observations"]] == [
-        "The Baron was born in 1201.",
-        "Aldo was born in 1207.",
+    assert conflict["subject"] == "Baron Aldo"
+    assert [(one["value"], one["sources"]) for one in conflict["values"]] == [
+        ("The Baron was born in 1201.", ["keep.md"]),
+        ("Aldo was born in 1207.", ["port.md"]),
     ]
-    assert [one["evidence"][0]["document"] for one in conflict["observations"]] == ["keep.md", "port.md"]
+    assert all(one["evidence"] for one in conflict["values"])
 
     [title] = [one["id"] for one in cast("Any", merged["merges"]) if one["merged"] == "Aldo"]
     undone = call_for_document(tools["undo_merge"], {"merge": title})

@@ -80,9 +80,9 @@ def graph_document(
             "Contradictions",
             ("entity", "statement", "evidence"),
             [
-                (conflict.entity, one.text, _source(one.evidence))
+                (conflict.subject, one.value, _source(one.evidence))
                 for conflict in conflicts
-                for one in conflict.observations
+                for one in conflict.values
             ],
         ),
         *_rows(

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from wavewright.tools.knowledge.graph.derivation import OPEN_TYPES
-from wavewright.tools.knowledge.graph.models import GraphEntity, GraphObservation
+from wavewright.tools.knowledge.graph.models import (
+    ConflictingStatement,
+    GraphEntity,
+    GraphObservation,
+    KnowledgeGraph,
+    ObservationConflict,
+)
 from wavewright.tools.text.cross_reference import normal_name
 
 _TITLES: Final = frozenset(
@@ -194,8 +200,21 @@ def _grouped(named: Iterable[_Named], key: Callable[[_Named], str]) -> Mapping[s
     return groups
 
 
-def conflicting(entity: GraphEntity) -> list[tuple[GraphObservation, ...]]:
-    """Return the groups of statements about an entity that differ in a number, or in what can be true only once."""
+def conflicts_of(graph: KnowledgeGraph) -> list[ObservationConflict]:
+    """Return the statements about one entity that differ in a number, or in what can be true only once."""
+    return [
+        ObservationConflict(subject=entity.name, values=tuple(map(_statement, group)))
+        for entity in graph.entities
+        for group in _conflicting(entity)
+    ]
+
+
+def _statement(observation: GraphObservation) -> ConflictingStatement:
+    sources = dict.fromkeys(one.document for one in observation.evidence)
+    return ConflictingStatement(value=observation.text, sources=tuple(sources), evidence=observation.evidence)
+
+
+def _conflicting(entity: GraphEntity) -> list[tuple[GraphObservation, ...]]:
     subjects = sorted(
         map(normal_name, (entity.name, *entity.aliases, "he", "she", "it")), key=len, reverse=True
     )

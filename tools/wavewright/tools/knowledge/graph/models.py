@@ -124,11 +124,21 @@ class EntityMerge(KnowledgeModel):
     reason: str
 
 
-class ObservationConflict(KnowledgeModel):
-    """Statements about one entity that cannot all be true; the graph keeps each."""
+class ConflictingStatement(KnowledgeModel):
+    """What one observation says."""
 
-    entity: str
-    observations: tuple[GraphObservation, ...]
+    value: str
+    sources: tuple[str, ...]
+    """Documents."""
+    evidence: tuple[QuotedEvidence, ...]
+
+
+class ObservationConflict(KnowledgeModel):
+    """Statements about one entity that cannot all be true; the graph keeps each. The fields are those of packages."""
+
+    subject: str
+    """Name of the entity."""
+    values: tuple[ConflictingStatement, ...]
 
 
 class NeighbouringEntity(KnowledgeModel):

@@ -19,13 +19,12 @@ from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.knowledge.graph.document import graph_document
 from wavewright.tools.knowledge.graph.files import FileFormat, graph_file
-from wavewright.tools.knowledge.graph.merging import conflicting, find_merges
+from wavewright.tools.knowledge.graph.merging import conflicts_of, find_merges
 from wavewright.tools.knowledge.graph.models import (
     EntityMerge,
     GraphCounts,
     GraphDifference,
     GraphEntity,
-    KnowledgeGraph,
     NeighbouringEntity,
     ObservationConflict,
     RefusedRecord,
@@ -223,7 +222,7 @@ class GraphTools:
             return MergedEntities(
                 counts=store.counts(),
                 merges=store.read.merges(),
-                conflicts=_conflicts(store.read.graph()),
+                conflicts=conflicts_of(store.read.graph()),
                 difference=store.difference(),
             )
 
@@ -314,7 +313,7 @@ class GraphTools:
                     graph,
                     chunks=read.chunk_origins(),
                     merges=read.merges(),
-                    conflicts=_conflicts(graph),
+                    conflicts=conflicts_of(graph),
                     unlinked=store.unlinked(),
                     refused=refused or [],
                     difference=difference,
@@ -342,14 +341,6 @@ class GraphTools:
         with open_store(self._path) as store:
             graph = store.read.graph()
         return SentGraph(sink=sink, counts=await graph_sink(sink, self._settings, self._root).write(graph))
-
-
-def _conflicts(graph: KnowledgeGraph) -> list[ObservationConflict]:
-    return [
-        ObservationConflict(entity=entity.name, observations=group)
-        for entity in graph.entities
-        for group in conflicting(entity)
-    ]
 
 
 def graph_tools(settings: GraphSettings, root: Path) -> tuple[Tool, ...]:
