@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -110,7 +111,7 @@ class Fleet:
         self._begun = list[float]()
         self._ended = set[str]()
 
-    @property
+    @cached_property
     def topology(self) -> Topology:
         """Return the names at the broker."""
         return topology_of(settings_of(self.folder).daemon)
@@ -214,7 +215,7 @@ class Fleet:
         while True:
             for queue in (*names.outlets, names.dead_queue):
                 await self._read(channel, queue)
-            await anyio.sleep(0.02)
+            await anyio.sleep(0.05)
 
     async def _read(self, channel: aio_pika.abc.AbstractChannel, queue: str) -> None:
         source = await channel.get_queue(queue, ensure=False)

@@ -27,7 +27,7 @@ NAMES = {
 @pytest.mark.timeout(volume(300, 3600))
 @pytest.mark.parametrize("lane", range(volume(1, 2)))
 def test_a_daemon_may_die_at_any_point(tmp_path: Path, lane: int) -> None:
-    every = volume(6, 1)
+    every = volume(15, 1)
     spec = Spec(str(tmp_path), lane=lane * every, lanes=2 * every)
 
     reports = list(deaths(spec))

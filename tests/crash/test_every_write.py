@@ -18,7 +18,7 @@ from tests.support.session_server import unavailable
 
 WHOLE = [(None, lane, 4) for lane in range(4)]
 """Every change, in lanes that are run beside one another: the kind of change, the lane, and how many there are."""
-SLICE = [("write", 0, 62), ("sync", 0, 20)]
+SLICE = [("write", 0, 110), ("sync", 0, 30)]
 """One change in so many; a kind at a time, since one change in eight is a sync, and which ones they are differs."""
 
 

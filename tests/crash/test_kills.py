@@ -1,4 +1,4 @@
-"""The real daemon is killed at random moments with twenty jobs in flight, again and again, and started again."""
+"""The real daemon is killed at random moments with many jobs in flight, again and again, and started again."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.crash.oracle import violations
 from tests.crash.run_size import SEED, chance, volume
 from tests.support.rabbitmq import Broker
 
-IN_FLIGHT = 20
-KILLS = volume(4, 200)
+IN_FLIGHT = volume(8, 20)
+KILLS = volume(3, 200)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(200, 3600))]
 
@@ -61,7 +61,7 @@ async def test_no_kill_loses_a_job_or_repeats_a_step_that_was_done(tmp_path: Pat
 
 
 async def _top_up(plant: Fleet) -> None:
-    """Have twenty jobs in flight."""
+    """Have so many jobs in flight."""
     while len(plant.submitted) - len(plant.ended()) < IN_FLIGHT:
         job = job_id(len(plant.submitted))
         await plant.submit(job, whole_job(job, pause=0.1))

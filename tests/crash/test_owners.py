@@ -31,7 +31,7 @@ async def test_two_daemons_do_each_job_once(tmp_path: Path, broker: Broker) -> N
     async with fleet(tmp_path, broker.url, section={"slots": 4}) as plant:
         for _ in range(2):
             await plant.start().is_ready()
-        await submit_some(plant, volume(8, 100), pause=0.05)
+        await submit_some(plant, volume(4, 100), pause=0.05)
         for job in plant.submitted[:]:
             await plant.submit(job, whole_job(job, pause=0.05))
         await plant.until_all_ended()
@@ -111,14 +111,14 @@ LADDER = [
 async def test_a_signal_ends_the_daemon_in_time_and_loses_nothing(
     tmp_path: Path, broker: Broker, signals: list[signal.Signals], codes: set[int]
 ) -> None:
-    times = volume(2, 10)
+    times = volume(1, 10)
     slowest = 0.0
     async with fleet(tmp_path, broker.url, section={"slots": 8}) as plant:
         for phase in range(times):
             daemon = plant.start()
             await daemon.is_ready()
             await submit_some(plant, 3, pause=0.2)
-            await anyio.sleep(1.5 * phase / times)
+            await anyio.sleep(1.5 * (phase + 0.5) / times)
             begun = anyio.current_time()
             for number in signals:
                 daemon.running.send_signal(number)

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(200, 1200))]
 async def test_jobs_survive_a_database_that_goes_away(
     tmp_path: Path, broker: Broker, own_postgres: OwnServer, how: str
 ) -> None:
-    random, times = chance(), volume(2, 15)
+    random, times = chance(), volume(1, 15)
     url = own_postgres.database()
     async with fleet(tmp_path, broker.url, section={"slots": 6}) as plant:
         plant.environment["WAVEWRIGHT_PG_URL"] = url

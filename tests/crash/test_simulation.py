@@ -129,6 +129,6 @@ class History(RuleBasedStateMachine):
 
 TestHistories = History.TestCase
 TestHistories.settings = settings(
-    max_examples=volume(40, 1_000), stateful_step_count=volume(30, 60), deadline=None
+    max_examples=volume(12, 1_000), stateful_step_count=volume(30, 60), deadline=None
 )
 TestHistories.pytestmark = [pytest.mark.timeout(volume(300, 3600))]  # type: ignore[attr-defined]
