@@ -69,11 +69,11 @@ def test_an_unknown_pack_is_refused_with_those_there_are() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        pytest.param({"price": "x"}, "'equities.price'", id="unknown field"),
-        pytest.param({"prices": {"provider": "nobody"}}, "'equities.prices", id="unknown provider"),
-        pytest.param({"currency": "dollars"}, "'equities.currency'", id="currency"),
-        pytest.param({"search": {"provider": "nobody"}}, "'equities.search", id="search provider"),
-        pytest.param({"indices": {"X": {"codes": []}}}, "'equities.indices.X", id="empty basket"),
+        pytest.param({"price": "x"}, "'price' is no field", id="unknown field"),
+        pytest.param({"prices": {"provider": "nobody"}}, "'prices.provider'", id="unknown provider"),
+        pytest.param({"currency": "dollars"}, "'currency'", id="currency"),
+        pytest.param({"search": {"provider": "nobody"}}, "'search.provider'", id="search provider"),
+        pytest.param({"indices": {"X": {"codes": []}}}, "'indices.X.codes'", id="empty basket"),
     ],
 )
 def test_wrong_settings_are_named_by_their_path(settings: JsonObject, message: str) -> None:

@@ -177,7 +177,7 @@ def test_an_answer_that_is_none_is_a_failure(answer: Answer, message: str, is_tr
     ],
 )
 def test_wrong_settings_are_refused(settings: JsonObject) -> None:
-    with pytest.raises(PackError, match=r"'web\.search"):
+    with pytest.raises(PackError, match="pack 'web': 'search"):
         search_tool(settings)
 
 

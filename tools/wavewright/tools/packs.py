@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from wavewright.tools.message_contract import MessageContract
     from wavewright.tools.workers.agent_specs import AgentSpec
     from wavewright.tools.workers.specs import Worker
+
+_Model = TypeVar("_Model", bound="BaseModel")
 
 PACK_GROUP = "wavewright.packs"
 
@@ -105,6 +107,25 @@ class PackError(WavewrightError):
     """A pack that cannot be loaded, or whose settings are wrong; `place` is the file that names it."""
 
     exit_code = exit_codes.MISUSE
+
+
+def validated_settings(name: str, model: type[_Model], settings: JsonObject) -> _Model:
+    """Return the settings of a pack as its model.
+
+    Raises:
+        PackError: fields are unknown or have wrong values; it names each.
+    """
+    from pydantic import ValidationError  # with the translation of its findings, where a pack has settings
+
+    from wavewright.config.model_validation import model_faults
+
+    try:
+        return model.model_validate(settings)
+    except ValidationError as error:
+        faults = model_faults(error, settings, model)
+        told = "; ".join(fault.message for fault in faults)
+        hint = next((fault.hint for fault in faults if fault.hint), None)
+        raise PackError(f"settings of the pack {name!r}: {told}", hint=hint) from error
 
 
 def pack_names() -> tuple[str, ...]:

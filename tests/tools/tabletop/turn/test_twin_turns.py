@@ -136,8 +136,8 @@ async def test_a_question_that_the_first_pipeline_did_not_ask_is_not_asked(
         ("{pipeline: 'mine:missing'}", "the module 'mine' has no function 'missing'"),
         ("{pipeline: 'mine:wrong'}", "mine:wrong returns str and no pipeline"),
         ("{pipeline: 'other:shorter'}", "there is no module 'other'"),
-        ("{pipeline: mine}", "setting 'tabletop.twin.pipeline'"),
-        ("{pipeline: 'mine:shorter', sample: 2}", "setting 'tabletop.twin.sample'"),
+        ("{pipeline: mine}", "'twin.pipeline' should match"),
+        ("{pipeline: 'mine:shorter', sample: 2}", "'twin.sample'"),
     ],
 )
 async def test_a_setting_names_the_second_pipeline(twin: str, told: str, tmp_path: Path) -> None:

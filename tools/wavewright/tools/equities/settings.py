@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject
-from wavewright.tools.equities.price_files import VEGA_DATASETS
-from wavewright.tools.packs import PackError
+from wavewright.tools.packs import validated_settings
 from wavewright.tools.web.search import SearchSettings
 
 
@@ -55,22 +54,10 @@ class EquitiesSettings(DocumentModel):
     """Provider of `search_web`."""
 
 
-_BRANCHES = frozenset({"str", "ProviderSettings", "BasketSettings"})
-"""What pydantic puts into a fault's path for the branch of a union."""
-
-
 def read_settings(settings: JsonObject) -> EquitiesSettings:
     """Return the settings of the pack.
 
     Raises:
-        PackError: a field is unknown or has a wrong value.
+        PackError: fields are unknown or have wrong values.
     """
-    try:
-        return EquitiesSettings.model_validate(settings)
-    except ValidationError as error:
-        # Of a union the fault of the branch that got furthest is what the author meant.
-        fault = max(error.errors(include_url=False), key=lambda found: len(found["loc"]))
-        known = ", ".join(sorted(EquitiesSettings.model_fields))
-        where = ".".join(["equities", *(str(part) for part in fault["loc"] if part not in _BRANCHES)])
-        hint = f"the pack knows {known}; 'prices' is {VEGA_DATASETS!r}, a folder, a file, or {{provider: eodhd, …}}"
-        raise PackError(f"setting {where!r}: {fault['msg'].lower()}", hint=hint) from error
+    return validated_settings("equities", EquitiesSettings, settings)

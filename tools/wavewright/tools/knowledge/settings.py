@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject
 from wavewright.tools.knowledge.graph.settings import GraphSettings
-from wavewright.tools.packs import PackError
+from wavewright.tools.packs import validated_settings
 from wavewright.tools.web.settings import WebSettings
 
 
@@ -32,14 +32,6 @@ def read_settings(settings: JsonObject) -> KnowledgeSettings:
     """Return the settings of the pack.
 
     Raises:
-        PackError: a field is unknown or has a wrong value.
+        PackError: fields are unknown or have wrong values.
     """
-    try:
-        return KnowledgeSettings.model_validate(settings)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(["knowledge", *map(str, fault["loc"])])
-        known = ", ".join(KnowledgeSettings.model_fields)
-        raise PackError(
-            f"setting {where!r}: {fault['msg'].lower()}", hint=f"the pack knows {known}"
-        ) from error
+    return validated_settings("knowledge", KnowledgeSettings, settings)

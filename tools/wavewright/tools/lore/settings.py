@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import Annotated, Final
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject
 from wavewright.tools.lore.cycle_settings import number_from
 from wavewright.tools.lore.store.settings import StoreSettings
-from wavewright.tools.packs import PackError
+from wavewright.tools.packs import validated_settings
 from wavewright.tools.web.settings import WebSettings
 
 _VARIABLES: Final = ("CRAWL_CONTENT_TRUNCATE_CHARS", "RATE_LIMIT_REQUESTS_PER_MINUTE")
@@ -37,7 +37,7 @@ def read_settings(settings: JsonObject) -> LoreSettings:
     """Return the settings of the pack.
 
     Raises:
-        PackError: a field is unknown or has a wrong value, or a variable is not a number.
+        PackError: fields are unknown or have wrong values, or a variable is not a number.
     """
     truncate, rate = (number_from(os.environ, name, int) for name in _VARIABLES)
     given = dict(settings)
@@ -46,12 +46,4 @@ def read_settings(settings: JsonObject) -> LoreSettings:
     web = given.get("web", {})
     if rate is not None and isinstance(web, dict):
         given["web"] = {"requests_per_minute": rate, **web}
-    try:
-        return LoreSettings.model_validate(given)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(["lore", *map(str, fault["loc"])])
-        known = ", ".join(LoreSettings.model_fields)
-        raise PackError(
-            f"setting {where!r}: {fault['msg'].lower()}", hint=f"the pack knows {known}"
-        ) from error
+    return validated_settings("lore", LoreSettings, given)

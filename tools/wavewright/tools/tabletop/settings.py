@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from wavewright.config.sections import LogLevel
 from wavewright.engine import TwinSettings
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject
-from wavewright.tools.packs import PackError
+from wavewright.tools.packs import validated_settings
 from wavewright.tools.tabletop.game.world import SHIPPED_WORLD, World, read_world
 
 AUTO_RUN_CAP: Final = 20
@@ -51,14 +51,6 @@ def read_settings(settings: JsonObject) -> TabletopSettings:
     """Return the settings of the pack.
 
     Raises:
-        PackError: a field is unknown or has a wrong value.
+        PackError: fields are unknown or have wrong values.
     """
-    try:
-        return TabletopSettings.model_validate(settings)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(["tabletop", *map(str, fault["loc"])])
-        known = ", ".join(TabletopSettings.model_fields)
-        raise PackError(
-            f"setting {where!r}: {fault['msg'].lower()}", hint=f"the pack knows {known}"
-        ) from error
+    return validated_settings("tabletop", TabletopSettings, settings)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
 
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject
-from wavewright.tools.packs import PackError
+from wavewright.tools.packs import validated_settings
 from wavewright.tools.web.addresses import AddressRefused, read_place
 from wavewright.tools.web.search import SearchSettings
 
@@ -49,14 +49,6 @@ def read_settings(settings: JsonObject) -> WebSettings:
     """Return the settings of the pack.
 
     Raises:
-        PackError: a field is unknown or has a wrong value.
+        PackError: fields are unknown or have wrong values.
     """
-    try:
-        return WebSettings.model_validate(settings)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(["web", *map(str, fault["loc"])])
-        known = ", ".join(WebSettings.model_fields)
-        raise PackError(
-            f"setting {where!r}: {fault['msg'].lower()}", hint=f"the pack knows {known}"
-        ) from error
+    return validated_settings("web", WebSettings, settings)
