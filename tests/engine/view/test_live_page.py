@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import anyio
 import pytest
 from playwright.sync_api import expect
 
 from tests.engine.view.served_page import command, served_page, write_project
 from tests.support.browser import CHROMIUM, visit
+from wavewright.config.settings import load_settings
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.stores import journal_of
 
 pytestmark = [
     pytest.mark.once,
@@ -66,6 +70,12 @@ def test_a_run_is_followed_from_its_first_step_to_its_verdict(project: Path) -> 
         assert {urlsplit(url).netloc for url in seen.requests} == {urlsplit(served.root).netloc}
 
 
+async def states_of(project: Path) -> list[RunState]:
+    """Return the runs in the journal of a project, the newest first."""
+    async with journal_of(load_settings(project)) as journal:
+        return [fold(await journal.load(row.run)) for row in await journal.list_runs()]
+
+
 def test_an_approval_is_given_in_the_page_and_the_run_resumed(project: Path) -> None:
     with command(project, "run", "posting.plan.yaml", "--approve", "wait") as run:
         run.wait()
@@ -79,11 +89,27 @@ def test_an_approval_is_given_in_the_page_and_the_run_resumed(project: Path) -> 
 
         page.get_by_role("link", name="Runs").click()
         page.locator("tbody a").first.click()
+        page.get_by_label("Your name").fill("ada")
         page.get_by_role("button", name="Resume").click()
 
         expect(page.locator("#verdict-title")).to_have_text("Goal achieved", timeout=30_000)
+        expect(page.locator(".steer button:visible")).to_have_text(["Retry", "Replay"])
         assert (project / "posted.txt").read_text() == "hello\n"
+        first = page.url
+        page.get_by_label("Your name").fill("ada")
+        page.get_by_role("button", name="Retry").click()
+        page.wait_for_url(lambda url: url != first)
+        expect(page.locator("#verdict-title")).to_have_text("Goal achieved", timeout=30_000)
+        page.get_by_role("button", name="Replay").click()
+        expect(page.locator("pre.code")).to_contain_text("achieved, as recorded", timeout=30_000)
+        assert seen.serious_faults() == []
         assert seen.console == []
+
+    repeated, resumed = anyio.run(states_of, project)
+    assert [note.body.get("by") for note in resumed.notes if note.topic == "resumed"] == ["ada"]
+    assert repeated.started is not None
+    assert repeated.started.retry is not None
+    assert repeated.started.retry.by == "ada"
 
 
 def test_of_two_answers_one_counts_and_the_other_is_told(project: Path) -> None:
@@ -98,6 +124,13 @@ def test_of_two_answers_one_counts_and_the_other_is_told(project: Path) -> None:
         assert second.status_code == 409
         assert "answered already by 'ada': 'refuse'" in second.json()["error"]
         assert client.get("/api/v1/decisions").json() == []
+
+        steer = f"/api/v1/runs/{question['run']}"
+        assert client.post(f"{steer}/cancel", json={}).status_code == 422
+        assert client.post(f"{steer}/cancel", json={"by": "ada"}).json() == {"run": question["run"]}
+        assert client.get(steer).json()["reason"] == "cancelled by ada"
+        assert client.post(f"{steer}/resume", json={"by": "ada"}).status_code == 409
+        assert client.post("/api/v1/runs/none/cancel", json={"by": "ada"}).status_code == 404
 
 
 def test_what_cannot_be_done_is_answered_with_its_reason(project: Path) -> None:

@@ -77,6 +77,7 @@ class ReadJob:
             run=retried.run,
             origin=retried.run if earlier is None else earlier.origin,
             anew=steps_to_repeat(donor, retried.start),
+            by=request.by,
         )
         return RunContext(
             request,

@@ -277,6 +277,8 @@ class RunRequest:
     output_dir: Path | None = None
     feedback: Feedback | None = None
     """The rejection of the run's last package, if it was rejected."""
+    by: str | None = None
+    """Who resumes the run or repeats another one; it is journaled."""
 
 
 @dataclass(frozen=True, slots=True)

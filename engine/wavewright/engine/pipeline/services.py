@@ -85,9 +85,11 @@ async def record_resumed(ports: Ports, context: C) -> C:
 
 async def record_attempt(ports: Ports, context: C, body: JsonObject) -> C:
     """Journal that another attempt begins, with what observers need of earlier ones."""
-    return await record_note(
-        ports, context, "resumed", {"announced": True, **body} if ports.announces_calls else body
-    )
+    if ports.announces_calls:
+        body = {"announced": True, **body}
+    if context.request.by is not None:
+        body = {**body, "by": context.request.by}
+    return await record_note(ports, context, "resumed", body)
 
 
 async def end_interrupted(ports: Ports, context: C, reason: str) -> C:

@@ -15,8 +15,8 @@ from wavewright.engine.decisions.questions import OpenQuestion
 from wavewright.engine.view.api_operations import Operation
 from wavewright.engine.view.openapi import openapi_document
 from wavewright.engine.view.stored_runs import RunQuery, page_of_runs
-from wavewright.engine.view.viewed_jobs import JobOverview, SenderName, SentJob, ViewedJobs
-from wavewright.engine.view.viewed_project import DecisionAnswer, ViewedProject
+from wavewright.engine.view.viewed_jobs import JobOverview, SentJob, ViewedJobs
+from wavewright.engine.view.viewed_project import DecisionAnswer, Person, ViewedProject
 from wavewright.executor.store.job_records import JobId
 from wavewright.executor.store.journal import RunRow
 from wavewright.planner.types import RunId
@@ -32,6 +32,12 @@ class RunList(BaseModel):
     runs: list[RunRow]
     next: RunId | None
     """The value of `before` for the runs that follow; null after the last one."""
+
+
+class SteeredRun(BaseModel):
+    """The run that was resumed or cancelled, or the new one that repeats another."""
+
+    run: RunId
 
 
 class DecisionTaken(BaseModel):
@@ -52,6 +58,9 @@ class Api:
         return [
             Operation("GET", f"{PREFIX}/runs", self.list_runs),
             Operation("GET", f"{PREFIX}/runs/{{run}}", self.get_run),
+            Operation("POST", f"{PREFIX}/runs/{{run}}/resume", self.resume_run),
+            Operation("POST", f"{PREFIX}/runs/{{run}}/cancel", self.cancel_run),
+            Operation("POST", f"{PREFIX}/runs/{{run}}/retry", self.retry_run),
             Operation("GET", f"{PREFIX}/decisions", self.list_decisions),
             Operation("POST", f"{PREFIX}/decisions/{{decision}}", self.answer_decision),
             Operation("GET", f"{PREFIX}/jobs", self.list_jobs),
@@ -81,6 +90,18 @@ class Api:
             raise WavewrightError("the run has no plan yet", hint="ask again once it has planned")
         return package
 
+    async def resume_run(self, run: RunId, given: Person) -> SteeredRun:
+        """Continue a run that was interrupted."""
+        return SteeredRun(run=await self.project.resume(run, given.by))
+
+    async def cancel_run(self, run: RunId, given: Person) -> SteeredRun:
+        """End a run for good."""
+        return SteeredRun(run=await self.project.cancel(run, given.by))
+
+    async def retry_run(self, run: RunId, given: Person) -> SteeredRun:
+        """Repeat a run that has ended, as a new run."""
+        return SteeredRun(run=await self.project.retry(run, given.by))
+
     async def list_decisions(self) -> list[OpenQuestion]:
         """List what waits for a person."""
         return await self.project.list_questions()
@@ -94,6 +115,6 @@ class Api:
         """Show the jobs of daemons: the queue, those that failed, the budget of the day."""
         return await self.jobs.overview()
 
-    async def send_job_again(self, job: JobId, given: SenderName) -> SentJob:
+    async def send_job_again(self, job: JobId, given: Person) -> SentJob:
         """Queue the request of a job that failed or is dead again, as a new job."""
         return SentJob(job=await self.jobs.send_again(job, given.by))

@@ -11,7 +11,8 @@ from starlette.routing import Route
 
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.view.page_templates import page, reason_of
-from wavewright.engine.view.viewed_jobs import SenderName, ViewedJobs
+from wavewright.engine.view.viewed_jobs import ViewedJobs
+from wavewright.engine.view.viewed_project import Person
 from wavewright.executor.store.job_records import JobId
 
 
@@ -37,7 +38,7 @@ class JobPages:
         """Queue the request of a job that was given up, and lead back to the jobs."""
         form = await request.form()
         try:
-            given = SenderName(by=str(form.get("by") or "view"))
+            given = Person(by=str(form.get("by") or "view"))
             await self.jobs.send_again(JobId(request.path_params["job"]), given.by)
         except WavewrightError as error:
             return await self._page(reason_of(error), 409)

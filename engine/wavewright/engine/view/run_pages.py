@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 import anyio
 from markupsafe import Markup
@@ -17,7 +18,7 @@ from starlette.routing import Route
 
 from wavewright.engine.view.page_templates import page, reason_of, render
 from wavewright.engine.view.stored_runs import LABEL_KINDS, RunQuery, RunSnapshot, list_labels, page_of_runs
-from wavewright.engine.view.viewed_project import CommandRefused, ViewedProject
+from wavewright.engine.view.viewed_project import CommandRefused, Person, ViewedProject
 from wavewright.engine.view.watching import RunWatches
 from wavewright.executor.events.codec import encode
 from wavewright.executor.run.recording import redacted_events
@@ -44,6 +45,9 @@ _MAX_DIGITS: Final = 18
 _MAX_BODY: Final = 600
 """Characters of an event that are shown."""
 
+Steering: TypeAlias = Callable[[RunId, str], Awaitable[RunId]]
+"""Does something with a run in the name of a person, and returns the run that is shown then."""
+
 
 def render_fragment(snapshot: RunSnapshot) -> str:
     """Return a run as HTML; where it has no plan yet or has several targets, what there is."""
@@ -67,7 +71,15 @@ class RunPages:
             Route("/runs/{run}", self._run),
             Route("/runs/{run}/stream", self._stream),
             Route("/runs/{run}/events", self._events),
-            Route("/runs/{run}/resume", self._resume, methods=["POST"]),
+            *(
+                Route(f"/runs/{{run}}/{name}", partial(self._steer, act), methods=["POST"])
+                for name, act in (
+                    ("resume", self.project.resume),
+                    ("cancel", self.project.cancel),
+                    ("retry", self.project.retry),
+                )
+            ),
+            Route("/runs/{run}/replay", self._replay, methods=["POST"]),
         ]
 
     async def _runs(self, request: Request) -> Response:
@@ -108,8 +120,14 @@ class RunPages:
         except RunNotFound:
             return _missing(run)
         fragment = Markup(await anyio.to_thread.run_sync(render_fragment, snapshot))  # noqa: S704 - rendered from escaping templates
-        values = {"title": snapshot.row.job, "snapshot": snapshot, "fragment": fragment, "error": error}
-        return page("run.html.j2", code, **values)
+        return page(
+            "run.html.j2",
+            code,
+            title=snapshot.row.job,
+            snapshot=snapshot,
+            fragment=fragment,
+            error=error,
+        )
 
     async def _stream(self, request: Request) -> Response:
         """Answer with the run as events, each the whole of it; `Last-Event-ID` is what the viewer has."""
@@ -139,16 +157,29 @@ class RunPages:
         following = first + len(rows) if first + len(rows) < len(loaded) else None
         return page("events.html.j2", title=f"Events of {run}", run=run, rows=rows, following=following)
 
-    async def _resume(self, request: Request) -> Response:
-        """Continue a run; a refusal is shown on its page."""
-        run = _run_of(request)
+    async def _steer(self, act: Steering, request: Request) -> Response:
+        """Do something with a run in somebody's name, and lead to the run; a refusal is shown on its page."""
+        run, form = _run_of(request), await request.form()
         try:
-            await self.project.resume(run)
+            led_to = await act(run, Person(by=str(form.get("by") or "view")).by)
         except RunNotFound:
             return _missing(run)
         except CommandRefused as error:
             return await self._run_page(run, str(error), 409)
-        return RedirectResponse(f"/runs/{run}", 303)
+        except ValidationError as error:
+            return await self._run_page(run, reason_of(error), 422)
+        return RedirectResponse(f"/runs/{led_to}", 303)
+
+    async def _replay(self, request: Request) -> Response:
+        """Answer with what is different in a replay of a run."""
+        run = _run_of(request)
+        try:
+            printed = await self.project.replay(run)
+        except RunNotFound:
+            return _missing(run)
+        except CommandRefused as error:
+            return await self._run_page(run, str(error), 409)
+        return page("replay.html.j2", title=f"Replay of {run}", run=run, printed=printed)
 
 
 def _run_of(request: Request) -> RunId:

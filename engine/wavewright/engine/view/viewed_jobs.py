@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from wavewright.engine.jobs.job_requests import job_name
 from wavewright.engine.messages.decoding import PAYLOAD_KEY, SUBMITTER_KEY
 from wavewright.engine.targets.waves import OPEN_JOB_STATES
-from wavewright.engine.view.viewed_project import PersonName, ViewedProject
+from wavewright.engine.view.viewed_project import ViewedProject
 from wavewright.executor.store.errors import JournalError, RunNotFound
 from wavewright.executor.store.job_records import (
     JobId,
@@ -84,14 +84,6 @@ class JobOverview(BaseModel):
     """What all runs of the day (UTC) have spent, and may still spend."""
     store: str
     """Where journal, jobs and budgets are."""
-
-
-class SenderName(BaseModel):
-    """Who sends something again."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    by: PersonName
 
 
 class SentJob(BaseModel):

@@ -102,6 +102,8 @@ class RetryOf:
     """The first of a chain of retries: its id is part of the keys of calls that may be reused."""
     anew: tuple[StepId, ...] = ()
     """Steps that are called again although they succeeded."""
+    by: str | None = None
+    """Who repeats it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,7 @@ def resume(
     output: OutputOption = None,
     approve: ApproveOption = ApproveChoice.ask,
     answer: AnswerOption = None,
+    by: ByOption = None,
     quiet: QuietOption = False,
     json: JsonLines = False,
 ) -> None:
@@ -143,7 +144,7 @@ def resume(
     """
     from wavewright.engine.cli.runs import run_command
 
-    request = run_command.resume_request(run, concurrency=concurrency, output=output)
+    request = run_command.resume_request(run, concurrency=concurrency, output=output, by=by)
     raise typer.Exit(
         run_command.execute_request(
             request, approve=approve.value, answers=answer or (), as_json=json, is_quiet=quiet
@@ -179,6 +180,7 @@ def retry(
     concurrency: ConcurrencyOption = None,
     output: OutputOption = None,
     approve: ApproveOption = ApproveChoice.ask,
+    by: ByOption = None,
     quiet: QuietOption = False,
     json: JsonLines = False,
 ) -> None:
@@ -189,7 +191,7 @@ def retry(
     from wavewright.engine.cli.runs import run_command
 
     request = run_command.retry_request(
-        run, start=start, inputs=set_ or (), concurrency=concurrency, output=output
+        run, start=start, inputs=set_ or (), concurrency=concurrency, output=output, by=by
     )
     raise typer.Exit(
         run_command.execute_request(request, approve=approve.value, answers=(), as_json=json, is_quiet=quiet)

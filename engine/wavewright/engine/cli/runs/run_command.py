@@ -32,6 +32,7 @@ from wavewright.engine.cli.common.terminal import (
     asker_for,
     can_answer,
     can_approve,
+    local_user,
 )
 from wavewright.engine.decisions.approvals import QUESTION, open_question
 from wavewright.engine.jobs.input_overrides import InputOverrides
@@ -66,7 +67,9 @@ SECONDS_TO_SHOW_END: Final = 1.0
 """For which the live page of a run is served after its end, so that viewers see it."""
 
 
-def resume_request(run: str | None, *, concurrency: int | None, output: Path | None) -> RunRequest:
+def resume_request(
+    run: str | None, *, concurrency: int | None, output: Path | None, by: str | None
+) -> RunRequest:
     """Return the request of the options of `resume`; `run` is found as by `find_run`.
 
     Raises:
@@ -74,7 +77,7 @@ def resume_request(run: str | None, *, concurrency: int | None, output: Path | N
         RunNotFound: there is no such run.
     """
     found = anyio.run(find_resumable_run, run, project_settings())
-    return RunRequest(run=found, concurrency=concurrency, output_dir=output)
+    return RunRequest(run=found, concurrency=concurrency, output_dir=output, by=by or local_user())
 
 
 def execute_request(
@@ -324,6 +327,7 @@ def retry_request(
     inputs: Sequence[str],
     concurrency: int | None,
     output: Path | None,
+    by: str | None,
 ) -> RunRequest:
     """Return the request of the options of `retry`; `run` is found as by `find_run`.
 
@@ -347,7 +351,7 @@ def retry_request(
         InputOverrides(assignments=tuple(inputs)).applied(goal.inputs, goal.inputs_schema) if inputs else {}
     )
     retry = RetryRequest(found, None if start is None else StepId(start), given)
-    return RunRequest(retry=retry, concurrency=concurrency, output_dir=output)
+    return RunRequest(retry=retry, concurrency=concurrency, output_dir=output, by=by or local_user())
 
 
 def _check_retryable(run: RunId, state: RunState, start: str | None) -> None:
