@@ -148,7 +148,7 @@ def test_credentials_stay_with_their_origin() -> None:
 )
 def test_a_private_place_may_be_written_in_other_ways(written: str, url: str | None) -> None:
     if url is None:
-        with pytest.raises(PackError, match=r"web\.allow_private\.0"):
+        with pytest.raises(PackError, match=r"allow_private\[0\]"):
             read_settings({"allow_private": [written]})
         return
     settings = read_settings({"allow_private": [written]})
