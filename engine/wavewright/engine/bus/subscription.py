@@ -71,7 +71,7 @@ class Subscription:
         try:
             queue = await translate_errors(
                 self._channel.declare_queue(
-                    subscription_queue_name(self._topology.exchange),
+                    f"{self._topology.exchange}.watch.{uuid.uuid4().hex}",
                     exclusive=True,
                     arguments={"x-max-length": MAX_QUEUE_LENGTH},
                 ),
@@ -101,8 +101,3 @@ class Subscription:
         delivery = delivery_of(await self._consumer.next())
         await delivery.ack()
         return delivery
-
-
-def subscription_queue_name(exchange: str) -> str:
-    """Return a unique name for the queue of a subscription."""
-    return f"{exchange}.watch.{uuid.uuid4().hex}"

@@ -99,7 +99,7 @@ def _apply_fixes(fixed: FixedDocument, fixes: Sequence[Fix], judge: PlanChecker)
         NotEditable: the text would not hold the intended value, or the plan would do something else.
     """
     origin = _fixed_origin(fixed.origin, fixes)
-    plan = _plan_at(origin)
+    plan = Plan.model_validate(_value_at(origin.document, origin.pointer))
     otherwise = difference(fixed.plan, plan, merged_steps(fixes))
     if otherwise is not None:
         raise NotEditable(otherwise)
@@ -123,10 +123,6 @@ def _fixed_origin(origin: PlanOrigin, fixes: Sequence[Fix]) -> PlanOrigin:
         msg = "the text would say something else"
         raise NotEditable(msg)
     return PlanOrigin(after, origin.pointer)
-
-
-def _plan_at(origin: PlanOrigin) -> Plan:
-    return Plan.model_validate(_value_at(origin.document, origin.pointer))
 
 
 def _value_at(document: Document, pointer: str) -> Json:

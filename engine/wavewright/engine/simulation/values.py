@@ -119,12 +119,9 @@ class ValueGenerator:
         return self._value(self._root, (), 0)
 
     def _pick(self, options: Sequence[T], depth: int) -> T:
-        if self._mode == "sparse" or self._is_large(depth):
+        if self._mode == "sparse" or self._nodes > _MAX_NODES or depth >= _MAX_DEPTH:
             return options[-1]
         return options[0] if self._mode == "full" else self._random.choice(options)
-
-    def _is_large(self, depth: int) -> bool:
-        return self._nodes > _MAX_NODES or depth >= _MAX_DEPTH
 
     def _value(self, schema: Json, path: Path, depth: int) -> Json:
         self._nodes += 1

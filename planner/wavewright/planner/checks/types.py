@@ -188,7 +188,7 @@ class PlanTypes:
             order = {name: place for place, name in enumerate(PlanGraph.of(self._plan).order())}
             self._base = TypedEnvironment(inputs=self.inputs, steps=found)
             for step in sorted(results, key=lambda step: order.get(step.id, -1)):
-                found[step.id] = self._listed(step, self._result_of_sub_plan(step))
+                found[step.id] = self._listed(step, self._value(step.params.get("result"), step))
         return found
 
     def call_output(self, step: Step) -> JsonSchema:
@@ -244,9 +244,6 @@ class PlanTypes:
         if step.for_each is None:
             return output
         return {**schema_definitions(output), "type": "array", "items": output}
-
-    def _result_of_sub_plan(self, step: Step) -> JsonSchema:
-        return self._value(step.params.get("result"), step)
 
     def _value(self, value: Json, step: Step) -> JsonSchema:
         """Return what a value gives whose texts may hold `${…}`."""

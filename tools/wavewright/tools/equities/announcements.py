@@ -159,7 +159,7 @@ def _read_file(folder: Folder, name: str) -> _AnnouncementFile | str:
         code=code.strip().upper(),
         date=date,
         title=" ".join((given_title or name).split())[:300],
-        text=_truncate(page.text),
+        text=page.text if len(page.text) <= MAX_TEXT else page.text[:MAX_TEXT] + "\n[cut]",
         tags=tuple(tag for tag in page.tags if tag),
     )
 
@@ -185,10 +185,6 @@ def _read_markdown(text: str) -> PageText:
         tags=tuple(tag.strip(" '\"") for tag in fields.get("tags", "").strip("[]").split(",")),
         text=body.strip(),
     )
-
-
-def _truncate(text: str) -> str:
-    return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "\n[cut]"
 
 
 def _content(code: str, items: list[Announcement]) -> str:

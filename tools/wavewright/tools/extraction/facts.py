@@ -161,15 +161,10 @@ class FactReader:
                 yield _AboutSentence(sentence, bare[len(name) :], mention.page, mention.block)
 
 
-def _own_names(name: str) -> list[str]:
-    """Return what a page calls its subject: the whole name, else one word of it."""
-    return [name, *(word for word in name.split() if word[:1].isupper() and len(word) > 2)]
-
-
 def subject_end(sentence: str, name: str) -> int:
     """Return where the subject of a sentence ends: the name, one word of it, or a pronoun; 0 where it is another."""
     bare = sentence.removeprefix("The ")
-    for own in _own_names(name):
+    for own in [name, *(word for word in name.split() if word[:1].isupper() and len(word) > 2)]:
         if bare.startswith(clean_title(own)) and not bare[len(own) : len(own) + 1].isalnum():
             return len(sentence) - len(bare) + len(own)
     pronoun = _PRONOUN.match(sentence)

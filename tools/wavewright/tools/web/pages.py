@@ -118,7 +118,7 @@ async def read_answer(answer: WebAnswer, *, seconds: float = PARSE_SECONDS) -> P
         ToolError: parsing takes longer than `seconds`, or the process ends.
     """
     if answer.content_type in PLAIN_TYPES:
-        return _plain_page(answer)
+        return Page(url=answer.url, title="", text=decode(answer), links=[], fetched_at=answer.fetched_at)
     return await parsed(read_page, answer, what=answer.url, seconds=seconds)
 
 
@@ -214,10 +214,6 @@ def _known_encoding(label: str) -> str | None:
     except LookupError:
         return None
     return _WEB_MEANING.get(name, name) if _PAGE_ENCODINGS.fullmatch(name) or name == "ascii" else None
-
-
-def _plain_page(answer: WebAnswer) -> Page:
-    return Page(url=answer.url, title="", text=decode(answer), links=[], fetched_at=answer.fetched_at)
 
 
 def _absolute(base: str, href: str) -> str | None:
