@@ -21,12 +21,17 @@ from wavewright.tools.text.cross_reference import normal_name
 CORPUS: Final = ROOT.parent / "shared" / "corpus" / "wesnoth"
 
 
-def told(**texts: str) -> list[tuple[str, str, str]]:
-    """Return the relations of Markdown pages, by name of page."""
+def told(*known: str, **texts: str) -> list[tuple[str, str, str]]:
+    """Return the relations of Markdown pages, by name of page; `known` are names of other things."""
     pages = [
         read_structure(SourcePage(url=f"http://a.test/{name}", text=text)) for name, text in texts.items()
     ]
-    return [triple(one) for one in relations(Gazetteer(pages, KINDS, other_kind="thing"), pages)]
+    return [
+        triple(one)
+        for one in relations(
+            Gazetteer(pages, KINDS, known=[NamedEntity(name, "thing") for name in known]), pages
+        )
+    ]
 
 
 def triple(one: FoundRelation) -> tuple[str, str, str]:
@@ -59,7 +64,8 @@ def test_a_verb_between_two_names_relates_them_and_names_side_by_side_are_not_re
         "> The Salt League leads the Moth Cult.\n"
     )
 
-    assert told(lamp=lamp, more="# More\n\nThe Moth Cult is led by Old Tam. So says the Salt League.") == [
+    more = "# More\n\nThe Moth Cult is led by Old Tam. So says the Salt League."
+    assert told("Lamp Guild", "Moth Cult", "Salt League", "Old Tam", lamp=lamp, more=more) == [
         ("Lamp Guild", "enemy_of", "Moth Cult"),
         ("Lamp Guild", "enemy_of", "Salt League"),
         ("Old Tam", "leads", "Lamp Guild"),
@@ -69,13 +75,13 @@ def test_a_verb_between_two_names_relates_them_and_names_side_by_side_are_not_re
 
 def test_documents_about_other_things_are_related_by_their_own_verbs() -> None:
     guide = (
-        "# Scheduler\n\nThe **Scheduler** starts each **Worker**. The Worker writes to `journal.db`.\n\n"
-        "The Scheduler depends on `journal.db`. Every Worker is known to the Scheduler.\n"
+        "# Scheduler\n\nThe **Scheduler** starts each **Worker**. The Worker writes to `Journal`.\n\n"
+        "The Scheduler depends on `Journal`. Every Worker is known to the Scheduler.\n"
     )
 
-    assert told(guide=guide) == [
-        ("Worker", "writes_to", "journal.db"),
-        ("Scheduler", "depends_on", "journal.db"),
+    assert told("Scheduler", "Worker", "Journal", guide=guide) == [
+        ("Worker", "writes_to", "Journal"),
+        ("Scheduler", "depends_on", "Journal"),
     ]
 
 

@@ -36,8 +36,6 @@ class Block:
     label: str = ""
     """Of a row, its label; of a quote, its speaker."""
     links: tuple[BlockLink, ...] = ()
-    marked: tuple[str, ...] = ()
-    """Its words in bold or set as code."""
     level: int = 0
     """Of a heading, from 1."""
     label_url: str = ""

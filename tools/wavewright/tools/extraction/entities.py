@@ -24,7 +24,6 @@ from wavewright.tools.extraction.names import (
     is_name,
     is_plural,
     listed_name,
-    names_by_form,
     words_of,
 )
 from wavewright.tools.text.cross_reference import normal_name
@@ -132,7 +131,6 @@ class Gazetteer:
         pages: Sequence[PageStructure],
         cues: Sequence[KindCues] = (),
         *,
-        other_kind: str = "",
         known: Iterable[NamedEntity] = (),
     ) -> None:
         """Read the pages.
@@ -140,8 +138,6 @@ class Gazetteer:
         Args:
             pages: Pages of one or more sites; the more there are, the more names are known.
             cues: The kinds; where two fit, the first one holds.
-            other_kind: Kind of what no cue knows: pages about other things, and names that only their form tells.
-                Where it is empty, these are left out.
             known: Things that are known beforehand, such as those of other pages.
         """
         self._cues = tuple(cues)
@@ -160,7 +156,7 @@ class Gazetteer:
         for page in pages:
             told = [] if self.kind_of_address(page.url) else entries[id(page)]
             is_list = len(told) > 1 and is_plural(page.title) and self.listing_kind(page.title) is not None
-            kind = "" if is_list else self._kind_of_page(page, listed) or other_kind
+            kind = "" if is_list else self._kind_of_page(page, listed)
             if kind and page.title and page.url not in self._by_url:
                 self._add(NamedEntity(clean_title(page.title), kind, page.url, page))
         for entry in (one for told in entries.values() for one in told):
@@ -169,15 +165,9 @@ class Gazetteer:
                 self._add(NamedEntity(clean_title(entry.page.title), entry.kind, page=entry.page))
         self._add_linked(listed)
         self._add_listed()
-        if not other_kind:
-            self._add_described()
-        for name in names_by_form(pages) if other_kind else ():
-            if not self.named(name):
-                self._add(NamedEntity(name, other_kind))
+        self._add_described()
         self._names = NameIndex(
-            # Without a neutral kind, only what has a capital is a name.
-            ((one.name, one) for one in self.entities if other_kind or one.name[:1].isupper()),
-            common_words(pages),
+            ((one.name, one) for one in self.entities if one.name[:1].isupper()), common_words(pages)
         )
         self._mentions: dict[NamedEntity, list[EntityMention]] = {}
         for page in self.pages:
@@ -196,10 +186,6 @@ class Gazetteer:
     def named(self, name: str) -> list[NamedEntity]:
         """Return the things of a name."""
         return self._by_name.get(normal_name(name), [])
-
-    def of_kind(self, *kinds: str) -> list[NamedEntity]:
-        """Return the things of some kinds, in the order of first mention."""
-        return [entity for entity in self.entities if entity.kind in kinds]
 
     def mentions(self, page: PageStructure, block: Block, *, with_own: bool = False) -> list[EntityMention]:
         """Return what a block names, by links first and by names where there is no link, in their order.

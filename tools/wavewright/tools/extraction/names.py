@@ -1,32 +1,18 @@
-"""Names as texts write them: their words, their places, and which phrases are names by their form alone."""
+"""Names as texts write them: their words and their places."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
-from wavewright.tools.extraction.blocks import Block, PageStructure, begins_sentence
+from wavewright.tools.extraction.blocks import PageStructure, begins_sentence
 
 WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 SUFFIX: Final = re.compile(r"\s*\((?P<word>[^()]{2,30})\)\s*$")
 """Of titles: what tells a page from others of its name."""
 _NAME_END: Final = re.compile(r"\s*(?:[,;:(\[]|\s[—–-]\s|\.\s|\.$)")
 _MAX_NAME_WORDS: Final = 7
-_MAX_TERM_WORDS: Final = 4
-_LEAST_USES: Final = 2
-"""Of a phrase that nothing but its form tells to be a name."""
-_CAPITALISED: Final = re.compile(
-    r"[A-Z][\w'’-]*(?:\s+(?:(?:of|of the|in the|and the|von|van|de|du|la)\s+)?[A-Z][\w'’-]*)*"
-)
-_CODE: Final = re.compile(r"(?=.*[^\W\d_])[\w.-]*\w(?:\(\))?")
-_CALENDAR_WORDS: Final = (
-    "monday tuesday wednesday thursday friday saturday sunday january february march april may june july august "
-    "september october november december"
-)
-_CALENDAR: Final = frozenset(_CALENDAR_WORDS.split())
-
 _PLURALS: Final = frozenset(
     {"people", "folk", "cast", "crew", "bestiary", "equipment", "lore", "staff", "geography"}
 )
@@ -80,49 +66,6 @@ def common_words(pages: Sequence[PageStructure]) -> frozenset[str]:
     return frozenset(
         word for page in pages for block in page.blocks for word in WORD.findall(block.text) if word.islower()
     )
-
-
-def names_by_form(pages: Sequence[PageStructure]) -> list[str]:
-    """Return what is written as a name, whatever it names, in the order of first use.
-
-    These are marked terms (bold or code) and phrases in capitals within sentences that are used twice, and headings
-    that running text uses as well.
-    """
-    common = common_words(pages)
-    uses = Counter[str]()
-    marked = Counter[str]()
-    for page in pages:
-        for block in page.blocks:
-            if block.kind in {"paragraph", "item", "row"}:
-                uses.update(_capitalised(block, common))
-                marked.update(filter(_is_term, block.marked))
-    headings = Counter(
-        block.text for page in pages for block in page.blocks if block.kind == "heading" and block.level > 1
-    )
-    names = [name for name, count in uses.items() if count >= _LEAST_USES]
-    names += [term for term, count in marked.items() if count + uses[term] >= _LEAST_USES]
-    names += [text for text, count in headings.items() if count == 1 and text in uses and _is_term(text)]
-    return [*dict.fromkeys(names)]
-
-
-def _capitalised(block: Block, common: frozenset[str]) -> Iterator[str]:
-    for match in _CAPITALISED.finditer(block.value):
-        name = match[0].replace("’", "'").removesuffix("'s").rstrip("'-")
-        words = name.split()
-        if begins_sentence(block.value, match.start()):
-            # The first word has its capital from the sentence.
-            words = words[1:] if words[0].casefold() in common or len(words) == 1 else words
-        while words and (words[0].islower() or words[0].casefold() in {"the", "a", "an", "i"}):
-            words = words[1:]
-        name = " ".join(words)
-        if len(name) > 2 and len(words) <= _MAX_NAME_WORDS and name.casefold() not in _CALENDAR:
-            yield name
-
-
-def _is_term(text: str) -> bool:
-    words = text.split()
-    is_short = 0 < len(words) <= _MAX_TERM_WORDS and len(text) > 2 and not text.endswith((".", ":", "!", "?"))
-    return is_short and (_CODE.fullmatch(text) is not None or text[:1].isupper())
 
 
 class NameIndex(Generic[_T]):

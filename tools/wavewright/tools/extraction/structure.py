@@ -47,7 +47,6 @@ _CONTAINER_TAGS: Final = (
 _CONTAINERS: Final = frozenset(_CONTAINER_TAGS.split())
 _FIELD_COLUMNS: Final = frozenset({"property", "field", "attribute", "detail", "stat", "key", "info", ""})
 """Headings of the first column of a table of two that is an info box."""
-_MARKING: Final = frozenset({"b", "strong", "code", "dfn"})
 MAX_LABEL: Final = 40
 """Characters of a row's label."""
 _DEFINITION: Final = re.compile(
@@ -126,7 +125,6 @@ class _Line:
     links: list[BlockLink] = field(default_factory=list[BlockLink])
     strong: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     """Texts in bold, with their places."""
-    marked: list[str] = field(default_factory=list[str])
 
     def add(self, text: str) -> None:
         if text[:1].isspace() and self.text and not self.text[-1].isspace():
@@ -278,8 +276,6 @@ class _BlockReader:
             line.links.append(BlockLink(url, words, start, start + len(words)))
         if tag in {"b", "strong"}:
             line.strong.append((start, words))
-        if tag in _MARKING and words:
-            line.marked.append(words)
 
     def _end(self, line: _Line, kind: BlockKind) -> _Line:
         """Add the block of a line, where it holds anything, and return a new line."""
@@ -317,9 +313,7 @@ class _BlockReader:
             if link.start >= shift
         )
         label_url, self._label_url = self._label_url if kind == "row" else "", ""
-        self.blocks.append(
-            Block(kind, text, self._heading, label, links, tuple(line.marked), label_url=label_url)
-        )
+        self.blocks.append(Block(kind, text, self._heading, label, links, label_url=label_url))
 
 
 def _is_bold_list(line: _Line) -> bool:
