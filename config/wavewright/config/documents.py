@@ -207,7 +207,7 @@ def read_document_file(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> Do
     return read_document(read_bytes(path, limits), str(path), limits=limits)
 
 
-def read_bytes(path: Path, limits: ReadLimits) -> bytes:
+def read_bytes(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> bytes:
     """Return the content of a file, one byte more than the limit at most.
 
     Raises:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, overload
 
 import anyio
 
-from wavewright.config.documents import read_document
+from wavewright.config.documents import read_document, read_document_file
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import user_state_dir
 from wavewright.config.settings import Settings, load_settings, settings_without_file
@@ -23,7 +23,6 @@ from wavewright.config.value_types import is_url
 from wavewright.engine.api.loaded_plan import LoadedPlan
 from wavewright.engine.api.people import Approve, Ask, CallbackApprover, CallbackAsker
 from wavewright.engine.api.plan_run import PlanRun, RunStream
-from wavewright.engine.jobs.plan_drafts import read_file
 from wavewright.engine.operations.trace_export import export_traces, traced
 from wavewright.engine.pipeline.context import (
     Ports,
@@ -180,7 +179,7 @@ class Wavewright:
             DocumentError: the file cannot be read.
         """
         path = self._settings.root / file
-        return replace(self._plan_from(path), document=read_file(path), inputs=dict(inputs or {}))
+        return replace(self._plan_from(path), document=read_document_file(path), inputs=dict(inputs or {}))
 
     def new_plan(self, goal: str | None = None, inputs: Mapping[str, Json] | None = None) -> LoadedPlan:
         """Return a plan without steps, for `step`, `gate` and `returns`."""

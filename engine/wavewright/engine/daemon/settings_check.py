@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from wavewright.config.documents import read_document_file
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source, combine_errors
 from wavewright.engine.bus.address import read_address
 from wavewright.engine.bus.errors import BusMisconfigured
-from wavewright.engine.jobs.plan_drafts import read_file
 from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.rules import message_types, request_forms
 from wavewright.engine.project.templates import named_template
@@ -86,7 +86,7 @@ def _template_errors(settings: Settings) -> Iterator[DocumentError]:
         return
     try:
         path = named_template(name, settings) or settings.root / name
-        read_model(read_file(path), GoalTemplate)
+        read_model(read_document_file(path), GoalTemplate)
     except DocumentError as error:
         yield error
     except PlanError as error:

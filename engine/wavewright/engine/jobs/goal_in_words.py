@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Final
 
 from wavewright.config import exit_codes
-from wavewright.config.documents import read_bytes, read_document
+from wavewright.config.documents import read_bytes, read_document, read_document_file
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
 from wavewright.engine.jobs.input_overrides import InputOverrides
-from wavewright.engine.jobs.plan_drafts import read_file
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job
-from wavewright.engine.project.templates import DEFAULT_LIMITS, template_files
+from wavewright.engine.project.templates import template_files
 from wavewright.engine.project.tool_sources import as_object, full_name
 from wavewright.engine.project.tools import all_tools
 from wavewright.planner.diagnostics.diagnostic import PlanError
@@ -115,9 +114,9 @@ def _templates(settings: Settings, *, is_kept: bool) -> Iterator[FoundTemplate]:
     for file in template_files(settings):
         try:
             # Each run that needs a plan looks for kept ones, and to parse every template takes far longer.
-            if is_kept and b"kept" not in read_bytes(file, DEFAULT_LIMITS):
+            if is_kept and b"kept" not in read_bytes(file):
                 continue
-            template = read_model(read_file(file), GoalTemplate)
+            template = read_model(read_document_file(file), GoalTemplate)
         except (DocumentError, PlanError):
             continue
         if not is_kept or (template.kept is not None and template.plan is not None):

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
+from wavewright.config.documents import read_document_file
 from wavewright.config.settings import Settings
 from wavewright.engine.jobs.goal_in_words import FoundTemplate, find_templates
-from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin, read_file
+from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.jobs.saved_plan import signature_json
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.checker import check
@@ -218,7 +219,9 @@ def _kept_plan(found: FoundTemplate, goal: Goal, tools: Mapping[str, ToolSignatu
     faults = check(bind_plan(template.plan, goal, tools), goal, tools)
     if any(fault.severity == "error" for fault in faults):
         return None
-    draft = PlanDraft(template.plan, PlanOrigin(read_file(found.file), "/plan"), "template", is_saved=True)
+    draft = PlanDraft(
+        template.plan, PlanOrigin(read_document_file(found.file), "/plan"), "template", is_saved=True
+    )
     is_exact = (
         template.kept.goal_template == goal.name
         and goal.inputs.keys() <= set(cast("JsonObject", template.inputs_schema.get("properties", {})))

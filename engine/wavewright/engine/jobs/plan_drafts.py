@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wavewright.config.documents import Document, read_bytes, read_document
+from wavewright.config.documents import Document, read_document
 from wavewright.config.settings import Settings
-from wavewright.config.sources import ReadLimits
 from wavewright.engine.jobs.document_kinds import is_saved_plan
 from wavewright.engine.jobs.errors import JobErrors, valid_part_of_plan
 from wavewright.engine.jobs.saved_plan import SavedPlanError
-from wavewright.engine.project.templates import DEFAULT_LIMITS, read_named_document
+from wavewright.engine.project.templates import read_named_document
 from wavewright.planner.checks.checker import PartialPlan
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, locate_diagnostics
 from wavewright.planner.language.goals import Job
@@ -57,15 +56,6 @@ class PlanDraft:
     """Whether it is run unchanged: no planner replaces it, whatever its rung."""
     partial: PartialPlan | None = None
     """Set if the plan has faults of shape; `plan` is its valid part, which is checked and never run."""
-
-
-def read_file(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Document:
-    """Read a YAML, JSON or TOML file.
-
-    Raises:
-        DocumentError: the file cannot be read, or is no such document.
-    """
-    return read_document(read_bytes(path, limits), str(path), limits=limits)
 
 
 def draft_of_job(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from wavewright.config.documents import Document
+from wavewright.config.documents import Document, read_document_file
 from wavewright.config.settings import Settings
 from wavewright.config.sources import Source
 from wavewright.engine.jobs.document_kinds import is_job, is_saved_plan, is_template
@@ -29,7 +29,6 @@ from wavewright.engine.jobs.plan_drafts import (
     draft_of_job,
     embedded_draft,
     plan_draft,
-    read_file,
 )
 from wavewright.engine.jobs.saved_plan import SavedPlanError, read_saved_plan
 from wavewright.engine.jobs.target_inputs import first_target, inputs_of_target
@@ -89,7 +88,7 @@ def resolve_job_file(
         PlanError: a document is not valid; each fault has its place.
         SavedPlanError: a saved plan was changed, or a tool that it calls has changed since.
     """
-    return resolve_job(read_file(file), file, plan_file, settings, inputs=inputs)
+    return resolve_job(read_document_file(file), file, plan_file, settings, inputs=inputs)
 
 
 def resolve_job(
@@ -180,7 +179,7 @@ def _read_parts(
 ) -> _JobParts:
     draft: PlanDraft | None = None
     if plan_file is not None:
-        draft = faults.collect(lambda: plan_draft(read_file(plan_file), settings, faults))
+        draft = faults.collect(lambda: plan_draft(read_document_file(plan_file), settings, faults))
     if is_template(document):
         template, _ = faults.read(document, GoalTemplate)
         own = template.plan if template is not None else None
@@ -284,7 +283,7 @@ def goal_of_file(file: Path, plan: Plan, plan_document: Document | None, setting
         DocumentError: the job or the template is faulty.
         PlanError: the plan has inputs that do not fit the template; a plan without any is checked before they come.
     """
-    document = read_file(file)
+    document = read_document_file(file)
     try:
         if not is_template(document):
             return resolve_job(document, file, None, settings).goal

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from wavewright.config.documents import Document, read_bytes, read_document
+from wavewright.config.documents import Document, read_document_file
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source
 from wavewright.engine.jobs.document_kinds import is_template
-from wavewright.engine.project.templates import DEFAULT_LIMITS, template_names, template_path
+from wavewright.engine.project.templates import template_names, template_path
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,
@@ -86,7 +86,7 @@ def _read_sub_plan(name: str, folder: Path, settings: Settings) -> SubPlan:
         fault = DocumentFault("unreadable_file", f"there is no goal template {name!r}", hint=hint)
         raise DocumentError(Source(name, ""), (fault,))
     path = Path(os.path.normpath(path))
-    document = read_document(read_bytes(path, DEFAULT_LIMITS), str(path), limits=DEFAULT_LIMITS)
+    document = read_document_file(path)
     if not is_template(document):
         text = read_plan_document(document)
         if text.plan is None:

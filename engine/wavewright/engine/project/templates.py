@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from wavewright.config.documents import Document, read_bytes, read_document
 from wavewright.config.settings import Settings
-from wavewright.config.sources import DocumentError, DocumentFault, ReadLimits, Source
+from wavewright.config.sources import DocumentError, DocumentFault, Source
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, locate_diagnostics
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.reading.reader import read_model
 from wavewright.tools.packs import pack_templates
-
-DEFAULT_LIMITS: Final = ReadLimits()
 
 
 def named_template(name: str, settings: Settings) -> Path | None:
@@ -95,7 +92,7 @@ def _is_path(name: str) -> bool:
 def read_named_document(path: Path, pointer: str, document: Document) -> Document:
     """Read a file that a document names; if it cannot be read, the fault is at the place of the name."""
     try:
-        content = read_bytes(path, DEFAULT_LIMITS)
+        content = read_bytes(path)
     except DocumentError as error:
         faults = tuple(
             replace(fault, pointer=pointer, span=document.nearest_span(pointer)) for fault in error.faults

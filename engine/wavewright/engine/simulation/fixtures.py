@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from wavewright.config.documents import Document
+from wavewright.config.documents import Document, read_document_file
 from wavewright.config.sources import DocumentError, DocumentFault, pointer_token
-from wavewright.engine.jobs.plan_drafts import read_file
 from wavewright.engine.simulation.scenarios import SimulatedPlan, StubOutputs
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.signatures import ToolSignature
@@ -25,7 +24,7 @@ def read_fixtures(file: Path, simulated: SimulatedPlan) -> dict[StepId, StubOutp
     Raises:
         DocumentError: the file cannot be read, names what the plan does not have, or an output does not fit.
     """
-    document = read_file(file)
+    document = read_document_file(file)
     if not isinstance(document.value, dict):
         hint = "write, for example, 'step_id: {field: value}'"
         fault = _fault(document, "", "a fixture file maps steps or tools to outputs", hint)

@@ -151,9 +151,9 @@ def input_overrides(single: Sequence[str] | None, file: Path | None) -> InputOve
     """
     if file is None:
         return InputOverrides(assignments=tuple(single or ()))
-    from wavewright.engine.jobs.plan_drafts import read_file
+    from wavewright.config.documents import read_document_file
 
-    given = read_file(file).value
+    given = read_document_file(file).value
     if not isinstance(given, dict):
         message = "inputs are a mapping of names to values"
         raise CommandError(message, place=str(file), hint="write one 'name: value' per line")

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import anyio
 
 from wavewright.config import exit_codes
+from wavewright.config.documents import read_document_file
 from wavewright.config.sources import Source
 from wavewright.engine.cli.common.arguments import has_journal, no_journal, open_journal
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.dry_run.kept_results import BegunRunForecast, rerun_statuses
-from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin, read_file
+from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.pipeline.context import goal_with_feedback
 from wavewright.engine.project.tools import signatures_to_check
@@ -67,7 +68,7 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
     approvals: tuple[str, ...] = ()
     reason: str | None = None
     if patch is not None:
-        document = read_file(patch)
+        document = read_document_file(patch)
         wanted = read_model(document, PlanPatch)
         tools = signatures_to_check(plan, goal, settings)
         checked = _patched(plan, wanted, goal, tools, state, document)

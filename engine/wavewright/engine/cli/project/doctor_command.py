@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 import anyio
 
 from wavewright.config import exit_codes
+from wavewright.config.documents import read_document_file
 from wavewright.config.installation import EXTRAS, install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
@@ -26,7 +27,6 @@ from wavewright.engine.cli.project.project_checks import (
     ladder_findings,
     prompt_findings,
 )
-from wavewright.engine.jobs.plan_drafts import read_file
 from wavewright.engine.pipeline.version import __version__
 from wavewright.engine.project.templates import template_names
 from wavewright.engine.project.tools import all_tools
@@ -162,7 +162,7 @@ def _templates(settings: Settings) -> Iterator[DoctorFinding]:
         path for folder in settings.templates if folder.is_dir() for path in folder.glob("*.yaml")
     ):
         try:
-            read_model(read_file(path), GoalTemplate)
+            read_model(read_document_file(path), GoalTemplate)
         except (DocumentError, PlanError) as error:
             faulty.add(path.stem)
             yield finding_of_faulty_file(

@@ -14,7 +14,7 @@ import anyio
 from pydantic import ValidationError
 
 from wavewright.config import exit_codes
-from wavewright.config.documents import Document
+from wavewright.config.documents import Document, read_document_file
 from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import has_journal, project_settings
 from wavewright.engine.cli.common.errors import CommandError
@@ -22,7 +22,6 @@ from wavewright.engine.cli.common.output import print_json
 from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.jobs.document_kinds import is_job, is_template
 from wavewright.engine.jobs.errors import misuse_error
-from wavewright.engine.jobs.plan_drafts import read_file
 from wavewright.engine.jobs.resolving import resolve_job
 from wavewright.engine.jobs.sub_plans import plan_with_sub_plans
 from wavewright.engine.project.tools import tools_of_plan
@@ -169,7 +168,7 @@ def _read_plan(name: str, settings: Settings) -> tuple[Plan, Goal | None]:
     """Return the plan of a file or a run, with its goal where the file is a job."""
     if _is_file(name):
         path = Path(name)
-        return _plan_of_document(read_file(path), path, settings)
+        return _plan_of_document(read_document_file(path), path, settings)
     return Plan.model_validate(_state_of_run(name, settings).plan), None
 
 
@@ -210,7 +209,7 @@ def _patched(plan: Plan, name: str) -> Plan | None:
     path = Path(name)
     if not path.is_file():
         return None
-    document = read_file(path)
+    document = read_document_file(path)
     if not (isinstance(document.value, dict) and "ops" in document.value):
         return None
     try:

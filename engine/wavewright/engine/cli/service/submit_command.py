@@ -19,7 +19,7 @@ from uuid import uuid4
 import anyio
 
 from wavewright.config import exit_codes
-from wavewright.config.documents import Document
+from wavewright.config.documents import Document, read_document_file
 from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
 from wavewright.engine.bus.bus import Bus
@@ -37,7 +37,6 @@ from wavewright.engine.daemon.settings_check import check_broker_configured
 from wavewright.engine.jobs.document_kinds import is_job, is_template
 from wavewright.engine.jobs.inline import resolve_inline_job
 from wavewright.engine.jobs.input_overrides import InputOverrides
-from wavewright.engine.jobs.plan_drafts import read_file
 from wavewright.engine.jobs.resolving import resolve_job
 from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.decoding import TRACE_KEY, document_refusal
@@ -105,7 +104,7 @@ def submit(
     check_sender(sender, settings.daemon)
     if job_id is not None and not re.fullmatch(UUID_PATTERN, job_id):
         raise CommandError(f"{job_id!r} is no UUID", hint="leave out --id to have one generated")
-    document = portable_job(read_file(job), job, settings)
+    document = portable_job(read_document_file(job), job, settings)
     # The daemon would refuse such a job; its author is told here.
     resolve_inline_job(document, settings)
     if (
@@ -149,7 +148,7 @@ def _with_inputs(document: Document, file: Path, settings: Settings, inputs: Inp
         return document
     if not isinstance(document.value, dict) or is_template(document):
         raise CommandError("a goal template has no inputs", place=str(file), hint="write a job that names it")
-    order = resolve_job(read_file(file), file, None, settings, inputs=inputs)
+    order = resolve_job(read_document_file(file), file, None, settings, inputs=inputs)
     given = document.value.get("inputs")
     named = order.draft.plan.inputs if order.draft else ()
     changed = inputs.applied(given if isinstance(given, dict) else {}, order.goal.inputs_schema, named)
@@ -188,7 +187,7 @@ def portable_job(document: Document, file: Path, settings: Settings) -> Document
         return document
     value = dict(document.value)
     if isinstance(plan := value.get("plan"), str):
-        value["plan"] = read_file(file.parent / plan).value
+        value["plan"] = read_document_file(file.parent / plan).value
     for name in ("goal_template", "tools"):
         if name in value:
             value[name] = map_texts(
