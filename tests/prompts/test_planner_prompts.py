@@ -166,8 +166,9 @@ EXAMPLES = re.findall(
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=["first", "second"])
 def test_the_examples_are_sound_plans_as_they_stand(example: str) -> None:
-    text = read_model_answer(example, repair=False)
+    text = read_model_answer(example)
     assert text.plan is not None, text.diagnostics
+    assert text.repairs == ()
     plan = text.plan.model_copy(update={"inputs": {"stations": [{"code": "ZRH"}], "region": "Alps"}})
 
     assert check(plan, None, MADE_UP) == []

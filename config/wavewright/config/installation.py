@@ -82,7 +82,7 @@ def _is_found(module: str) -> bool:
         return False
 
 
-def user_state_dir(environment: Mapping[str, str] = os.environ) -> Path:
+def user_state_dir() -> Path:
     """Return the folder where a user's programs keep state between runs, by the XDG base directory specification."""
-    given = Path(environment.get("XDG_STATE_HOME", ""))
+    given = Path(os.environ.get("XDG_STATE_HOME", ""))
     return (given if given.is_absolute() else Path.home() / ".local" / "state") / "wavewright"

@@ -190,15 +190,13 @@ def load_settings(
     return settings
 
 
-def settings_without_file(
-    folder: Path, default_state: Path, environment: Mapping[str, str] = os.environ
-) -> Settings:
+def settings_without_file(folder: Path, default_state: Path) -> Settings:
     """Return the settings of a folder from the environment alone, whatever settings files there are.
 
     Raises:
         DocumentError: a variable of the environment is invalid; the fault names it.
     """
-    document, given, from_environment, faulty = _read_file_and_environment(None, environment)
+    document, given, from_environment, faulty = _read_file_and_environment(None, os.environ)
     if faulty:
         raise combine_errors(faulty)
     return _resolve_settings(folder.absolute(), None, document, given, from_environment, default_state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests.engine.conftest import CommandLine
 from tests.engine.unplanned_project import PLAN, REVIEW, misspelt, write_job
 from tests.prompts.test_prompts_reference import told_of, variables
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
-from wavewright.engine.project.prompt_checks import sample_contexts
+from wavewright.engine.project.prompt_checks import UnknownValue, sample_contexts
 from wavewright.planner.types import JsonObject
 from wavewright.prompts import Prompts
 from wavewright.tools.packs import load_pack, pack_names
@@ -34,9 +35,14 @@ def agent_prompts() -> set[str]:
     return {"lore/evidence", *of_game, *(spec.prompt for pack in packs for spec in pack.agents)}
 
 
+def contexts_of(name: str) -> tuple[Mapping[str, object], ...]:
+    agents = ({"inputs": UnknownValue()},) if name in agent_prompts() else ()
+    return sample_contexts(name, workers()) or agents
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_shipped_prompt_is_rendered_with_each_of_its_contexts(name: str) -> None:
-    contexts = sample_contexts(name, workers(), agent_prompts())
+    contexts = contexts_of(name)
 
     assert contexts
     assert all(Prompts().render(name, **context) for context in contexts)
@@ -46,7 +52,7 @@ def test_every_shipped_prompt_is_rendered_with_each_of_its_contexts(name: str) -
 def test_a_context_has_every_variable_of_the_shipped_prompt_and_none_that_the_page_does_not_name(
     name: str,
 ) -> None:
-    for context in sample_contexts(name, workers(), agent_prompts()):
+    for context in contexts_of(name):
         assert variables(name) <= context.keys()
         assert [given for given in context if f"`{given}`" not in told_of(name)] in ([], ["draft"])
 

@@ -34,7 +34,7 @@ from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelClient
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.package.artifacts import RedactedRun
-from wavewright.reviewer.package.builder import build_package
+from wavewright.reviewer.package.builder import build_package, last_review
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.reviewer.review.by_code import review_by_code
 from wavewright.reviewer.review.caps import CODE_REVIEW_CEILING
@@ -273,11 +273,10 @@ def _is_patched_since_feedback(context: RunContext) -> bool:
 
 
 def _last_review(context: PlannedContext) -> ReviewResult:
-    """Return the latest review of the run."""
-    noted = next((noted for noted in reversed(context.state.notes) if noted.topic == "review"), None)
-    if noted is not None:
-        return ReviewResult.model_validate(noted.body)
-    return review_by_code(context.plan, context.goal, context.state, context.signatures)
+    """Return the last review of the run; one by code where none was noted."""
+    return last_review(context.state) or review_by_code(
+        context.plan, context.goal, context.state, context.signatures
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,8 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.planning.outcome import UserQuestion
 from wavewright.planner.types import Json, JsonObject, RunId
-from wavewright.reviewer.package.builder import build_package
-from wavewright.reviewer.records import Package, ReviewResult
+from wavewright.reviewer.package.builder import build_package, last_review
+from wavewright.reviewer.records import Package
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -311,12 +311,9 @@ class RunTargets:
             return None
         if state.finished.status == "failed":
             return None
-        reviews = [
-            ReviewResult.model_validate(noted.body) for noted in state.notes if noted.topic == "review"
-        ]
         goal = goal_with_feedback(Goal.model_validate(state.started.goal), state)
         plan = Plan.model_validate(state.plan)
-        package = build_package(plan, goal, state, reviews[-1] if reviews else None, {})
+        package = build_package(plan, goal, state, last_review(state), {})
         self.ports.publish(package, self.ports.settings.output_dir / run)
         return package
 

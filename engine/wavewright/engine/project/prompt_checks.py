@@ -7,7 +7,7 @@ missing. A value of the wrong type is no fault, because the sample may be wrong.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
@@ -52,17 +52,13 @@ class UnknownValue(dict[object, object]):
         yield UnknownValue()
 
 
-def sample_contexts(
-    name: str, workers: Iterable[Worker], agent_prompts: Collection[str] = ()
-) -> tuple[Context, ...]:
-    """Return sample contexts of a prompt, one for each of its forms; empty for an unknown prompt."""
+def sample_contexts(name: str, workers: Iterable[Worker]) -> tuple[Context, ...]:
+    """Return sample contexts of a prompt, one for each of its forms; empty for an agent's and an unknown prompt."""
     fixed = _CONTEXTS.get(name)
     if fixed is not None:
         return fixed
     if name == "planner/request":
         return (_planner_request(),)
-    if name in agent_prompts:
-        return ({"inputs": UnknownValue()},)
     return tuple(_worker_contexts(worker) for worker in workers if worker.spec.prompt == name)
 
 

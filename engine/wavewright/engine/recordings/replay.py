@@ -45,14 +45,12 @@ from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan
 from wavewright.planner.planning.outcome import UserQuestion
 from wavewright.planner.ports.fallback_ladder import Ladder
 from wavewright.planner.ports.model_port import ModelOutcome, ModelUse, OnUse, Role
 from wavewright.planner.types import RunId
-from wavewright.reviewer.package.builder import build_package
+from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.package.comparison import ComparedRun, RunComparison, compare
-from wavewright.reviewer.records import ReviewResult
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.workers.services import Services, make_services
 
@@ -223,7 +221,8 @@ def _recorded_run(run: RunId, events: Sequence[Event]) -> ComparedRun:
         ReplayRejected: it had no plan, or has not ended.
     """
     state = fold(events)
-    if state.started is None or state.accepted is None:
+    package = stored_package(state)
+    if package is None:
         otherwise = (
             f"run {run!r} ended before a plan was accepted: it called no tool, so there is nothing to replay"
         )
@@ -236,9 +235,7 @@ def _recorded_run(run: RunId, events: Sequence[Event]) -> ComparedRun:
             f"run {run!r} has not come to its end: it has no verdict to compare with",
             f"let it come to its end first: `wavewright resume {run}`",
         )
-    reviews = [ReviewResult.model_validate(noted.body) for noted in state.notes if noted.topic == "review"]
-    goal, plan = Goal.model_validate(state.started.goal), Plan.model_validate(state.accepted.plan)
-    return ComparedRun(state, build_package(plan, goal, state, reviews[-1] if reviews else None, {}))
+    return ComparedRun(state, package)
 
 
 def _makes_new_plan(request: ReplayOptions, events: Sequence[Event], *, had_models: bool) -> bool:

@@ -81,12 +81,10 @@ def _reads_only(use: ExpressionUse, roots: frozenset[str]) -> bool:
 _DEFAULT_SECONDS = 1.0
 
 
-def expected_seconds(
-    plan: Plan, tools: Mapping[str, ToolSignature], limits: Limits | None = None
-) -> dict[StepId, float]:
-    """Return the expected seconds of each step."""
-    at_once = limits or Limits()
-    return {step.id: _step_seconds(plan, step, tools.get(step.tool), at_once) for step in plan.steps}
+def expected_seconds(plan: Plan, tools: Mapping[str, ToolSignature]) -> dict[StepId, float]:
+    """Return the expected seconds of each step, within the default limits."""
+    limits = Limits()
+    return {step.id: _step_seconds(plan, step, tools.get(step.tool), limits) for step in plan.steps}
 
 
 def _step_seconds(plan: Plan, step: Step, signature: ToolSignature | None, limits: Limits) -> float:

@@ -81,23 +81,14 @@ def read_model_answer(
     name: str = "<model>",
     *,
     limits: ReadLimits = MODEL_LIMITS,
-    repair: bool = True,
 ) -> PlanText:
-    """Read the plan in a language model's raw answer.
-
-    With `repair` switched off the answer must be a plan in strict JSON, without any text around it.
-    """
+    """Read the plan in a language model's raw answer."""
     from wavewright.planner.reading.repairs import repair_answer  # only answers of models need it
 
     try:
         answer = repair_answer(content, name, limits)
     except DocumentError as error:
         return _unreadable_plan(error)
-    if answer.repairs and not repair:
-        fault = DocumentFault(
-            "not_json", f"the answer is not a plan in strict JSON: {answer.repairs[0].message}"
-        )
-        return _unreadable_plan(DocumentError(answer.document.source, (fault,)))
     return replace(read_plan_document(answer.document, answer.faults), repairs=answer.repairs)
 
 
@@ -113,14 +104,14 @@ def read_model(document: Document, model: type[M]) -> M:
         raise PlanError(_diagnostics(error.faults), document.source) from error
 
 
-def read_model_file(path: Path, model: type[M], *, limits: ReadLimits = _DEFAULT_LIMITS) -> M:
+def read_model_file(path: Path, model: type[M]) -> M:
     """Read a file of JSON or YAML into a model.
 
     Raises:
         PlanError: the file cannot be read, or has another shape.
     """
     try:
-        document = read_document_file(path, limits=limits)
+        document = read_document_file(path)
     except DocumentError as error:
         raise PlanError(_diagnostics(error.faults), error.source) from error
     return read_model(document, model)

@@ -68,10 +68,6 @@ def build_package(
     state: RunState,
     review: ReviewResult | None,
     tools: Mapping[str, ToolSignature],
-    *,
-    status: RunStatus | None = None,
-    warnings: tuple[str, ...] = (),
-    now: dt.datetime | None = None,
 ) -> Package:
     """Return the package of a run, with secrets in the outputs redacted.
 
@@ -81,11 +77,8 @@ def build_package(
         state: The state of the run; its notes of the topic `review` are the earlier reviews.
         review: The last review; None if the run was not reviewed.
         tools: Signatures by name.
-        status: How the run ended; by default derived from the state and the review.
-        warnings: Further warnings.
-        now: What `now()` returns; by default the run's own instant.
     """
-    now = now or run_instant(state)
+    now = run_instant(state)
     shown = RedactedRun(state)
     state, review = shown.state, None if review is None else shown.review(review)
     assert state.started is not None
@@ -107,7 +100,7 @@ def build_package(
         job=state.started.job,
         goal_name=goal.name,
         goal=goal.text,
-        status=status or _package_status(state, review),
+        status=_package_status(state, review),
         reason=state.finished.reason if state.finished else "" if review else _NO_END_REASON,
         result=shown.value(_capped_result(plan, read_result(plan, state, tools, now), review)),
         documents=tuple(
@@ -117,7 +110,7 @@ def build_package(
         sources=found.sources,
         charts=found.charts,
         conflicts=found.conflicts,
-        warnings=tuple(dict.fromkeys((*_warnings(plan, state), *found.warnings, *warnings))),
+        warnings=tuple(dict.fromkeys((*_warnings(plan, state), *found.warnings))),
         review=review,
         earlier_reviews=_earlier_reviews(state, review),
         gates=state.gates,
@@ -146,9 +139,14 @@ def stored_package(state: RunState) -> Package | None:
     """Return the package of a run as far as it has come; None where the run has no plan yet."""
     if state.started is None or state.accepted is None:
         return None
-    reviews = [ReviewResult.model_validate(noted.body) for noted in state.notes if noted.topic == "review"]
     goal, plan = Goal.model_validate(state.started.goal), Plan.model_validate(state.accepted.plan)
-    return build_package(plan, goal, state, reviews[-1] if reviews else None, {})
+    return build_package(plan, goal, state, last_review(state), {})
+
+
+def last_review(state: RunState) -> ReviewResult | None:
+    """Return the last review that was noted; None where there is none."""
+    body = next((note.body for note in reversed(state.notes) if note.topic == "review"), None)
+    return None if body is None else ReviewResult.model_validate(body)
 
 
 def package_bytes(package: Package) -> bytes:

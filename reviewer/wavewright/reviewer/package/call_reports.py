@@ -240,7 +240,7 @@ def calls_text(cost: Cost) -> str:
     notes = [f"{silent} without an answer"] if silent else []
     if cost.over_budget:
         notes.append(f"{cost.over_budget} over budget and never made")
-    made = _counted_calls(cost.made, "call") if cost.made else "no call"
+    made = f"{cost.made:,} call{'' if cost.made == 1 else 's'}" if cost.made else "no call"
     return f"{made} ({', '.join(notes)})" if notes else made
 
 
@@ -280,10 +280,6 @@ def _loop_call_report(made: LoopToolCalled) -> LoopCallReport:
         seconds=made.call.seconds,
         message=shorten(made.call.message, _MAX_TEXT),
     )
-
-
-def _counted_calls(count: int, word: str) -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 MAX_ATTEMPTS: Final = 20

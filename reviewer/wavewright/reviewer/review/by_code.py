@@ -265,8 +265,6 @@ def review_by_code(
     goal: Goal,
     state: RunState,
     tools: Mapping[str, ToolSignature],
-    *,
-    now: dt.datetime | None = None,
 ) -> ReviewResult:
     """Return the verdict on a run of a (bound) plan.
 
@@ -275,9 +273,8 @@ def review_by_code(
         goal: What was asked for.
         state: What happened.
         tools: Signatures by name.
-        now: What `now()` gives; by default the time that the run uses as now.
     """
-    now = now or run_instant(state)
+    now = run_instant(state)
     found = assess(plan, goal, state, tools, now)
     settled = settle_confidences(plan, goal, state, tools, now, found.result, ceiling=CODE_REVIEW_CEILING)
     return ReviewResult(

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
+from wavewright.planner.types import JsonObject, JsonSchema, StepId
 from wavewright.reviewer.model_answers import AnswerModel, read_answer
 from wavewright.reviewer.records import Action, Opinion, RecoveryAction, RefusedAction
 from wavewright.reviewer.values import shorten
@@ -104,7 +104,11 @@ def review_schema(steps: Sequence[StepId], tools: Collection[str]) -> JsonSchema
         "properties": {
             "action": {"type": "string", "enum": [*ACTIONS]},
             "step": {"type": "string", "enum": [*steps], "description": "The step that it is about."},
-            "tool": _enum_schema(tools, "Only where another tool of the goal should be called."),
+            "tool": {
+                "type": "string",
+                "enum": [*sorted(tools)],
+                "description": "Only where another tool of the goal should be called.",
+            },
             "hint": {"type": "string", "description": "What to do, in one sentence."},
         },
         "required": ["action", "step", "hint"],
@@ -126,11 +130,6 @@ def review_schema(steps: Sequence[StepId], tools: Collection[str]) -> JsonSchema
         "required": ["summary", "goal_achieved", "confidence", "missing_data", "recovery_actions"],
         "additionalProperties": False,
     }
-
-
-def _enum_schema(names: Collection[str], description: str) -> JsonObject:
-    listed: list[Json] = [*sorted(names)]
-    return {"type": "string", "enum": listed, "description": description}
 
 
 def _refusal_reason(wanted: ReviewAction, steps: Collection[str], tools: Collection[str]) -> str | None:

@@ -40,9 +40,7 @@ class UnknownEncoding(httpx2.DecodingError):
     """A response has a compression that was not requested."""
 
 
-def guarded_client(
-    *, connect_seconds: float = 10.0, max_bytes: int = MAX_DECODED_BYTES
-) -> httpx2.AsyncClient:
+def guarded_client(*, max_bytes: int = MAX_DECODED_BYTES) -> httpx2.AsyncClient:
     """Return a client for models' providers; the caller closes it.
 
     It has no clock of its own beyond connecting: those that ask have.
@@ -53,7 +51,7 @@ def guarded_client(
 
     # A hook and not a transport: with a transport of ours the client would not look for proxies in the environment.
     return httpx2.AsyncClient(
-        timeout=httpx2.Timeout(None, connect=connect_seconds),
+        timeout=httpx2.Timeout(None, connect=10.0),
         limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
         headers={"Accept-Encoding": "gzip"},
         event_hooks={"response": [guard]},

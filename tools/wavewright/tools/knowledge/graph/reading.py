@@ -53,12 +53,9 @@ class GraphReader:
         """Return the pairs of entities that somebody has taken apart."""
         return {*self._database.execute("SELECT kept, dropped FROM merge WHERE is_undone = 1")}
 
-    def graph(self, *, with_evidence: bool = True) -> KnowledgeGraph:
+    def graph(self) -> KnowledgeGraph:
         """Return the graph: entities with their observations, and relations between two different entities."""
-        return KnowledgeGraph(
-            entities=tuple(self._entities(None, with_evidence=with_evidence)),
-            relations=tuple(self._relations(None, with_evidence=with_evidence)),
-        )
+        return KnowledgeGraph(entities=tuple(self._entities(None)), relations=tuple(self._relations(None)))
 
     def part(self, entities: Collection[str]) -> PartOfGraph:
         """Return what the graph holds of some canonical entities."""
@@ -151,7 +148,7 @@ class GraphReader:
             values,
         ):
             said[canonical][text].append((number, origin))
-        every = only is None and with_evidence
+        every = only is None
         shown = with_evidence and not every
         quotes = self._quotes("entity", None if every else _numbers(mentions.values() if shown else ()))
         groups = ([number for number, _ in one] for texts in said.values() for one in texts.values())
@@ -196,7 +193,7 @@ class GraphReader:
         ):
             found[source, normal_name(relation), target].append((number, relation, origin))
         groups = ([number for number, _, _ in one] for one in found.values())
-        every = only is None and with_evidence
+        every = only is None
         quotes = self._quotes("relation", None if every else _numbers(groups if with_evidence else ()))
         return [
             GraphRelation(

@@ -63,7 +63,7 @@ class GameRules:
             attacker: Who attacks; the one whose turn it is where it is empty.
         """
         play, aimed = self.play, self.play.creature(target)
-        actor = self._actor(attacker, needs_combat=True)
+        actor = self._actor(attacker)
         opposed: Side = "hostile" if actor.side == "party" else "party"
         if aimed not in play.state.standing(opposed):
             raise refusal(
@@ -144,7 +144,7 @@ class GameRules:
         play, state = self.play, self.play.state
         owner, taker, item = play.creature(giver), play.creature(receiver), item.strip().lower()
         if owner.side != "hostile" and state.combat is not None:
-            owner = self._actor(owner.id, needs_combat=True)
+            owner = self._actor(owner.id)
         if owner.side == "hostile" or taker.side == "hostile":
             raise refusal("nothing is given to enemies or by them")
         if owner.place != taker.place or owner.place != state.player.place or not owner.is_standing:
@@ -183,15 +183,16 @@ class GameRules:
                 "there is a fight going on", hint="attack, or end the fight when one side is beaten"
             )
 
-    def _actor(self, name: str, *, needs_combat: bool) -> Creature:
+    def _actor(self, name: str) -> Creature:
         """Return who acts in the fight, whose turn it has to be."""
         combat = self.play.state.combat
-        if combat is None and needs_combat:
+        if combat is None:
             raise refusal("there is no fight", hint="begin one with start_combat")
-        current = "" if combat is None else combat.current
-        actor = self.play.creature(name or current)
-        if actor.id != current:
-            raise refusal(f"it is not {actor.name}'s turn but {self.play.state.creatures[current].name}'s")
+        actor = self.play.creature(name or combat.current)
+        if actor.id != combat.current:
+            raise refusal(
+                f"it is not {actor.name}'s turn but {self.play.state.creatures[combat.current].name}'s"
+            )
         if not actor.is_standing:
             raise refusal(f"{actor.name} lies on the ground")
         return actor
