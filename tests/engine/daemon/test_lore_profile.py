@@ -39,7 +39,7 @@ from tests.engine.model_runs.test_lore_with_model import (
 )
 from tests.repository.tree import ROOT
 from tests.support.postgres import PostgresServer
-from tests.support.prepared_command import RunningCommand, new_process
+from tests.support.prepared_command import PreparedCommand, RunningCommand
 from tests.support.rabbitmq import Broker
 from tests.support.session_server import free_port, unavailable
 from wavewright.engine.fake_model.replies import Reply, calling_tool, structured
@@ -140,7 +140,7 @@ class Profile:
             declared = COMPOSE["services"][service]
             assert image("ENTRYPOINT") == ["wavewright"]
             command = [self.here(service, one) for one in declared.get("command", image("CMD"))]
-            self.running[service] = new_process(
+            self.running[service] = PreparedCommand(
                 command, self.project(service), self.environment(service), self.log(service)
             )
 
@@ -177,7 +177,7 @@ class Profile:
             ended = process is not None and process.poll() is not None
             assert not ended, self.log(service).read_text()
             assert time.monotonic() < end, f"{service} does not become healthy"
-            await anyio.sleep(0.1)
+            await anyio.sleep(1)  # the check of RabbitMQ takes a second of CPU
 
     async def up(self) -> list[str]:
         """Start every service once those that it depends on are as it asks; return them in that order."""
@@ -196,7 +196,7 @@ class Profile:
         user = filled_in("amqp://svc_ui:${UI_PASSWORD}@rabbitmq:5672/")
         environment = self.environment("daemon") | {"WAVEWRIGHT_AMQP_URL": self.here("daemon", user)}
         command = ["submit", job, "--wait", "--as", "ui_backend"]
-        return new_process(command, self.project("daemon"), environment, self.log("submit")).wait()
+        return PreparedCommand(command, self.project("daemon"), environment, self.log("submit")).wait()
 
     def lines(self, service: str) -> list[dict[str, Any]]:
         """Return what a service has logged so far."""

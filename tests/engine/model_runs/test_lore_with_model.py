@@ -188,11 +188,15 @@ def test_the_orchestrator_researches_extracts_and_concludes_and_its_tools_answer
     assert "Discovered 1 zones: Lanternmere" in discovered
 
 
-def test_worker_and_orchestrator_tokens_are_told_apart_and_add_up(lore_runs: LoreRuns) -> None:
+def test_each_agent_is_asked_with_its_own_ceiling_and_tokens_of_workers_and_orchestrator_add_up(
+    lore_runs: LoreRuns,
+) -> None:
     lore_runs.script(zone=[ZONE])
 
     lore_runs.run()
 
+    found = {beginning: {one.max_tokens for one in lore_runs.asked(beginning)} for beginning in CEILINGS}
+    assert found == {beginning: {ceiling} for beginning, ceiling in CEILINGS.items()}
     package = lore_runs.package
     total = package["model_uses"]["total"]
     assert package["worker_tokens"] > 0
@@ -203,27 +207,18 @@ def test_worker_and_orchestrator_tokens_are_told_apart_and_add_up(lore_runs: Lor
     )
 
 
-def test_each_agent_is_asked_with_its_own_ceiling(lore_runs: LoreRuns) -> None:
-    lore_runs.script(zone=[ZONE])
-
-    lore_runs.run()
-
-    found = {beginning: {one.max_tokens for one in lore_runs.asked(beginning)} for beginning in CEILINGS}
-    assert found == {beginning: {ceiling} for beginning, ceiling in CEILINGS.items()}
-
-
-@pytest.mark.parametrize("category", [*EXTRACTORS])
 def test_an_extractor_that_gives_garbage_is_asked_twice_more_and_code_reads_the_pages_instead(
-    lore_runs: LoreRuns, category: str
+    lore_runs: LoreRuns,
 ) -> None:
-    lore_runs.server.answer("no JSON at all {", when=EXTRACTORS[category])
-    lore_runs.script(zone=[ZONE])
+    for beginning in EXTRACTORS.values():
+        lore_runs.server.answer("no JSON at all {", when=beginning)
+    lore_runs.script()
 
     lore_runs.run()
 
-    assert len(lore_runs.asked(EXTRACTORS[category])) == 3
-    place = [*EXTRACTORS].index(category)
-    assert "(method: heuristic; 'extract_" in lore_runs.told("extract_category")[place]
+    assert [len(lore_runs.asked(beginning)) for beginning in EXTRACTORS.values()] == [3] * len(EXTRACTORS)
+    told = lore_runs.told("extract_category")
+    assert ["(method: heuristic; 'extract_" in line for line in told] == [True] * len(EXTRACTORS)
 
 
 def test_in_the_last_wave_the_tool_that_discovers_zones_is_not_offered_and_the_prompt_forbids_it(

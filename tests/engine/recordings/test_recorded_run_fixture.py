@@ -65,20 +65,29 @@ def failure_of(runs: RecordedRuns) -> str:
     return str(caught.value)
 
 
-def test_a_run_is_recorded_once_and_replayed_ever_after(quotes_suite: Suite, model: FakeModelServer) -> None:
+def test_a_run_is_recorded_once_and_replayed_ever_after_and_tests_of_one_name_have_a_recording_each(
+    quotes_suite: Suite, model: FakeModelServer
+) -> None:
+    body = "    def test_sheet(self, recorded_run):\n        recorded_run('quotes.job.yaml')\n"
+    quotes_suite.write("tests/test_classes.py", f"class TestOne:\n{body}\nclass TestTwo:\n{body}")
     recorded = quotes_suite.run("--wavewright-record")
     made, asked = take_calls(quotes_suite.folder), len(model.requests)
 
     replayed = quotes_suite.run()
 
-    assert recorded.last_line.startswith("1 passed"), recorded.out
-    assert (made.total(), asked) == (4, 2)
-    assert replayed.last_line.startswith("1 passed"), replayed.out
+    assert recorded.last_line.startswith("3 passed"), recorded.out
+    assert (made.total(), asked) == (3 * 4, 3 * 2)
+    assert replayed.last_line.startswith("3 passed"), replayed.out
     assert take_calls(quotes_suite.folder).total() == 0
     assert len(model.requests) == asked
-    [kept] = (quotes_suite.folder / "tests").rglob("*.json")
-    assert kept.relative_to(quotes_suite.folder) == Path("tests/recordings/test_desk/test_sheet.json")
-    assert len(json.loads(kept.read_text())["answers"]["entries"]) == 2
+    recordings = quotes_suite.folder / "tests" / "recordings"
+    kept = sorted((quotes_suite.folder / "tests").rglob("*.json"))
+    assert [str(file.relative_to(recordings)) for file in kept] == [
+        "test_classes/TestOne.test_sheet.json",
+        "test_classes/TestTwo.test_sheet.json",
+        "test_desk/test_sheet.json",
+    ]
+    assert [len(json.loads(file.read_text())["answers"]["entries"]) for file in kept] == [2] * 3
 
 
 def test_whoever_records_looks_at_the_replay_so_what_is_pinned_then_holds_ever_after(tmp_path: Path) -> None:
@@ -133,20 +142,6 @@ def test_a_run_that_would_not_replay_is_not_kept(quotes_suite: Suite, model: Fak
     assert "has no answer to this request" in told
     assert "= help: nothing was kept, for it would not replay" in told
     assert kept.read_bytes() == before
-
-
-def test_tests_of_one_name_in_two_classes_have_a_recording_each(
-    quotes_suite: Suite, model: FakeModelServer
-) -> None:
-    body = "    def test_sheet(self, recorded_run):\n        recorded_run('quotes.job.yaml')\n"
-    quotes_suite.write("tests/test_desk.py", f"class TestOne:\n{body}\nclass TestTwo:\n{body}")
-
-    quotes_suite.run("--wavewright-record")
-
-    kept = sorted(
-        file.name for file in (quotes_suite.folder / "tests" / "recordings" / "test_desk").iterdir()
-    )
-    assert kept == ["TestOne.test_sheet.json", "TestTwo.test_sheet.json"]
 
 
 def test_the_journal_of_a_replay_is_that_of_the_recorded_run(

@@ -111,7 +111,9 @@ def test_a_test_does_the_same_from_whichever_folder_pytest_is_started(suite: Sui
     assert suite.run("--rootdir=/", start=suite.folder / "tests").last_line.startswith("2 passed")
 
 
-def test_fixtures_of_the_projects_own_take_the_place_of_the_plugins(suite: Suite) -> None:
+def test_fixtures_of_the_projects_own_take_the_place_of_the_plugins_and_async_tests_run_plans(
+    suite: Suite,
+) -> None:
     suite.write(
         "tests/test_own.py",
         """
@@ -125,11 +127,6 @@ def test_fixtures_of_the_projects_own_take_the_place_of_the_plugins(suite: Suite
             assert plan == "my own"
         """,
     )
-
-    assert suite.run().last_line.startswith("1 passed")
-
-
-def test_async_tests_run_plans(suite: Suite) -> None:
     suite.write(
         "tests/test_async.py",
         """
@@ -142,7 +139,7 @@ def test_async_tests_run_plans(suite: Suite) -> None:
         """,
     )
 
-    assert suite.run("--strict-markers").last_line.startswith("1 passed")
+    assert suite.run("--strict-markers").last_line.startswith("2 passed")
 
 
 def test_a_suite_has_the_objects_that_a_program_has(suite: Suite) -> None:

@@ -48,7 +48,6 @@ def test_a_snapshot_is_one_readable_file(pinned: Suite, snapshot: SnapshotAssert
 
     assert file.name == "test_words.plan.snapshot.yaml"
     assert file.read_text() == snapshot
-    assert pinned.run().code == 0
 
 
 def test_a_failure_tells_what_changed_and_then_shows_the_text(
@@ -78,9 +77,10 @@ def test_an_update_takes_the_change(pinned: Suite) -> None:
     pinned.write("plans/words.plan.yaml", LONGER)
 
     updated = pinned.run("--snapshot-update")
+    [file] = (pinned.folder / FOLDER).iterdir()
 
     assert "1 snapshot updated" in updated.out
-    assert pinned.run().code == 0
+    assert "others" in file.read_text()
 
 
 def test_every_form_has_a_file_of_its_own_and_the_next_run_is_equal(suite: Suite) -> None:
@@ -180,7 +180,6 @@ def test_a_change_of_a_sub_plan_is_one_of_the_plan_that_calls_it(new_suite: Suit
     )
     made = suite.run("--snapshot-update")
     assert made.code == 0, made.out
-    assert suite.run().code == 0
 
     suite.replace("plans/words.plan.yaml", "top: 5", "top: 6")
     ended = suite.run()
