@@ -11,7 +11,7 @@ import pytest
 
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite, job
-from tests.support.prepared_command import Spawn, new_process
+from tests.support.prepared_command import PreparedCommand, Spawn, new_process
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.relay import Relay
 from wavewright.engine.messages.models import JobRequest
@@ -19,17 +19,17 @@ from wavewright.engine.messages.models import JobRequest
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def spawn() -> Spawn:
-    return new_process
-
-
 @pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGQUIT, 128 + signal.SIGQUIT)],
-    ids=lambda value: value.name if isinstance(value, signal.Signals) else "",
+    ("number", "code", "spawn"),
+    [
+        pytest.param(signal.SIGINT, 0, new_process, id="SIGINT"),
+        pytest.param(signal.SIGHUP, 0, PreparedCommand, id="SIGHUP"),
+        pytest.param(signal.SIGQUIT, 128 + signal.SIGQUIT, PreparedCommand, id="SIGQUIT"),
+    ],
 )
-async def test_an_idle_daemon_ends_by_a_signal(start: StartDaemon, number: signal.Signals, code: int) -> None:
+async def test_an_idle_daemon_ends_by_a_signal(
+    spawn: Spawn, start: StartDaemon, number: signal.Signals, code: int
+) -> None:
     daemon = start()
     await daemon.started()
 

@@ -11,7 +11,6 @@ import pytest
 
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite, job
-from tests.support.prepared_command import Spawn, new_process
 from wavewright.engine.cli.service.daemon_command import freeze_startup_objects
 from wavewright.engine.daemon.process import STALL_EXIT_CODE, exit_by_timer
 from wavewright.engine.messages.models import JobRequest
@@ -19,11 +18,6 @@ from wavewright.executor.store.job_records import JobId
 from wavewright.executor.stores import open_stores
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def spawn() -> Spawn:
-    return new_process
 
 
 TOOLS = '''

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.cli.mcp_server.token_proxy import token_proxy
+from tests.support.prepared_command import PipedCommand
 from tests.tools.mcp.installed_servers import PROGRAMS, require_installed_servers
 from wavewright.planner.types import Json
 
@@ -33,19 +34,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(project: Path) -> Iterator[str]:
     """Serve the project over HTTP; return its address."""
     require_installed_servers()
-    with subprocess.Popen(
-        [*PROGRAM, "--http", "127.0.0.1:0"],
-        cwd=project,
-        env={**os.environ, "WAVEWRIGHT_MCP_TOKEN": TOKEN},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as server:
-        assert server.stdout is not None
+    environment = {**os.environ, "WAVEWRIGHT_MCP_TOKEN": TOKEN}
+    with PipedCommand("mcp", "--http", "127.0.0.1:0", folder=project, environment=environment) as server:
         found = re.search(r"http://\S+", server.stdout.readline())
         assert found is not None
         yield found.group()
-        server.terminate()
 
 
 def inspected(project: Path, *arguments: str) -> Json:
