@@ -1,4 +1,4 @@
-"""Pages of what happened inside a run: one step with its calls, and what models were asked."""
+"""Pages of what happened inside a run: one step with its calls, a confidence, and what models were asked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from wavewright.executor.events.types import Event
 from wavewright.executor.run.recording import redacted_events
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import RunId
+from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.package.step_records import model_messages, step_record
+from wavewright.reviewer.review.proof import proof_of, reviewed_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class StepPages:
         """Return what is served where."""
         return [
             Route("/runs/{run}/steps/{step}", self._step),
+            Route("/runs/{run}/why/{field:path}", self._why),
             Route("/runs/{run}/messages", self._messages),
         ]
 
@@ -50,6 +53,15 @@ class StepPages:
             "redact": known_secrets_redactor(self.project.settings).redact_json,
         }
         return page("step.html.j2", title=f"{name} of {run}", **values)
+
+    async def _why(self, request: Request) -> Response:
+        """Answer with how the confidence in a field of the result came about."""
+        run, field = RunId(request.path_params["run"]), request.path_params["field"]
+        package = stored_package(fold(await self._events(run)))
+        if package is None or package.review is None or field not in reviewed_fields(package, package.review):
+            raise HTTPException(404, f"run {run!r} has no confidence in a field {field!r}")
+        proof = proof_of(package, package.review, field)
+        return page("why.html.j2", title=f"Why {field} of {run}", run=run, proof=proof)
 
     async def _messages(self, request: Request) -> Response:
         """Answer with what planner, workers and reviewer were asked, and what they answered."""
