@@ -50,9 +50,17 @@ def test_a_run_is_followed_from_its_first_step_to_its_verdict(project: Path) -> 
         (project / "one.txt").touch()
         expect(page.locator(".node.s-running .name")).to_have_text("second")
         page.locator("summary", has_text="Plan as JSON").click()
+        width = page.locator("svg.dag").evaluate("svg => svg.clientWidth")
+        page.get_by_role("button", name="Zoom in").click()
+        page.get_by_label("Find a step").fill("SECOND")
+        expect(page.locator(".graph-tools output")).to_have_text("1 of 1")
         (project / "two.txt").touch()
 
         expect(page.locator("#verdict-title")).to_have_text("Goal achieved")
+        expect(page.locator(".node.found .name")).to_have_text("second")
+        expect(page.get_by_label("Find a step")).to_be_focused()
+        assert page.locator("svg.dag").evaluate("svg => svg.clientWidth") == round(width * 1.25)
+        page.get_by_label("Find a step").fill("")
         expect(page.locator("#connection")).to_have_text("The run has ended.")
         assert page.locator("details", has_text="Plan as JSON").get_attribute("open") is not None
         assert run.wait() == 0
@@ -66,6 +74,10 @@ def test_a_run_is_followed_from_its_first_step_to_its_verdict(project: Path) -> 
         expect(page.locator("section.card")).to_contain_text("Output")
         assert seen.serious_faults() == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        page.go_back()
+        page.locator("#confidence").get_by_role("link", name="overall").click()
+        expect(page.locator("pre.code")).to_contain_text("so overall is 0.80, by")
+        assert seen.serious_faults() == []
         assert seen.console == []
         assert {urlsplit(url).netloc for url in seen.requests} == {urlsplit(served.root).netloc}
 

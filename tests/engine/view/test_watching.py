@@ -27,7 +27,7 @@ async def test_a_viewer_that_is_cut_off_at_random_places_sees_the_newest_and_the
     chance = random.Random(3)  # noqa: S311 - decides where a connection is cut
     seen: list[RunFragment] = []
     async with SqliteJournal(tmp_path / "runs.db") as journal, anyio.create_task_group() as group:
-        watches = RunWatches(journal, group, lambda snapshot: str(snapshot.events))
+        watches = RunWatches(journal, group, lambda snapshot, _: str(snapshot.events))
 
         async def work() -> None:
             await journal.append(RUN, [run_started(RUN)])

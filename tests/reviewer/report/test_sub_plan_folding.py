@@ -46,6 +46,10 @@ def test_a_sub_plan_is_one_box_with_the_worst_end_of_its_steps() -> None:
     assert folded.failed_gate_steps == {"refine": "warn"}
     assert folded.running == {"refine"}
     assert {node.step.id for node in whole.picture.nodes} == {step.id for step in LOG}
+    [alone] = draw_plans(LOG, {}, (), "folded")
+    [opened] = draw_plans(LOG, {}, (), "open")
+    assert (alone.picture, opened.picture) == (folded.picture, whole.picture)
+    assert (alone.shows_sub_plans, opened.shows_sub_plans) == (False, True)
 
 
 def test_a_plan_without_sub_plans_has_one_picture() -> None:

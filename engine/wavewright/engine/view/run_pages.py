@@ -26,6 +26,7 @@ from wavewright.executor.store.errors import RunNotFound
 from wavewright.planner.types import RunId
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.package.comparison import ComparedRun, compare
+from wavewright.reviewer.report.sub_plan_folding import Drawings
 from wavewright.reviewer.values import iso_of_epoch
 
 STATUSES: Final = (
@@ -49,9 +50,9 @@ Steering: TypeAlias = Callable[[RunId, str], Awaitable[RunId]]
 """Does something with a run in the name of a person, and returns the run that is shown then."""
 
 
-def render_fragment(snapshot: RunSnapshot) -> str:
+def render_fragment(snapshot: RunSnapshot, drawings: Drawings) -> str:
     """Return a run as HTML; where it has no plan yet or has several targets, what there is."""
-    html = snapshot.html()
+    html = snapshot.html(drawings)
     run = None if html is None else Markup(html)  # noqa: S704 - rendered from escaping templates
     return render("fragment.html.j2", snapshot=snapshot, targets=snapshot.targets, run=run)
 
@@ -112,14 +113,16 @@ class RunPages:
 
     async def _run(self, request: Request) -> Response:
         """Answer with the page of a run."""
-        return await self._run_page(_run_of(request))
+        return await self._run_page(_run_of(request), drawings=_drawings_of(request))
 
-    async def _run_page(self, run: RunId, error: str = "", code: int = 200) -> Response:
+    async def _run_page(
+        self, run: RunId, error: str = "", code: int = 200, drawings: Drawings = "folded"
+    ) -> Response:
         try:
             snapshot = await self.project.find_run(run)
         except RunNotFound:
             return _missing(run)
-        fragment = Markup(await anyio.to_thread.run_sync(render_fragment, snapshot))  # noqa: S704 - rendered from escaping templates
+        fragment = Markup(await anyio.to_thread.run_sync(render_fragment, snapshot, drawings))  # noqa: S704 - rendered from escaping templates
         return page(
             "run.html.j2",
             code,
@@ -127,6 +130,7 @@ class RunPages:
             snapshot=snapshot,
             fragment=fragment,
             error=error,
+            drawings=drawings,
         )
 
     async def _stream(self, request: Request) -> Response:
@@ -134,7 +138,7 @@ class RunPages:
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
 
         async def events() -> AsyncGenerator[bytes]:
-            async for fragment in self.watches.fragments(_run_of(request), seen):
+            async for fragment in self.watches.fragments(_run_of(request), seen, _drawings_of(request)):
                 yield fragment.message
 
         return EventSourceResponse(events(), ping=15)
@@ -184,6 +188,11 @@ class RunPages:
 
 def _run_of(request: Request) -> RunId:
     return RunId(request.path_params["run"])
+
+
+def _drawings_of(request: Request) -> Drawings:
+    """Return the drawing that a viewer looks at: sub-plans are folded unless the address says otherwise."""
+    return "open" if request.query_params.get("sub-plans") == "open" else "folded"
 
 
 def _missing(run: RunId) -> Response:

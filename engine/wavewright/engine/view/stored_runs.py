@@ -21,6 +21,7 @@ from wavewright.planner.types import RunId, StepId
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.records import Package
 from wavewright.reviewer.report.page import LiveRun, render_run
+from wavewright.reviewer.report.sub_plan_folding import Drawings
 
 PAGE_SIZE: Final = 50
 LABEL_KINDS: Final = ("template", "model", "gate", "tag")
@@ -134,17 +135,17 @@ class RunSnapshot:
         """Of a run with several targets, how far they are."""
         return target_waves(self.state)
 
-    def html(self) -> str | None:
+    def html(self, drawings: Drawings) -> str | None:
         """Return the run as a fragment of the page; None before there is a plan."""
         package = stored_package(self.state)
         if package is None:
             return None
-        links = f"/runs/{self.row.run}/steps/"
+        links = f"/runs/{self.row.run}"
         verdict = _VERDICTS.get(self.row.status)
         if verdict is None:
-            return render_run(package, links=links)
+            return render_run(package, links=links, drawings=drawings)
         running = _running_steps(package) if self.row.status == "running" else frozenset[StepId]()
-        return render_run(package, LiveRun(*verdict, running), links=links)
+        return render_run(package, LiveRun(*verdict, running), links=links, drawings=drawings)
 
 
 def _running_steps(package: Package) -> frozenset[StepId]:

@@ -15,13 +15,17 @@ from sse_starlette.event import ServerSentEvent
 from wavewright.engine.view.stored_runs import RunSnapshot, read_run
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.types import RunId
+from wavewright.reviewer.report.sub_plan_folding import Drawings
 
 _PAUSE: Final = 0.3
 """Seconds between two looks at the journal, at least."""
 _SHARE: Final = 3.0
 """A look that took long is followed by a pause that is this many times as long."""
 
-RenderSnapshot = Callable[[RunSnapshot], str]
+_SECONDS_PER_VIEWER: Final = 0.01
+"""By which a pause is longer for each viewer, so that sending to many takes no more than a share of the machine."""
+
+RenderSnapshot = Callable[[RunSnapshot, Drawings], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +65,22 @@ class RunWatches:
         self._journal = journal
         self._group = group
         self._render = render
-        self._watches: dict[RunId, _Watch] = {}
+        self._watches: dict[tuple[RunId, Drawings], _Watch] = {}
 
-    async def fragments(self, run: RunId, seen: str = "") -> AsyncGenerator[RunFragment]:
+    async def fragments(
+        self, run: RunId, seen: str = "", drawings: Drawings = "folded"
+    ) -> AsyncGenerator[RunFragment]:
         """Yield the run as it is and each time that it has changed, until it has ended.
 
         Args:
             run: The run.
             seen: Version that the viewer has, which is not yielded again.
+            drawings: Which the viewer looks at.
         """
-        watch = self._watches.get(run)
+        watch = self._watches.get((run, drawings))
         if watch is None:
-            watch = self._watches[run] = _Watch()
-            self._group.start_soon(self._watch, run, watch)
+            watch = self._watches[run, drawings] = _Watch()
+            self._group.start_soon(self._watch, run, drawings, watch)
         watch.viewers += 1
         try:
             while True:
@@ -88,20 +95,21 @@ class RunWatches:
         finally:
             watch.viewers -= 1
 
-    async def _watch(self, run: RunId, watch: _Watch) -> None:
+    async def _watch(self, run: RunId, drawings: Drawings, watch: _Watch) -> None:
         known: RunSnapshot | None = None
         while watch.viewers:
             began = time.monotonic()
             snapshot = await read_run(self._journal, run, known=known)
             if snapshot is not None:
                 known = snapshot
-                watch.set(await anyio.to_thread.run_sync(self._fragment, snapshot))
+                watch.set(await anyio.to_thread.run_sync(self._fragment, snapshot, drawings))
                 if snapshot.has_ended:
                     break
-            await anyio.sleep(max(_PAUSE, _SHARE * (time.monotonic() - began)))
-        del self._watches[run]
+            took = time.monotonic() - began
+            await anyio.sleep(max(_PAUSE, _SHARE * took, _SECONDS_PER_VIEWER * watch.viewers))
+        del self._watches[run, drawings]
 
-    def _fragment(self, snapshot: RunSnapshot) -> RunFragment:
+    def _fragment(self, snapshot: RunSnapshot, drawings: Drawings) -> RunFragment:
         kind = "ended" if snapshot.has_ended else "changed"
-        event = ServerSentEvent(self._render(snapshot), event=kind, id=snapshot.version)
+        event = ServerSentEvent(self._render(snapshot, drawings), event=kind, id=snapshot.version)
         return RunFragment(snapshot.version, event.encode(), snapshot.has_ended)

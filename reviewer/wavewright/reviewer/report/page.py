@@ -37,7 +37,7 @@ from wavewright.reviewer.report.sections import (
     markdown_to_html,
     model_cost_section,
 )
-from wavewright.reviewer.report.sub_plan_folding import draw_plans
+from wavewright.reviewer.report.sub_plan_folding import Drawings, draw_plans
 from wavewright.reviewer.values import brief, duration_text, shape, shorten_middle, visible
 
 if TYPE_CHECKING:
@@ -108,12 +108,15 @@ def render_report(package: Package) -> str:
     )
 
 
-def render_run(package: Package, live: LiveRun | None = None, *, links: str = "") -> str:
-    """Return what a report shows as an HTML fragment; with `links`, steps lead to that address and their id."""
-    return _environment().get_template("run.html.j2").render(**_values(package, live), links=links)
+def render_run(
+    package: Package, live: LiveRun | None = None, *, links: str = "", drawings: Drawings = "both"
+) -> str:
+    """Return what a report shows as an HTML fragment; with `links`, steps and confidences lead below that address."""
+    template = _environment().get_template("run.html.j2")
+    return template.render(**_values(package, live, drawings), links=links)
 
 
-def _values(package: Package, live: LiveRun | None) -> dict[str, object]:
+def _values(package: Package, live: LiveRun | None, drawings: Drawings = "both") -> dict[str, object]:
     """Return what the templates show."""
     log = package.execution_log
     replaced = {entry.supersedes: entry.id for entry in log if entry.supersedes is not None}
@@ -145,7 +148,8 @@ def _values(package: Package, live: LiveRun | None) -> dict[str, object]:
         "opened": _opened(package.documents),
         "counts": statuses(log),
         "failed_gate_steps": failed,
-        "drawn": draw_plans(log, failed, live.running if live else ()),
+        "drawn": draw_plans(log, failed, live.running if live else (), drawings),
+        "drawings": drawings,
         "waves": fold_waves(log) if len(log) > MAX_DRAWN else (),
         "gantt": draw_gantt(rows),
         "rows": rows,
@@ -182,10 +186,8 @@ def write_report(package: Package, folder: Path) -> Path:
 
 
 def _content_security_policy(css: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
-    return (
-        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
+    sha = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{sha}'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 @lru_cache(maxsize=1)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from wavewright.planner.types import StepId
 from wavewright.reviewer.records import StepReport
 from wavewright.reviewer.report.plan_picture import MAX_DRAWN, PlanPicture, draw_plan
 
+Drawings: TypeAlias = Literal["both", "folded", "open"]
+"""Which pictures of a plan with sub-plans are wanted."""
 _WORST_FIRST = ("failed", "blocked", "cancelled", "not_run")
 
 
@@ -22,25 +25,35 @@ class DrawnPlan:
     running: Collection[StepId]
     hidden: int = 0
     """Steps of sub-plans that it does not show."""
+    shows_sub_plans: bool = False
+    """Whether it shows steps of sub-plans that could be folded."""
 
 
 def draw_plans(
-    log: Sequence[StepReport], failed_gate_steps: Mapping[StepId, str], running: Collection[StepId]
+    log: Sequence[StepReport],
+    failed_gate_steps: Mapping[StepId, str],
+    running: Collection[StepId],
+    drawings: Drawings = "both",
 ) -> list[DrawnPlan]:
-    """Return the picture with sub-plans folded, if there are any, and that of all steps; none of a huge plan."""
+    """Return the picture with sub-plans folded, if there are any, and that of all steps; none of a huge plan.
+
+    Without sub-plans that is one picture, whichever is wanted.
+    """
     if len(log) > MAX_DRAWN:
         return []
-    whole = DrawnPlan(draw_plan(log), failed_gate_steps, running)
     callers = _callers(log)
     folded = fold_sub_plans(log, callers) if callers else None
-    if folded is None:
-        return [whole]
+    if folded is None or drawings == "open":
+        return [DrawnPlan(draw_plan(log), failed_gate_steps, running, shows_sub_plans=folded is not None)]
     gates = defaultdict[StepId, str](str)
     for step, severity in failed_gate_steps.items():
         caller = callers.get(step, step)
         gates[caller] = "block" if "block" in (severity, gates[caller]) else severity
     at_work = {callers.get(step, step) for step in running}
-    return [DrawnPlan(draw_plan(folded), gates, at_work, len(log) - len(folded)), whole]
+    closed = DrawnPlan(draw_plan(folded), gates, at_work, len(log) - len(folded))
+    if drawings == "folded":
+        return [closed]
+    return [closed, DrawnPlan(draw_plan(log), failed_gate_steps, running, shows_sub_plans=True)]
 
 
 def fold_sub_plans(log: Sequence[StepReport], callers: Mapping[StepId, StepId]) -> list[StepReport] | None:

@@ -1,13 +1,95 @@
 "use strict";
-// Follows a run: each event is the whole of it, so that none that is missed can leave the page wrong.
 (() => {
   const live = document.getElementById("live");
-  if (!live || "ended" in live.dataset) return;
+  if (!live) return;
+
+  // Zoom and find in the drawing of the plan; the tools stay the same when the run is replaced around them.
+  const tools = document.createElement("div");
+  tools.className = "graph-tools";
+  tools.setAttribute("role", "search");
+  tools.setAttribute("aria-label", "In the plan");
+  tools.innerHTML = `<label>Find a step <input type="search" placeholder="name, tool or status" autocomplete="off"></label>
+    <output></output>
+    <button type="button" data-by="0.8" aria-label="Zoom out">−</button>
+    <button type="button" data-by="1.25" aria-label="Zoom in">+</button>
+    <button type="button">Whole width</button>`;
+  const wanted = tools.querySelector("input");
+  const told = tools.querySelector("output");
+  let zoom = 1;
+  let place = 0;
+  const scrolls = () => [...live.querySelectorAll("#plan .scroll")].filter((node) => node.offsetParent);
+  const drawings = () => scrolls().flatMap((node) => [...node.querySelectorAll("svg.dag")]);
+  const draw = () => {
+    for (const svg of live.querySelectorAll("svg.dag")) {
+      const { width, height } = svg.viewBox.baseVal;
+      svg.setAttribute("width", width * zoom);
+      svg.setAttribute("height", height * zoom);
+    }
+  };
+  const zoomTo = (factor) => {
+    const kept = scrolls().map((node) => [node, node.scrollLeft + node.clientWidth / 2, node.scrollTop + node.clientHeight / 2]);
+    const by = factor / zoom;
+    zoom = factor;
+    draw();
+    for (const [node, x, y] of kept) {
+      node.scrollLeft = x * by - node.clientWidth / 2;
+      node.scrollTop = y * by - node.clientHeight / 2;
+    }
+  };
+  // A plan that is folded by wave has no drawing: its rows are searched.
+  const steps = () => {
+    const nodes = drawings().flatMap((svg) => [...svg.querySelectorAll(".node")]);
+    return nodes.length ? nodes : [...live.querySelectorAll("table.steps tbody tr")];
+  };
+  const find = () => {
+    const text = wanted.value.trim().toLowerCase();
+    const named = (node) => (node.querySelector("title") ?? node).textContent.toLowerCase().includes(text);
+    const found = [];
+    for (const node of steps()) {
+      const isFound = text !== "" && named(node);
+      node.classList.toggle("found", isFound);
+      node.classList.remove("current");
+      if (isFound) found.push(node);
+    }
+    place = found.length ? (place + found.length) % found.length : 0;
+    told.textContent = text === "" ? "" : found.length ? `${place + 1} of ${found.length}` : "none";
+    found[place]?.classList.add("current");
+    return found[place];
+  };
+  const show = (node) => node?.scrollIntoView({ block: "nearest", inline: "center" });
+  const equip = () => {
+    const first = live.querySelector("#plan .scroll");
+    if (!first) return;
+    first.before(tools);
+    if (zoom !== 1) draw();
+    if (wanted.value) find();
+  };
+  tools.addEventListener("click", (event) => {
+    if (!(event.target instanceof HTMLButtonElement)) return;
+    const [svg] = drawings();
+    if (!svg) return;
+    const whole = svg.closest(".scroll").clientWidth / svg.viewBox.baseVal.width;
+    const by = Number(event.target.dataset.by);
+    zoomTo(by ? Math.min(4, Math.max(0.05, zoom * by)) : Math.min(1, whole));
+  });
+  wanted.addEventListener("input", () => { place = 0; show(find()); });
+  wanted.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    place += event.shiftKey ? -1 : 1;
+    const node = find();
+    if (node) show(node);
+    else if (wanted.value.trim()) location.assign(`${live.dataset.run}/steps/${encodeURIComponent(wanted.value.trim())}`);
+  });
+  equip();
+  if ("ended" in live.dataset) return;
+
+  // Follows a run: each event is the whole of it, so that none that is missed can leave the page wrong.
   const connection = document.getElementById("connection");
   const key = (node) => node.querySelector("summary")?.textContent ?? "";
   const replace = (html) => {
     const states = new Map([...live.querySelectorAll("details")].map((node) => [key(node), node.open]));
-    const focused = live.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const active = live.contains(document.activeElement) ? document.activeElement : null;
     const scrolled = [...live.querySelectorAll(".scroll")].map((node) => [node.scrollLeft, node.scrollTop]);
     const switched = [...live.querySelectorAll(".switch :checked")].map((node) => node.id);
     live.innerHTML = html;
@@ -15,13 +97,15 @@
     for (const node of live.querySelectorAll("details")) {
       if (states.has(key(node))) node.open = states.get(key(node));
     }
-    live.querySelectorAll(".scroll").forEach((node, place) => {
-      [node.scrollLeft, node.scrollTop] = scrolled[place] ?? [0, 0];
+    equip();
+    live.querySelectorAll(".scroll").forEach((node, at) => {
+      [node.scrollLeft, node.scrollTop] = scrolled[at] ?? [0, 0];
     });
-    if (focused) live.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    const link = active?.getAttribute("href");
+    const focused = tools.contains(active) ? active : link && live.querySelector(`a[href="${CSS.escape(link)}"]`);
+    focused?.focus({ preventScroll: true });
   };
-  const address = `/runs/${encodeURIComponent(live.dataset.run)}/stream`;
-  const source = new EventSource(`${address}?seen=${encodeURIComponent(live.dataset.version)}`);
+  const source = new EventSource(live.dataset.stream);
   source.addEventListener("open", () => { connection.textContent = "This page follows the run."; });
   source.addEventListener("error", () => { connection.textContent = "The connection is lost; it is tried again."; });
   source.addEventListener("changed", (event) => replace(event.data));
