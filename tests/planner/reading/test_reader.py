@@ -200,6 +200,14 @@ def test_an_instant_is_never_read_from_a_number(as_of: str) -> None:
         read_model(document, Job)
 
 
+@pytest.mark.parametrize("as_of", ["9999-12-31T23:59:59-14:00", "9999-12-31T23:59:59.999999"])
+def test_an_instant_that_is_in_no_year_in_utc_is_refused(as_of: str) -> None:
+    document = read_document(f"name: x\nas_of: {as_of}\n", "job.yaml")
+
+    with pytest.raises(PlanError, match="in UTC lies in the years 1 to 9999"):
+        read_model(document, Job)
+
+
 def test_a_date_is_the_start_of_its_day_in_utc() -> None:
     job = read_model(read_document("name: x\nas_of: 2010-03-01\n", "job.yaml"), Job)
 

@@ -32,3 +32,9 @@ def test_of_several_forms_the_one_of_the_values_type_says_what_is_wrong(
 
 def test_a_list_that_may_be_null_is_named_with_what_is_in_it() -> None:
     assert type_name({"type": ["array", "null"], "items": {"type": "string"}}) == "list of string or null"
+
+
+def test_a_pattern_that_takes_too_many_steps_is_told_and_no_crash() -> None:
+    (misfit,) = validator_of({"type": "string", "pattern": r"^(a|aa)+\1$"}).violations("a" * 60 + "!")
+
+    assert misfit.message.endswith("but must fit the schema's 'pattern'")

@@ -16,7 +16,8 @@ from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.plan import SUB_PLAN, Gate, Step
 from wavewright.planner.plans.estimates import known_items
 from wavewright.planner.plans.uses import gate_reads
-from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
+from wavewright.planner.schemas.references import InvalidSchemaError
+from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import GATE_ID_PATTERN, RESERVED_IDS, STEP_ID_PATTERN, StepId
 
 _STEP_ID = re.compile(STEP_ID_PATTERN)

@@ -28,7 +28,13 @@ ThinkingLevel = Literal["minimal", "low", "medium", "high"]
 
 
 def _in_utc(value: dt.datetime) -> dt.datetime:
-    return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value
+    aware = value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value
+    try:
+        dt.datetime.fromtimestamp(aware.timestamp(), dt.UTC)
+    except (ValueError, OverflowError):
+        msg = "write an instant that in UTC lies in the years 1 to 9999"
+        raise ValueError(msg) from None
+    return aware
 
 
 def _refuse_number(value: object) -> object:

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
-from wavewright.config.errors import WavewrightError
 from wavewright.config.sources import pointer_token
 from wavewright.planner.diagnostics.suggestions import value_text, with_article
 from wavewright.planner.language.hashing import canonical_json
+from wavewright.planner.schemas.references import InvalidSchemaError, check_alternatives
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 
 
@@ -95,10 +95,6 @@ def _property_schema(schema: JsonObject, name: str) -> JsonObject:
     return part if isinstance(part, dict) else {}
 
 
-class InvalidSchemaError(WavewrightError, ValueError):
-    """A schema that is none, or that refers to something outside itself."""
-
-
 class SchemaViolation(NamedTuple):
     """One reason why a value does not fit a schema."""
 
@@ -118,6 +114,7 @@ class Validator:
     """A compiled schema."""
 
     def __init__(self, schema: JsonSchema) -> None:
+        check_alternatives(schema)
         try:
             self._compiled = jsonschema_rs.validator_for(schema, offline=True)
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
@@ -239,8 +236,10 @@ def _requirement(kind: Kind) -> str:
         case Kind.OneOfMultipleValid():
             return "fit exactly one of the schema's alternatives, not several"
         case _:
-            request = _REQUIREMENTS.get(kind.name)
-            return request.format(**kind.as_dict()) if request else f"fit the schema's {kind.name!r}"
+            details, request = kind.as_dict(), _REQUIREMENTS.get(kind.name)
+            if request is None or "error" in details:  # a pattern that took too many steps
+                return f"fit the schema's {kind.name!r}"
+            return request.format(**details)
 
 
 def _either(names: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
+from wavewright.planner.schemas.references import look_up_reference
 from wavewright.planner.types import Json, JsonSchema
 
 Kind: TypeAlias = Literal[
@@ -99,25 +100,11 @@ def _follow_references(place: ScopedSchema) -> ScopedSchema:
         reference = place.schema.get("$ref")
         if not isinstance(reference, str):
             return place
-        found = _look_up_reference(reference, place.root)
+        found = look_up_reference(reference, place.root)
         if found is None:
             return OPEN
         place = subschema(found, place.root) if found is not place.root else ScopedSchema(found, found)
     return OPEN
-
-
-def _look_up_reference(reference: str, root: JsonSchema) -> JsonSchema | None:
-    if reference == "#":
-        return root
-    if not reference.startswith("#/"):
-        return None
-    node: Json = root
-    for part in reference[2:].split("/"):
-        key = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(node, dict) or key not in node:
-            return None
-        node = node[key]
-    return node if isinstance(node, dict) else None
 
 
 def _untyped(schema: JsonSchema, root: JsonSchema, depth: int) -> SchemaView:
@@ -244,7 +231,7 @@ def _inlined(value: Json, root: JsonSchema, following: tuple[str, ...]) -> Json:
         return {
             key: _inlined(item, root, following) for key, item in value.items() if key not in _DEFINITIONS
         }
-    found = _look_up_reference(reference, root)
+    found = look_up_reference(reference, root)
     if found is None or reference in following or len(following) == _REFERENCES_INLINED:
         return {}
     return _inlined(found, root, (*following, reference))

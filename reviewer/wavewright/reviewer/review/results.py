@@ -18,7 +18,8 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.schemas.validation import InvalidSchemaError, Validator, validator_of
+from wavewright.planner.schemas.references import InvalidSchemaError
+from wavewright.planner.schemas.validation import Validator, validator_of
 from wavewright.planner.types import Json, StepId
 from wavewright.reviewer.review.evidence import may_be_empty, plan_scope, superseded_steps
 from wavewright.reviewer.values import is_empty, misfit_texts, shorten

@@ -10,7 +10,8 @@ import json
 from typing import Final
 
 from wavewright.config.errors import WavewrightError
-from wavewright.planner.schemas.validation import InvalidSchemaError, Validator
+from wavewright.planner.schemas.references import InvalidSchemaError
+from wavewright.planner.schemas.validation import Validator
 from wavewright.planner.types import Json, JsonSchema
 from wavewright.tools.functions.schemas import plain_schema
 

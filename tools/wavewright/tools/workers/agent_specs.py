@@ -15,7 +15,8 @@ from pydantic import Field, field_validator
 from wavewright.planner.language.goals import ThinkingLevel
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.language.signatures import AGENT
-from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
+from wavewright.planner.schemas.references import InvalidSchemaError
+from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import ID_PATTERN, JsonSchema
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.workers.agent_limits import AgentLimits

@@ -101,7 +101,8 @@ def parse_instant(text: str | None, name: str = "--as-of") -> dt.datetime | None
         return None
     try:
         instant = dt.datetime.fromisoformat(text)
-        return instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant.astimezone(dt.UTC)
+        aware = instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant
+        return dt.datetime.fromtimestamp(aware.timestamp(), dt.UTC)
     except (ValueError, OverflowError) as error:
         msg = f"{name} {text!r} is no date"
         raise CommandError(msg, hint="write it as 2010-03-01 or 2010-03-01T12:00:00+00:00") from error
