@@ -28,6 +28,8 @@ WORLD: Final = ROOT / "plans" / "lore" / "world"
 GOLD: Final[dict[str, Any]] = json.loads((ROOT / "plans" / "lore" / "gold.json").read_text())
 ZONES: Final[list[str]] = list(GOLD["zones"])
 
+pytestmark = pytest.mark.usefixtures("pages_read_once")
+
 
 @cache
 def pages() -> tuple[SourcePage, ...]:

@@ -44,7 +44,10 @@ QUERIES: Final = (
     "{} legendary items artifacts",
 )
 
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
+pytestmark = [
+    pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here"),
+    pytest.mark.usefixtures("pages_read_once"),
+]
 
 
 @cache

@@ -1,0 +1,39 @@
+"""What the tests of extraction from whole wikis share."""
+
+from __future__ import annotations
+
+import pytest
+
+from wavewright.tools.extraction.blocks import PageStructure
+from wavewright.tools.extraction.structure import SourcePage, read_structure
+from wavewright.tools.lore.extraction import heuristics
+from wavewright.tools.lore.extraction.heuristics import ZonePages
+from wavewright.tools.lore.extraction.view import ZoneView
+
+_VIEWS = dict[tuple[str, ...], ZoneView]()
+_STRUCTURES = dict[tuple[str, ...], PageStructure]()
+_view_of = heuristics._view  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.fixture
+def pages_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read each page once, and what a zone's pages name once for all categories: both are the same each time."""
+    monkeypatch.setattr(heuristics, "_view", _view)
+    monkeypatch.setattr(heuristics, "read_structure", _structure)
+
+
+def _view(source: ZonePages) -> ZoneView:
+    key = (source.zone, *(part for page in source.pages for part in _parts(page)))
+    if key not in _VIEWS:
+        _VIEWS[key] = _view_of(source)
+    return _VIEWS[key]
+
+
+def _structure(page: SourcePage) -> PageStructure:
+    if _parts(page) not in _STRUCTURES:
+        _STRUCTURES[_parts(page)] = read_structure(page)
+    return _STRUCTURES[_parts(page)]
+
+
+def _parts(page: SourcePage) -> tuple[str, ...]:
+    return page.url, page.title, page.text, page.html
