@@ -40,8 +40,9 @@ crash: environment ## Run the whole crash programme: kills, faults of disk, netw
 	@sh .ci/faketime
 	@WAVEWRIGHT_CRASH=1 $(BIN)/python -m pytest tests/crash $(LONG_TESTS) --numprocesses 2 --dist worksteal $(ARGS)
 
-# Of these `make test` runs a slice, too.
-LONG_TESTS := tests/engine/model_runs/test_prompt_injection.py tests/executor/run/test_untrusted_text.py
+# Of these `make test` runs a slice, or draws fewer examples, too.
+LONG_TESTS = $(shell grep --recursive --files-with-matches --extended-regexp '@given|run_size' \
+	--include='test_*.py' tests | grep --invert-match ^tests/crash/)
 
 # The type checkers take nearly all of the time, one processor each; what a check prints stays together.
 check: environment ## Check format, lint, types and the order of imports

@@ -1,7 +1,7 @@
 """What every test shares: asyncio as the backend, servers, temporary files, and how Hypothesis looks for examples.
 
-The suite draws the same examples in every run, so a red test is red for everybody. `HYPOTHESIS_PROFILE=explore`
-looks for new ones, and prints what repeats a failure.
+The suite draws the same examples in every run, so a red test is red for everybody; `make crash` draws more.
+`HYPOTHESIS_PROFILE=explore` looks for new ones, and prints what repeats a failure.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.crash.run_size import volume
+
 # A busy machine must not fail a test: no deadline, and no complaint about slow or picky generation.
 PATIENT = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
@@ -31,7 +33,12 @@ if TYPE_CHECKING:
 _NUMBERS = count()
 
 settings.register_profile(
-    "suite", derandomize=True, deadline=None, database=None, suppress_health_check=PATIENT
+    "suite",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=volume(30, 100),
+    suppress_health_check=PATIENT,
 )
 settings.register_profile("explore", deadline=None, print_blob=True, suppress_health_check=PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))

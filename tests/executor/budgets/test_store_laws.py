@@ -20,6 +20,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from tests.crash.run_size import volume
 from tests.support.postgres import PostgresServer
 from wavewright.config.sections import BudgetSettings, BudgetsSection
 from wavewright.executor.budgets.limits import FINISHING_ROLES, BudgetLimits, Reserve, Settle
@@ -330,6 +331,6 @@ def test_a_budget_store_in_a_database_keeps_the_same_laws(postgres: PostgresServ
 
 
 TestMemoryBudgetStore = pytest.mark.timeout(120)(MemoryBudgetStoreMachine.TestCase)
-TestMemoryBudgetStore.settings = settings(max_examples=60, stateful_step_count=40)
+TestMemoryBudgetStore.settings = settings(max_examples=volume(20, 60), stateful_step_count=40)
 TestSqliteBudgetStore = pytest.mark.timeout(120)(SqliteBudgetStoreMachine.TestCase)
 TestSqliteBudgetStore.settings = settings(max_examples=12, stateful_step_count=30)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from hypothesis import given, settings, strategies as st
 
+from tests.crash.run_size import volume
 from tests.executor.execution_harness import NOW, RUN
 from tests.executor.run.typed_plans import Draft, drafts, values
 from wavewright.executor.events.state import RunState
@@ -48,7 +49,7 @@ def run(draft: Draft, data: st.DataObject) -> RunState:
 
 
 @given(drafts(), st.data())
-@settings(max_examples=80)
+@settings(max_examples=volume(20, 80))
 def test_a_plan_that_the_checker_accepts_runs(draft: Draft, data: st.DataObject) -> None:
     if any(found.severity == "error" for found in check(draft.plan, None, draft.tools)):
         return

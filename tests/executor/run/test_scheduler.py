@@ -9,6 +9,7 @@ import anyio
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.crash.run_size import volume
 from tests.executor.execution_harness import ExecutionHarness, VirtualClock, echo, outputs, plan_of, statuses
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, StepFinished, WaveFinished, WaveStarted
@@ -259,7 +260,7 @@ async def ending_of(plan: Plan, schedule: Schedule, concurrency: int) -> object:
 
 
 @given(plans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=volume(20, 60), deadline=None)
 async def test_every_schedule_and_every_limit_give_the_same_endings(plan: Plan) -> None:
     expected = await ending_of(plan, "waves", 1)
 

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.crash.run_size import volume
 from tests.executor.event_examples import run_started, step_finished
 from wavewright.executor.events.types import Event, StepFinished
 from wavewright.executor.sqlite.event_store import SqliteEventStore
@@ -156,7 +157,7 @@ def test_a_log_cut_anywhere_leaves_whole_commits_in_order(
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=volume(20, 60), deadline=None)
 def test_a_log_damaged_anywhere_leaves_whole_commits_in_order(
     open_journal: tuple[Path, list[list[Event]]], data: st.DataObject
 ) -> None:

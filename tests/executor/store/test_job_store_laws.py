@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
+from tests.crash.run_size import volume
 from tests.executor.event_examples import step_finished
 from tests.executor.job_examples import project_state
 from tests.executor.store.job_store_machine import OUTBOX_LEASE, JobStoreMachine
@@ -222,7 +223,7 @@ _EMPTY = """
              wavewright.inbox, wavewright.outbox, wavewright.outbox_body, wavewright.decision"""
 
 TestJobsInAFile = SqliteJobStoreMachine.TestCase
-TestJobsInAFile.settings = settings(max_examples=40, stateful_step_count=40)
+TestJobsInAFile.settings = settings(max_examples=volume(12, 40), stateful_step_count=40)
 
 
 @pytest.mark.timeout(120)

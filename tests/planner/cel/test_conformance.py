@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+from tests.crash.run_size import volume
 from tests.support.cel_oracle import oracle_answer
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.plans.expressions import TypedEnvironment, evaluate
@@ -170,7 +171,7 @@ def _outcome(text: str) -> tuple[Json, ExpressionError | None]:
 
 
 @given(_CALL)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=volume(150, 600), deadline=None)
 def test_functions_give_what_the_oracle_gives(expression: str) -> None:
     # Bytes and timestamps are no JSON: both sides are asked for something that is.
     text = f"[{expression}].map(x, type(x) == bytes ? size(x) : type(x) == type(timestamp(0)) ? string(x) : x)[0]"

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.crash.run_size import volume
 from tests.support.limited_evaluation import NOON, outcomes
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.plans.expressions import TypedEnvironment, evaluate, render
@@ -86,7 +87,7 @@ ANSWERED = [
 
 
 def test_what_would_take_too_much_is_refused() -> None:
-    assert outcomes(REFUSED) == dict.fromkeys(REFUSED, "expression_too_large")
+    assert outcomes(REFUSED, share=volume(4, 1)) == dict.fromkeys(REFUSED, "expression_too_large")
 
 
 def test_what_can_be_done_in_little_is_done() -> None:
@@ -121,7 +122,7 @@ def _composed(dice: random.Random, depth: int) -> str:
     return form.format(*(_composed(dice, dice.randrange(depth)) for _ in range(3)))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(volume(1, 3)))
 def test_any_composition_ends_with_a_value_or_a_fault(seed: int) -> None:
     dice = random.Random(seed)  # noqa: S311 - nothing secret
     expressions = [f"inputs.few.map(x, {_composed(dice, 4)})" for _ in range(20)]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.crash.run_size import volume
 from wavewright.planner.checks.checker import check
 from wavewright.planner.language.plan import Limits, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
@@ -560,7 +561,7 @@ STEPS = st.fixed_dictionaries(
 GATES = st.fixed_dictionaries({"id": st.sampled_from(["g", "h"]), "on": IDS, "check": TEXTS.filter(bool)})
 
 
-@settings(max_examples=200)
+@settings(max_examples=volume(50, 200))
 @given(
     st.fixed_dictionaries(
         {"steps": st.lists(STEPS, max_size=5)},

@@ -6,6 +6,7 @@ import jsonschema_rs
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.crash.run_size import volume
 from wavewright.planner.checks.types import incompatibility
 from wavewright.planner.types import Json, JsonSchema
 
@@ -201,7 +202,7 @@ _VALUES: st.SearchStrategy[Json] = st.recursive(
 
 
 @given(_schemas(), _schemas(), st.lists(_VALUES, max_size=30))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=volume(100, 400), deadline=None)
 def test_no_value_that_fits_both_is_ever_refused(
     source: JsonSchema, target: JsonSchema, values: list[Json]
 ) -> None:

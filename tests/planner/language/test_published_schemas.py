@@ -11,6 +11,7 @@ import jsonschema_rs
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.crash.run_size import volume
 from wavewright.config.documents import read_document
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.goals import GoalTemplate, Job
@@ -152,7 +153,7 @@ def test_a_document_that_uses_every_field_is_accepted_by_both(name: str) -> None
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@settings(max_examples=60)
+@settings(max_examples=volume(20, 60))
 @given(st.data())
 def test_schema_and_model_agree_on_changed_documents(name: str, data: st.DataObject) -> None:
     model, whole = SHAPES[name]

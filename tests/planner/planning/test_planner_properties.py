@@ -9,6 +9,7 @@ import anyio
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.crash.run_size import volume
 from tests.planner.bad_plans import Case, cases, contract_tools, goal_of
 from tests.planner.planning_case import (
     GOOD,
@@ -53,7 +54,8 @@ def bent_plans(draw: st.DrawFn) -> str:
         where[draw(st.sampled_from([*GOOD, *plan["steps"][0], "gates", "retry", "depends_on", "when"]))] = (
             draw(values)
         )
-        if not isinstance(plan.get("steps"), list) or not all(isinstance(one, dict) for one in plan["steps"]):
+        steps = plan.get("steps")
+        if not isinstance(steps, list) or not steps or not all(isinstance(one, dict) for one in steps):
             break
     return json.dumps(plan)
 
@@ -81,7 +83,7 @@ lines: st.SearchStrategy[ModelAnswer | ModelError] = errors | st.builds(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=volume(37, 150))
 @given(said_=st.lists(lines, min_size=1, max_size=4), has_template=st.booleans())
 def test_whatever_is_answered_there_is_a_sound_plan_or_a_reason(
     *, said_: list[ModelAnswer | ModelError], has_template: bool

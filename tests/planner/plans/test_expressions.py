@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 from syrupy.assertion import SnapshotAssertion
 
+from tests.crash.run_size import volume
 from tests.support.cel_oracle import oracle_answer
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.evaluator import compile_expression
@@ -596,7 +597,7 @@ MIXED_EXPRESSIONS = st.recursive(st.sampled_from(_ATOMS), _mixed, max_leaves=6)
 
 
 @given(EXPRESSIONS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=volume(100, 400), deadline=None)
 def test_what_the_check_accepts_evaluates_to_what_it_promised(expression: str) -> None:
     check = TypedEnvironment(inputs=INPUTS, steps=STEPS, extra={"item": ITEM, "index": {"type": "integer"}})
     try:
@@ -618,7 +619,7 @@ _MISSHAPEN: list[dict[str, Json]] = [VALUES, {}, {"steps": {}, "inputs": None, "
 
 
 @given(MIXED_EXPRESSIONS, st.sampled_from(_MISSHAPEN))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=volume(125, 500), deadline=None)
 def test_no_expression_ends_in_anything_but_a_value_or_a_plain_fault(
     expression: str, variables: dict[str, Json]
 ) -> None:
@@ -642,7 +643,7 @@ _PATH_PARTS = st.one_of(
 
 
 @given(_JSON_VALUES, st.lists(_PATH_PARTS, max_size=4))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=volume(125, 500), deadline=None)
 def test_a_plain_path_gives_what_cel_gives(value: Json, parts: list[str]) -> None:
     path = "inputs" + "".join(parts)
     variables: dict[str, Json] = {"inputs": value}
@@ -655,7 +656,7 @@ def test_a_plain_path_gives_what_cel_gives(value: Json, parts: list[str]) -> Non
 
 
 @given(_JSON_VALUES, st.lists(_PATH_PARTS, max_size=4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=volume(75, 300), deadline=None)
 def test_has_differs_from_cel_only_where_the_way_is_missing(value: Json, parts: list[str]) -> None:
     text = "has(inputs" + "".join(parts) + ".a)"
     variables: dict[str, Json] = {"inputs": value}
@@ -675,7 +676,7 @@ _NESTINGS: list[tuple[str, str]] = [
 
 
 @given(st.lists(st.sampled_from(_NESTINGS), max_size=30))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=volume(125, 500), deadline=None)
 def test_whatever_is_nested_is_read_and_typed_and_ends(nestings: list[tuple[str, str]]) -> None:
     text = "1"
     for before, after in nestings:
@@ -686,7 +687,7 @@ def test_whatever_is_nested_is_read_and_typed_and_ends(nestings: list[tuple[str,
 
 
 @given(st.text(st.sampled_from("ab1.0[](){}'\"\\rxuU89,:?+-!=<>&| \n/%inmap"), max_size=12))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=volume(100, 400), deadline=None)
 def test_whatever_is_read_here_is_read_by_the_library(text: str) -> None:
     _, fault = outcome(text, {})
     assume(fault is None or fault.kind not in ("bad_expression", "expression_too_large"))
@@ -719,7 +720,7 @@ _CEL = st.recursive(st.sampled_from(_PLAIN), _like_cel, max_leaves=8)
 
 
 @given(_CEL)
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=volume(250, 1000), deadline=None)
 def test_what_is_computed_here_is_what_the_library_computes(text: str) -> None:
     variables: dict[str, Json] = {
         "inputs": {"s": "äbc", "l": [3, "x", None, [1]], "o": {"a": 2.5, "k": [True]}}
@@ -758,7 +759,7 @@ _STRING_PIECES = st.sampled_from(
 
 
 @given(st.sampled_from(["'", '"', "'''", '"""', "r'", 'r"', "R'''"]), st.lists(_STRING_PIECES, max_size=6))
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=volume(200, 800), deadline=None)
 def test_strings_are_read_as_the_library_reads_them(opening: str, pieces: list[str]) -> None:
     text = opening + "".join(pieces) + opening.lstrip("rR")
     try:

@@ -9,6 +9,7 @@ from typing import NoReturn
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+from tests.crash.run_size import volume
 from wavewright.planner.cel.embedded import (
     EmbeddedExpression,
     Read,
@@ -301,7 +302,7 @@ _PIECES = st.one_of(
 
 
 @given(st.lists(_PIECES, min_size=1, max_size=4))
-@settings(max_examples=200)
+@settings(max_examples=volume(50, 200))
 def test_renaming_changes_exactly_the_reads_of_that_step(pieces: list[str]) -> None:
     expression = " + ".join(pieces)
     renamed = rename_in_expression(expression, "a", "fresh")

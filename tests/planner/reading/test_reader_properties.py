@@ -12,6 +12,7 @@ from typing import cast
 
 from hypothesis import given, settings, strategies as st
 
+from tests.crash.run_size import volume
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.reading.reader import read_model_answer, read_plan
 from wavewright.planner.types import Json, JsonObject
@@ -149,7 +150,7 @@ def test_a_plan_in_strict_json_is_read_as_it_is(given_: tuple[JsonObject, str]) 
     assert read.plan == read_plan(text, "plan.json").plan
 
 
-@settings(max_examples=200)
+@settings(max_examples=volume(50, 200))
 @given(plans().flatmap(written), st.sampled_from(KEEPS))
 def test_dirt_that_keeps_the_meaning_gives_the_same_plan(text: str, dirt: Callable[[str], str]) -> None:
     assert plan_of(dirt(text)) == plan_of(text)
@@ -164,7 +165,7 @@ def test_dirt_upon_dirt_gives_the_same_plan_or_none(
     assert dirty is None or dirty == plan_of(text)
 
 
-@settings(max_examples=200)
+@settings(max_examples=volume(50, 200))
 @given(plans().flatmap(written), st.sampled_from(BREAKS))
 def test_dirt_that_breaks_the_meaning_never_makes_another_plan(text: str, dirt: Callable[[str], str]) -> None:
     broken = plan_of(dirt(text))
@@ -172,7 +173,7 @@ def test_dirt_that_breaks_the_meaning_never_makes_another_plan(text: str, dirt: 
     assert broken is None or broken == plan_of(text)
 
 
-@settings(max_examples=200)
+@settings(max_examples=volume(50, 200))
 @given(plans().flatmap(written), st.floats(0, 1))
 def test_a_cut_plan_never_has_other_steps(text: str, share: float) -> None:
     cut, plan = plan_of(text[: int(len(text) * share)]), plan_of(text)

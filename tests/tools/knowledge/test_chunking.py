@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings, strategies as st
 
+from tests.crash.run_size import volume
 from wavewright.tools.knowledge.chunking import TextDocument, chunks_of
 
 GUIDE = """\
@@ -67,7 +68,7 @@ def test_an_unchanged_chunk_keeps_its_id_when_others_change() -> None:
 
 
 @given(LINES, st.integers(60, 300), st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=volume(20, 60), deadline=None)
 def test_every_word_is_in_a_chunk_no_chunk_is_too_long_and_ids_are_unique(
     lines: list[str], chars: int, overlap: int
 ) -> None:
