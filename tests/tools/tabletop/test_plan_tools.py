@@ -43,7 +43,7 @@ def test_the_pack_brings_what_it_names_and_declares_that_it_writes() -> None:
 
 
 def test_settings_that_are_wrong_are_refused_with_their_place(tmp_path: Path) -> None:
-    with pytest.raises(PackError, match=r"tabletop\.auto_run_cap"):
+    with pytest.raises(PackError, match=r"pack 'tabletop': 'auto_run_cap'"):
         load_pack("tabletop", {"auto_run_cap": 0})
     world = tmp_path / "world.yaml"
     world.write_text("opening: hm\nstart: nowhere\nrefuge: nowhere\nplaces: {}\nitems: {}\ncreatures: {}\n")
