@@ -32,7 +32,7 @@ from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.feasibility import check_readiness
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Cap, Plan, Step
@@ -263,7 +263,7 @@ class _Forecaster:
             warnings=tuple(each for each in found if each.severity != "error"),
             source=source,
             estimate=estimate,
-            budget=self._budget(steps, estimate, [each for each in found if each.severity == "error"]),
+            budget=self._budget(steps, estimate, error_diagnostics(found)),
             trust=judge_trust(
                 CheckContext(plan, goal, tools, goal.limits),
                 skipped=frozenset(step.id for step in steps if step.is_skipped),

@@ -20,6 +20,7 @@ from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.jobs.saved_plan import signature_json
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.checker import check
+from wavewright.planner.diagnostics.diagnostic import error_diagnostics
 from wavewright.planner.language.goals import Goal, GoalTemplate, KeptRun
 from wavewright.planner.language.hashing import canonical_json, content_hash
 from wavewright.planner.language.plan import Plan, Step
@@ -217,7 +218,7 @@ def _kept_plan(found: FoundTemplate, goal: Goal, tools: Mapping[str, ToolSignatu
     assert template.plan is not None
     assert template.kept is not None
     faults = check(bind_plan(template.plan, goal, tools), goal, tools)
-    if any(fault.severity == "error" for fault in faults):
+    if error_diagnostics(faults):
         return None
     draft = PlanDraft(
         template.plan, PlanOrigin(read_document_file(found.file), "/plan"), "template", is_saved=True

@@ -35,7 +35,7 @@ from wavewright.engine.jobs.target_inputs import first_target, inputs_of_target
 from wavewright.engine.project.templates import read_template_document
 from wavewright.engine.project.tools import agent_tools, signatures_to_check
 from wavewright.planner.checks.checker import check, check_partial
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
 from wavewright.planner.language.goals import AvailableTool, Goal, GoalTemplate, Job, JobTargets
 from wavewright.planner.language.plan import SUB_PLAN, Plan
 from wavewright.planner.plans.binding import bind_plan
@@ -245,7 +245,7 @@ def _draft_checker(settings: Settings) -> DraftChecker:
         if draft.partial is not None:
             return check_partial(draft.partial, goal, tools)
         found = check(bind_plan(draft.plan, goal, tools), goal, tools)
-        return [each for each in found if each.severity == "error"]
+        return error_diagnostics(found)
 
     return judge
 

@@ -40,7 +40,7 @@ from wavewright.executor.events.state import SUCCESSES, RunState, fold
 from wavewright.executor.events.types import PlanAccepted, RunFinished
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.feasibility import check_readiness
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
@@ -261,13 +261,15 @@ class CheckPlan:
         if context.draft is not None:
             return await self._check_draft(context, plan, context.draft)
         found = await _check_resumed(self.ports, context, plan)
-        if not _errors(found):
+        if not error_diagnostics(found):
             return proceed(replace(context, diagnostics=tuple(found)))
         context = await record_note(
             self.ports, context, "patch_refused", {"diagnostics": [*diagnostics_json(found)]}
         )
         context = replace(context, candidate=None)
-        return branch(context, "build_package", f"the recovery patch makes {len(_errors(found))} faults")
+        return branch(
+            context, "build_package", f"the recovery patch makes {len(error_diagnostics(found))} faults"
+        )
 
     async def _check_draft(
         self, context: RunContext, candidate: Plan, draft: PlanDraft
@@ -290,7 +292,7 @@ class CheckPlan:
                 *self._readiness_errors(candidate, tools),
             ]
         )
-        if _errors(found):
+        if error_diagnostics(found):
             context = await record_note(
                 self.ports, context, "plan_refused", {"diagnostics": [*diagnostics_json(found)]}
             )
@@ -316,7 +318,7 @@ class RecheckPlan:
     async def run(self, context: PlannedContext) -> PhaseResult[PlannedContext]:
         """Stop before any call if a change of a tool has made the plan invalid."""
         found = await _check_resumed(self.ports, context, context.plan)
-        if _errors(found):
+        if error_diagnostics(found):
             raise PlanError(tuple(found), Source(f"the plan of run {context.run}", ""))
         return proceed(context)
 
@@ -343,10 +345,6 @@ def _items_done(state: RunState) -> dict[StepId, int]:
         step: sum(1 for item in items.values() if item.status in SUCCESSES)
         for step, items in state.items.items()
     }
-
-
-def _errors(found: list[Diagnostic] | tuple[Diagnostic, ...]) -> list[Diagnostic]:
-    return [diagnostic for diagnostic in found if diagnostic.severity == "error"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from wavewright.engine.pipeline.phase import PhaseEvent, PhaseListener
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, Noted, RetryOf
 from wavewright.executor.store.journal import Journal
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature
@@ -382,5 +382,5 @@ def permanent_error_text(fault: Exception) -> str:
         return "; ".join(one.message for one in fault.faults)
     if isinstance(fault, PlanError):
         found = (one for error in (fault, *fault.others) for one in error.diagnostics)
-        return "; ".join(one.message for one in found if one.severity == "error")
+        return "; ".join(one.message for one in error_diagnostics(found))
     return str(fault)

@@ -34,7 +34,7 @@ from wavewright.executor.events.types import RunStarted
 from wavewright.executor.run.execution import execute
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.checks.checker import check
-from wavewright.planner.diagnostics.diagnostic import PlanError
+from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
@@ -140,7 +140,7 @@ class SimulatedPlan:
             return None
         goal = self.goal.model_copy(update={"inputs": inputs})
         plan = bind_plan(self.draft.plan, goal, self.signatures)
-        if any(found.severity == "error" for found in check(plan, goal, self.signatures)):
+        if error_diagnostics(check(plan, goal, self.signatures)):
             return None
         return replace(self, goal=goal, plan=plan)
 

@@ -30,7 +30,7 @@ from wavewright.engine.simulation.search import ScenarioSearch, SearchBounds
 from wavewright.engine.simulation.stub_outputs import StubOutputSource
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.feasibility import check_readiness
-from wavewright.planner.diagnostics.diagnostic import PlanError
+from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.types import Json, StepId
@@ -82,7 +82,7 @@ def _simulated_plan(order: ResolvedJob, settings: Settings, now: dt.datetime | N
     plan = bind_plan(draft.plan, goal, signatures)
     unready = check_readiness(plan, find_obstacles(plan, tools_of_goal(goal, settings).signatures, settings))
     found = draft.origin.place([*check(plan, goal, signatures), *unready])
-    if any(diagnostic.severity == "error" for diagnostic in found):
+    if error_diagnostics(found):
         raise PlanError(found, draft.origin.document.source)
     today = dt.datetime.now(dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return SimulatedPlan(goal, draft, plan, tools, unmodelled, goal.as_of or now or today)

@@ -19,7 +19,7 @@ from wavewright.engine.project.tools import signatures_to_check, tools_of_goal
 from wavewright.engine.testing.claims import Claim, unknown_name
 from wavewright.engine.testing.project import Loadable, ProjectUnderTest
 from wavewright.planner.checks.checker import check
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
@@ -143,7 +143,7 @@ class PlanLoader:
                 raise no_plan_error(order.goal, order.source)
             bound = bind_plan(order.draft.plan, order.goal, tools)
             found = order.draft.origin.place(check(bound, order.goal, tools))
-            if any(diagnostic.severity == "error" for diagnostic in found):
+            if error_diagnostics(found):
                 raise PlanError(found, order.draft.origin.document.source)
         return PlanView(bound, order.goal, tools, found)
 

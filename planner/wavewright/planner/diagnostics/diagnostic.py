@@ -66,6 +66,11 @@ def diagnostic_from_fault(fault: DocumentFault) -> Diagnostic:
     return Diagnostic(codes_by_kind()[fault.kind], fault.message, fault.pointer, fault.hint, fault.span)
 
 
+def error_diagnostics(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Return the diagnostics that keep a plan from running."""
+    return [one for one in found if one.severity == "error"]
+
+
 def locate_diagnostics(diagnostics: Iterable[Diagnostic], document: Document) -> list[Diagnostic]:
     """Return the diagnostics with their spans, in the order of the text.
 

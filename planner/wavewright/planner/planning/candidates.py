@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from wavewright.config.documents import Document
 from wavewright.planner.checks.checker import check, check_partial
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, locate_diagnostics
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, error_diagnostics, locate_diagnostics
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
@@ -71,7 +71,7 @@ def complete_plan(
         if not builder.calls(name) and not builder.add(name, why="the goal requires it"):
             return NoMinimalPlan(f"nothing is known to call {name!r} with")
     plan = builder.plan(reasoning)
-    found = tuple(one for one in check(bind_plan(plan, goal, tools), goal, tools) if one.severity == "error")
+    found = tuple(error_diagnostics(check(bind_plan(plan, goal, tools), goal, tools)))
     if not found:
         return plan
     return NoMinimalPlan(f"it would be faulty: {found[0].message}", found)
@@ -230,11 +230,6 @@ class PlanValidator:
             *map(expanded.place, check(bound, self.goal, self.tools, allowance=self._allowance)),
         ]
         return expanded, tuple(found if document is None else locate_diagnostics(found, document))
-
-
-def error_diagnostics(found: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Return the diagnostics that keep a plan from running."""
-    return [one for one in found if one.severity == "error"]
 
 
 def error_summary(found: Iterable[Diagnostic]) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 
 from wavewright.config.errors import WavewrightError
 from wavewright.planner.checks.checker import check
+from wavewright.planner.diagnostics.diagnostic import error_diagnostics
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature, asks_approval
@@ -70,7 +71,7 @@ class PlanStream:
         prefix = self._text[self._start : self._steps_end] + "]}"
         self._steps_end = None
         read = read_model_answer(prefix)
-        if read.plan is None or read.repairs or any(one.severity == "error" for one in read.diagnostics):
+        if read.plan is None or read.repairs or error_diagnostics(read.diagnostics):
             raise PrefixFault("its steps cannot be read as they are written")
         return read.plan
 
@@ -123,7 +124,7 @@ def startable_steps(
     if any(step.plan is not None for step in plan.steps):
         raise PrefixFault("a step calls a plan, whose steps are known once the whole plan is")
     bound = bind_plan(plan, goal, tools)
-    errors = [one for one in check(bound, goal, tools, allowance=allowance) if one.severity == "error"]
+    errors = error_diagnostics(check(bound, goal, tools, allowance=allowance))
     if any(one.code not in _LATER for one in errors):
         raise PrefixFault(f"the checker finds {', '.join(sorted({one.code for one in errors}))}")
     open_places = [one.pointer for one in errors]

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import get_args
 
 from wavewright.config.sources import Source
-from wavewright.planner.diagnostics.diagnostic import Diagnostic
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, error_diagnostics
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal, Rules
 from wavewright.planner.language.plan import Gate, Plan
@@ -24,7 +24,7 @@ from wavewright.planner.planning.allowed_sub_plans import sub_plan_lines
 from wavewright.planner.planning.outcome import AnsweredQuestion
 from wavewright.planner.planning.tool_descriptions import ToolEntry, tool_entries, type_text
 from wavewright.planner.schemas.validation import infer_schema, schema_definitions
-from wavewright.planner.types import GateSeverity, Json, JsonObject, JsonSchema
+from wavewright.planner.types import GateSeverity, Json, JsonObject, JsonSchema, as_object
 from wavewright.prompts.escaping import one_line
 from wavewright.prompts.templates import Prompts
 
@@ -206,7 +206,7 @@ def repair_reply(
     Raises:
         PromptError: the template is faulty.
     """
-    errors = [found for found in diagnostics if found.severity == "error"]
+    errors = error_diagnostics(diagnostics)
     return prompts.render(
         "planner/repair",
         diagnostics=render_text(errors[:MAX_DIAGNOSTICS_SHOWN], source),
@@ -273,8 +273,7 @@ def truncate_value(value: Json, part: int = 1) -> Json:
 
 def _input_types(goal: Goal) -> dict[str, str]:
     """Return the type of each input: as declared where the goal declares it, else as its value shows."""
-    declared = goal.inputs_schema.get("properties")
-    known = declared if isinstance(declared, dict) else {}
+    known = as_object(goal.inputs_schema.get("properties"))
     found: dict[str, str] = {}
     for name, value in goal.inputs.items():
         part = known.get(name)

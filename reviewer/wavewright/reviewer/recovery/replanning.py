@@ -18,7 +18,7 @@ import anyio
 from wavewright.config.sources import Source
 from wavewright.executor.events.state import RunState
 from wavewright.planner.checks.checker import check
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, PlanPatch
@@ -295,7 +295,7 @@ class _PatchChecker:
         if checked.plan is None:
             return checked, checked.diagnostics
         found = check(checked.plan, self.goal, self.tools)
-        return checked, tuple(each for each in found if each.severity == "error")
+        return checked, tuple(error_diagnostics(found))
 
 
 class _PatchReader:

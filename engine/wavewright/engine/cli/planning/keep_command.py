@@ -24,7 +24,7 @@ from wavewright.engine.project.templates import template_names
 from wavewright.engine.project.tools import signatures_to_check
 from wavewright.executor.events.state import RunState, fold
 from wavewright.planner.checks.checker import check
-from wavewright.planner.diagnostics.diagnostic import PlanError
+from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics
 from wavewright.planner.language.goals import Goal, GoalTemplate, KeptRun
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.plans.binding import bind_plan
@@ -127,7 +127,7 @@ def _template_json(template: GoalTemplate) -> JsonObject:
 
 def _check(plan: Plan, goal: Goal, tools: dict[str, ToolSignature], text: str, file: Path) -> None:
     """Raise an error if the plan is not valid for the goal of its run: it read what no template has, as feedback."""
-    found = [one for one in check(bind_plan(plan, goal, tools), goal, tools) if one.severity == "error"]
+    found = error_diagnostics(check(bind_plan(plan, goal, tools), goal, tools))
     if found:
         document = read_document(text, str(file))
         raise PlanError(PlanOrigin(document, "/plan").place(found), document.source)

@@ -12,7 +12,12 @@ from wavewright.engine.cli.planning.check_options import CheckOptions
 from wavewright.engine.jobs.document_kinds import is_agent, is_job, is_settings, is_template, is_worker
 from wavewright.planner.checks.checker import check, check_partial, in_file_order
 from wavewright.planner.checks.feasibility import Obstacle, check_readiness
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, locate_diagnostics
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    PlanError,
+    error_diagnostics,
+    locate_diagnostics,
+)
 from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.reading.reader import (
     PlanText,
@@ -94,7 +99,7 @@ class CheckedDocument:
     @property
     def errors(self) -> int:
         """Number of errors in all documents."""
-        return sum(found.severity == "error" for one in self.documents for found in one.diagnostics)
+        return sum(len(error_diagnostics(one.diagnostics)) for one in self.documents)
 
 
 def check_plan(options: CheckOptions) -> CheckedDocument:
@@ -244,7 +249,7 @@ def _draft_checker(options: CheckOptions) -> DraftChecker:
         _, found = CheckBasis(draft.plan, None, "", goal, tools, limits, allowance=allowance).check(
             draft.plan
         )
-        return tuple(each for each in found if each.severity == "error")
+        return tuple(error_diagnostics(found))
 
     return check_draft
 

@@ -18,6 +18,7 @@ from wavewright.engine.cli.common.output import counted
 from wavewright.engine.cli.common.run_text import cost_words, models_of, one_line, rung_line
 from wavewright.engine.cli.common.terminal import ANSWER_HINT, question_lines
 from wavewright.engine.jobs.errors import no_plan_error
+from wavewright.planner.diagnostics.diagnostic import error_diagnostics
 from wavewright.planner.diagnostics.rendering import printable_json, render_json, render_text
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan
@@ -101,7 +102,7 @@ _NO_SOURCE = Source("<the plan>", "")
 
 def valid_plan(report: PlanReport) -> Plan | None:
     """Return the plan, or None if there is none or it has errors, as a job's own plan may have."""
-    has_errors = any(found.severity == "error" for found in report.planned.diagnostics)
+    has_errors = bool(error_diagnostics(report.planned.diagnostics))
     return None if has_errors else report.planned.plan
 
 
