@@ -51,3 +51,13 @@ RESERVED_IDS = frozenset(
     }
 )  # fmt: skip
 """Ids that no step may have, compared without regard to case."""
+
+
+def as_object(value: Json) -> JsonObject:
+    """Return an object; an empty one in place of any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Json) -> list[Json]:
+    """Return a list; an empty one in place of any other value."""
+    return value if isinstance(value, list) else []

@@ -37,7 +37,7 @@ from wavewright.executor.events.types import Noted
 from wavewright.executor.run.ports import PersonReply, ReadyCalls
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.planning.outcome import UserQuestion
-from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.planner.types import Json, JsonObject, StepId, as_object
 
 
 @dataclass(slots=True)
@@ -132,12 +132,11 @@ async def _ask_people(ports: Ports, body: JsonObject) -> str | None:
             asked_by=f"step {step!r}",
         )
         return None if ports.asker is None else await ports.asker.ask(question)
-    binding = body.get("binding")
     request = ApprovalRequest(
         "step",
         str(body.get("text", "")),
         tuple(_texts(body.get("needs"))),
-        binding if isinstance(binding, dict) else {},
+        as_object(body.get("binding")),
     )
     approved = await ports.approver.approve(request)
     return None if approved is None else APPROVE if approved else REFUSE

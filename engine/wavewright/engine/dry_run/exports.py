@@ -15,7 +15,7 @@ from wavewright.planner.language.plan import Gate
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.tool_descriptions import type_text
 from wavewright.planner.plans.uses import step_reads
-from wavewright.planner.types import GATE_ID_SEPARATOR, JsonObject, JsonSchema
+from wavewright.planner.types import GATE_ID_SEPARATOR, JsonObject, JsonSchema, as_list, as_object
 from wavewright.reviewer.values import duration_text, iso_of_epoch
 
 
@@ -309,10 +309,8 @@ def _gate_text(gate: Gate) -> dict[str, object]:
 def _tool_json(name: str, signature: ToolSignature | None) -> dict[str, object]:
     if signature is None:
         return {"name": name}
-    properties = signature.input_schema.get("properties")
-    required = signature.input_schema.get("required")
-    needed = required if isinstance(required, list) else []
-    described = properties if isinstance(properties, dict) else {}
+    needed = as_list(signature.input_schema.get("required"))
+    described = as_object(signature.input_schema.get("properties"))
     return {
         "name": name,
         "about": signature.description,

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, as_list, as_object
 
 Wire: TypeAlias = Literal["chat", "responses", "messages"]
 """OpenAI Chat Completions, OpenAI Responses, Anthropic Messages."""
@@ -138,37 +138,37 @@ _Read: TypeAlias = tuple[
 
 
 def _chat(body: JsonObject) -> _Read:
-    spoken = [_object(item) for item in _list(body.get("messages"))]
+    spoken = [as_object(item) for item in as_list(body.get("messages"))]
     instructions = [_content(item.get("content")) for item in spoken if item.get("role") in _SYSTEM]
     messages: list[ConversationMessage] = []
     for item in spoken:
         if item.get("role") in _SYSTEM:
             continue
-        functions = [_object(_object(call).get("function")) for call in _list(item.get("tool_calls"))]
+        functions = [as_object(as_object(call).get("function")) for call in as_list(item.get("tool_calls"))]
         calls = tuple(FakeToolCall(_str(one.get("name")), _str(one.get("arguments"))) for one in functions)
         messages.append(ConversationMessage(_role(item.get("role")), _content(item.get("content")), calls))
     tools = tuple(
-        _tool(_object(_object(tool).get("function")), "parameters") for tool in _list(body.get("tools"))
+        _tool(as_object(as_object(tool).get("function")), "parameters") for tool in as_list(body.get("tools"))
     )
-    form = _object(_object(body.get("response_format")).get("json_schema"))
+    form = as_object(as_object(body.get("response_format")).get("json_schema"))
     choice = body.get("tool_choice")
-    named = _str(_object(_object(choice).get("function")).get("name")) or None
+    named = _str(as_object(as_object(choice).get("function")).get("name")) or None
     return (
         "\n".join(instructions),
         messages,
         tools,
         named or ("*" if choice == "required" else None),
         _str(form.get("name")),
-        _object(form.get("schema")) or None,
+        as_object(form.get("schema")) or None,
     )
 
 
 def _responses(body: JsonObject) -> _Read:
     asked = body.get("input")
-    spoken: list[Json] = [{"role": "user", "content": asked}] if isinstance(asked, str) else _list(asked)
+    spoken: list[Json] = [{"role": "user", "content": asked}] if isinstance(asked, str) else as_list(asked)
     instructions = [_str(body.get("instructions"))]
     messages: list[ConversationMessage] = []
-    for item in map(_object, spoken):
+    for item in map(as_object, spoken):
         match item.get("type", "message"):
             case "function_call":
                 call = FakeToolCall(_str(item.get("name")), _str(item.get("arguments")))
@@ -181,25 +181,25 @@ def _responses(body: JsonObject) -> _Read:
                 messages.append(ConversationMessage(_role(item.get("role")), _content(item.get("content"))))
             case _:
                 pass  # reasoning and the like: nothing that a rule looks at
-    form = _object(_object(body.get("text")).get("format"))
+    form = as_object(as_object(body.get("text")).get("format"))
     choice = body.get("tool_choice")
-    named = _str(_object(choice).get("name")) or None
-    must_call = choice == "required" or _object(choice).get("mode") == "required"
+    named = _str(as_object(choice).get("name")) or None
+    must_call = choice == "required" or as_object(choice).get("mode") == "required"
     return (
         "\n".join(part for part in instructions if part),
         messages,
-        tuple(_tool(_object(tool), "parameters") for tool in _list(body.get("tools"))),
+        tuple(_tool(as_object(tool), "parameters") for tool in as_list(body.get("tools"))),
         named or ("*" if must_call else None),
         _str(form.get("name")),
-        _object(form.get("schema")) or None,
+        as_object(form.get("schema")) or None,
     )
 
 
 def _messages(body: JsonObject) -> _Read:
     messages: list[ConversationMessage] = []
-    for item in map(_object, _list(body.get("messages"))):
+    for item in map(as_object, as_list(body.get("messages"))):
         content = item.get("content")
-        blocks = [_object(block) for block in _list(content)]
+        blocks = [as_object(block) for block in as_list(content)]
         results = [block for block in blocks if block.get("type") == "tool_result"]
         messages.extend(ConversationMessage("tool", _content(block.get("content"))) for block in results)
         calls = tuple(
@@ -210,16 +210,18 @@ def _messages(body: JsonObject) -> _Read:
         text = _content(content)
         if text or calls or not results:
             messages.append(ConversationMessage(_role(item.get("role")), text, calls))
-    form = _object(_object(body.get("output_config")).get("format")) or _object(body.get("output_format"))
-    choice = _object(body.get("tool_choice"))
+    form = as_object(as_object(body.get("output_config")).get("format")) or as_object(
+        body.get("output_format")
+    )
+    choice = as_object(body.get("tool_choice"))
     named = _str(choice.get("name")) or None
     return (
         _content(body.get("system")),
         messages,
-        tuple(_tool(_object(tool), "input_schema") for tool in _list(body.get("tools"))),
+        tuple(_tool(as_object(tool), "input_schema") for tool in as_list(body.get("tools"))),
         named or ("*" if choice.get("type") == "any" else None),
         "answer" if form else "",
-        _object(form.get("schema")) or None,
+        as_object(form.get("schema")) or None,
     )
 
 
@@ -233,7 +235,7 @@ def _output_tool(choice: str | None, tools: Sequence[OfferedTool]) -> str | None
 
 
 def _tool(body: JsonObject, schema: str) -> OfferedTool:
-    return OfferedTool(_str(body.get("name")), _str(body.get("description")), _object(body.get(schema)))
+    return OfferedTool(_str(body.get("name")), _str(body.get("description")), as_object(body.get(schema)))
 
 
 def _role(value: Json) -> Literal["user", "assistant", "tool"]:
@@ -244,17 +246,9 @@ def _content(value: Json) -> str:
     """Return the words of a content, which is a text or a list of blocks."""
     if isinstance(value, str):
         return value
-    blocks = [_object(block) for block in _list(value)]
+    blocks = [as_object(block) for block in as_list(value)]
     return "\n".join(_str(block.get("text")) for block in blocks if block.get("text"))
 
 
 def _str(value: Json) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
-
-
-def _object(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}

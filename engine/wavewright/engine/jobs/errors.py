@@ -33,6 +33,7 @@ from wavewright.planner.diagnostics.diagnostic import (
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import Goal, GoalTemplate, Job
 from wavewright.planner.language.plan import Plan
+from wavewright.planner.types import as_object
 from wavewright.tools.packs import pack_names
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class JobErrors:
             return read_as_model(document, model), frozenset()
         except DocumentError as error:
             self.add([diagnostic_from_fault(fault) for fault in error.faults], document)
-            given = document.value if isinstance(document.value, dict) else {}
+            given = as_object(document.value)
             absent = model.model_fields.keys() - given.keys()
             unread: set[str] = set()
             for name, kind in ((pointer_keys(f.pointer), f.kind) for f in error.faults if f.pointer):

@@ -19,14 +19,14 @@ from wavewright.config.sources import DocumentError
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job
 from wavewright.engine.project.templates import template_files
-from wavewright.engine.project.tool_sources import as_object, full_name
+from wavewright.engine.project.tool_sources import full_name
 from wavewright.engine.project.tools import all_tools
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.types import Json
+from wavewright.planner.types import Json, as_object
 from wavewright.tools.packs import pack_names, pack_tool_names
 
 _MAX_TEMPLATES: Final = 3

@@ -17,7 +17,7 @@ from wavewright.config.sources import DocumentError, DocumentFault, pointer_toke
 from wavewright.engine.jobs.document_kinds import is_saved_plan
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job
-from wavewright.planner.types import Json
+from wavewright.planner.types import Json, as_object
 
 _NO_OVERRIDES = InputOverrides()
 _NAMES_FILES = ("plan", "goal_template", "tools")
@@ -81,7 +81,7 @@ def _faults(document: Document) -> Iterator[DocumentFault]:
 
 def _raised_limits(document: Document, most: MaxLimitsSection) -> Iterator[DocumentFault]:
     """Yield a fault for each limit that is above what the settings allow; a goal template has its own at the top."""
-    whole: dict[str, Json] = document.value if isinstance(document.value, dict) else {}
+    whole: dict[str, Json] = as_object(document.value)
     overrides = whole.get("overrides")
     by_pointer = {
         "/overrides/limits": overrides.get("limits") if isinstance(overrides, dict) else None,
@@ -89,7 +89,7 @@ def _raised_limits(document: Document, most: MaxLimitsSection) -> Iterator[Docum
         "/targets": whole.get("targets"),
     }
     for parent, limits in by_pointer.items():
-        given = limits if isinstance(limits, dict) else {}
+        given = as_object(limits)
         for name, bound in most.model_dump().items():
             value = given.get(name)
             if isinstance(value, int) and value > bound:
@@ -106,7 +106,7 @@ def _raised_limits(document: Document, most: MaxLimitsSection) -> Iterator[Docum
 
 def _sub_plans(value: Json, pointer: str) -> Iterator[tuple[str, str]]:
     """Return each text that names a sub-plan, in a plan or in the plan of a job, with its pointer."""
-    whole = value if isinstance(value, dict) else {}
+    whole = as_object(value)
     steps = whole.get("steps")
     for number, step in enumerate(steps if isinstance(steps, list) else ()):
         if isinstance(step, dict) and isinstance(name := step.get("plan"), str):

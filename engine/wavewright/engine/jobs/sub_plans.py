@@ -24,7 +24,7 @@ from wavewright.planner.plans.expanded_plan import ExpandedPlan, SubPlan
 from wavewright.planner.plans.goal_resolution import resolve_goal
 from wavewright.planner.plans.sub_plans import expand_plan, reading_faults
 from wavewright.planner.reading.reader import read_model, read_plan_document
-from wavewright.planner.types import JsonSchema
+from wavewright.planner.types import JsonSchema, as_object
 
 
 def plan_with_sub_plans(plan: Plan, document: Document, settings: Settings) -> ExpandedPlan:
@@ -103,10 +103,9 @@ def _read_sub_plan(name: str, folder: Path, settings: Settings) -> SubPlan:
 
 
 def _declared_inputs(template: GoalTemplate) -> dict[str, JsonSchema]:
-    declared = template.inputs_schema.get("properties")
-    named = declared if isinstance(declared, dict) else {}
+    named = as_object(template.inputs_schema.get("properties"))
     assert template.plan is not None
     return {
         **{name: {} for name in template.plan.inputs},
-        **{name: schema if isinstance(schema, dict) else {} for name, schema in named.items()},
+        **{name: as_object(schema) for name, schema in named.items()},
     }

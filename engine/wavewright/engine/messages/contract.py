@@ -8,7 +8,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from wavewright.config.settings import Settings
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import JsonObject, as_object
 from wavewright.tools.message_contract import MessageContract
 from wavewright.tools.packs import PackError, load_pack
 
@@ -30,8 +30,7 @@ def message_contract(settings: Settings) -> MessageContract:
             hint="name a pack in daemon.pack, or leave the role out",
             place=str(settings.file),
         )
-    given = settings.packs.get(name)
-    pack = load_pack(name, given if isinstance(given, dict) else {}, settings.root)
+    pack = load_pack(name, as_object(settings.packs.get(name)), settings.root)
     if pack.messages is None:
         raise PackError(
             f"daemon.pack: pack {name!r} defines no messages",

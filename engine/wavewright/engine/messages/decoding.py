@@ -45,7 +45,7 @@ from wavewright.executor.store.job_records import (
     Request,
     VerdictGiven,
 )
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, as_list
 from wavewright.tools.message_contract import RequestedGoal, RequestPayload, WireModel
 
 _Model = TypeVar("_Model", bound=WireModel)
@@ -220,7 +220,7 @@ def document_target(job: JsonObject) -> str | None:
     first = targets.get("first") if isinstance(targets, dict) else None
     of_inputs = [inputs.get("target")] if isinstance(inputs, dict) else []
     own = variables if isinstance(variables, list) and len(variables) == 1 else []
-    for one in (*(first if isinstance(first, list) else []), *of_inputs, *own):
+    for one in (*as_list(first), *of_inputs, *own):
         name = one.get("name") if isinstance(one, dict) else one
         if isinstance(name, str) and name:
             return name

@@ -29,7 +29,7 @@ from wavewright.executor.events.types import (
 )
 from wavewright.executor.store.job_records import DecisionMade, OutgoingMessage, ReceivedMessage, VerdictGiven
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.planner.types import Json, JsonObject, StepId, as_object
 
 MAX_SUMMARY_LENGTH: Final = 500
 """Maximum characters of a validator's text in a line."""
@@ -125,8 +125,7 @@ def _message(sent: OutgoingMessage) -> tuple[str, JsonObject]:
 
 
 def _inner(value: Json, name: str) -> JsonObject:
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+    return as_object(value.get(name) if isinstance(value, dict) else None)
 
 
 def _count(value: Json) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from wavewright.config.settings import Settings
 from wavewright.planner.diagnostics.suggestions import suggest_name
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import JsonObject, as_object
 from wavewright.tools.functions.contracts import ToolDefinitionError, UserFunction
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool
@@ -393,8 +393,3 @@ def refuse_unknown_packs(settings: Settings) -> None:
             raise PackError(
                 message, hint=suggest_name(name, known, what="installed packs"), place=str(settings.file)
             )
-
-
-def as_object(value: Json) -> JsonObject:
-    """Return a value if it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}

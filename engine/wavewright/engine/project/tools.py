@@ -20,7 +20,6 @@ from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.config.settings import Settings
 from wavewright.engine.project.tool_sources import (
     ToolSources,
-    as_object,
     full_name,
     open_sources,
     own_workers,
@@ -30,7 +29,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.json_texts import map_texts
 from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, SUB_PLAN_SIGNATURE, ToolSignature
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, as_object
 from wavewright.tools.ask_person import ask_person_tool
 from wavewright.tools.functions.registry import Registry
 from wavewright.tools.functions.tool import Tool, ToolCall

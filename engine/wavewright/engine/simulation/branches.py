@@ -26,7 +26,7 @@ from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.estimates import known_items
 from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.plans.uses import asks_each_item
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, as_list
 from wavewright.reviewer.review.evidence import plan_scope
 
 BranchKind: TypeAlias = Literal["step", "when", "items", "gate", "failure", "recipe"]
@@ -144,7 +144,7 @@ def _holds(condition: str, scope: JsonObject, now: dt.datetime) -> bool:
 
 
 def _is_for_gate(gate: str, expected: Json) -> bool:
-    ids = expected if isinstance(expected, list) else []
+    ids = as_list(expected)
     return any(str(one) == gate or str(one).startswith(f"{gate}__") for one in ids)
 
 

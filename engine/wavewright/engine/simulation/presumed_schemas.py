@@ -10,7 +10,7 @@ from __future__ import annotations
 from wavewright.engine.simulation.plan_reads import ReadShape
 from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import AGENT
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
 
 _ANNOTATIONS = frozenset({"title", "description", "default", "examples"})
 """Keywords that restrict nothing."""
@@ -26,7 +26,7 @@ def presumed_schema(declared: JsonSchema, step: Step, shape: ReadShape) -> tuple
 
 
 def _filled(declared: Json, shape: ReadShape) -> tuple[JsonSchema, bool]:
-    node = declared if isinstance(declared, dict) else {}
+    node = as_object(declared)
     if not node.keys() - _ANNOTATIONS:
         return {**node, **shape.as_schema()}, False
     if isinstance(branches := node.get("anyOf"), list):
@@ -41,8 +41,8 @@ def _filled(declared: Json, shape: ReadShape) -> tuple[JsonSchema, bool]:
 
 
 def _filled_object(node: JsonObject, shape: ReadShape) -> tuple[JsonSchema, bool]:
-    known, others = node.get("properties"), node.get("additionalProperties", True)
-    properties: JsonObject = {**known} if isinstance(known, dict) else {}
+    others = node.get("additionalProperties", True)
+    properties = {**as_object(node.get("properties"))}
     required: list[Json] = []
     is_declared = True
     for name, part in shape.members.items():

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 from wavewright.config.sources import pointer_keys
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, as_object
 
 _MAX_DEPTH = 32
 """Layers of references and alternatives on one node; a cycle of nothing else has no value."""
@@ -59,8 +59,8 @@ def simplify_schema(schema: Json, root: Json, choose: Callable[[Sequence[Json]],
 
 def intersect_schemas(one: Json, other: Json) -> JsonObject:
     """Return a schema of what fits two schemas, as far as that can be written keyword by keyword."""
-    first = one if isinstance(one, dict) else {}
-    second = other if isinstance(other, dict) else {}
+    first = as_object(one)
+    second = as_object(other)
     both = first.keys() & second.keys()
     return {**first, **second, **{name: _intersect_keyword(name, first[name], second[name]) for name in both}}
 

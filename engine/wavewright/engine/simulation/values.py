@@ -20,7 +20,7 @@ from wavewright.engine.simulation.plan_reads import PlanVocabulary
 from wavewright.engine.simulation.schemas import simplify_schema
 from wavewright.engine.simulation.texts import formatted_text, texts_of
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
 
 GenerationMode: TypeAlias = Literal["full", "sparse", "mixed"]
 T = TypeVar("T")
@@ -128,7 +128,7 @@ class ValueGenerator:
         node = simplify_schema(schema, self._root, lambda branches: self._pick(branches, depth))
         if "const" in node:
             return node["const"]
-        if options := _list_of(node.get("enum")):
+        if options := as_list(node.get("enum")):
             return self._pick(options, depth)
         match node.get("type"):
             case "object":
@@ -149,8 +149,8 @@ class ValueGenerator:
                 return self._pick(anything, depth)
 
     def _object(self, node: JsonObject, path: Path, depth: int) -> Json:
-        properties = _object_of(node.get("properties"))
-        required = _list_of(node.get("required"))
+        properties = as_object(node.get("properties"))
+        required = as_list(node.get("required"))
         rest = node.get("additionalProperties", {})
         made: JsonObject = {}
         for name in (*properties, *(str(name) for name in required if name not in properties)):
@@ -167,7 +167,7 @@ class ValueGenerator:
         return made
 
     def _array(self, node: JsonObject, path: Path, depth: int) -> Json:
-        first, rest = _list_of(node.get("prefixItems")), node.get("items", {})
+        first, rest = as_list(node.get("prefixItems")), node.get("items", {})
         least, most = _count_of(node.get("minItems")), _count_of(node.get("maxItems"), math.inf)
         sizes = [self._full_size, 1, 2, 0]
         if depth <= 1:
@@ -255,14 +255,6 @@ class ValueGenerator:
 def _bounds(node: JsonObject, inclusive: str, exclusive: str, unit: float) -> list[float]:
     named = ((node.get(inclusive), 0.0), (node.get(exclusive), unit))
     return [float(bound) + more for bound, more in named if isinstance(bound, int | float)]
-
-
-def _object_of(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _list_of(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
 
 
 def _count_of(value: Json, absent: float = 0) -> float:

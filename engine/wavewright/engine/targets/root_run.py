@@ -36,7 +36,7 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.goal_resolution import goal_with_inputs
 from wavewright.planner.plans.graph import superseded_by
-from wavewright.planner.types import Json, JsonObject, RunId, StepId
+from wavewright.planner.types import Json, JsonObject, RunId, StepId, as_object
 
 
 def check_expansion_of_job(order: ResolvedJob, tools: Mapping[str, ToolSignature]) -> tuple[Diagnostic, ...]:
@@ -94,8 +94,7 @@ def found_targets(expand: str | None, state: RunState, settings: Settings) -> tu
     for old, new in reversed(superseded_by(plan).items()):
         if new in steps:
             steps[old] = steps[StepId(new)]
-    inputs = state.plan.get("inputs")
-    variables: JsonObject = {"steps": steps, "inputs": inputs if isinstance(inputs, dict) else {}}
+    variables: JsonObject = {"steps": steps, "inputs": as_object(state.plan.get("inputs"))}
     now = dt.datetime.fromtimestamp(state.started.now, dt.UTC)
     try:
         value: Json = render(expand, lambda expression: evaluate(expression, variables, now))

@@ -17,7 +17,7 @@ from immutables import Map
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
 from wavewright.planner.language.goals import JobTarget, JobTargets
-from wavewright.planner.types import Json, JsonObject, RunId
+from wavewright.planner.types import Json, JsonObject, RunId, as_list
 
 if TYPE_CHECKING:
     from wavewright.executor.store.job_records import JobRow, JobState
@@ -256,8 +256,7 @@ def waves_after(waves: TargetWaves, noted: Noted) -> TargetWaves:
             status: TargetStatus = "achieved" if noted.body.get("status") == "achieved" else "not_achieved"
             if noted.topic == TARGET_FAILED:
                 status = "failed"
-            found = noted.body.get("found")
-            targets = tuple(read_targets(found if isinstance(found, list) else []))
+            targets = tuple(read_targets(as_list(noted.body.get("found"))))
             end = TargetEnd(status, targets, str(noted.body.get("reason", "")))
             return replace(waves, ends=waves.ends.set(name, end))
         case "answer":

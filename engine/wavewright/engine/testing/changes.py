@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from wavewright.planner.language.json_diff import json_changes
 from wavewright.planner.language.plan import Cap, Gate, Plan
 from wavewright.planner.plans.diff import FieldChange, PlanDiff, StepChange, diff_plans
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, as_object
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -297,8 +297,7 @@ def _differences(old: Json, new: Json, *above: str) -> Iterator[str]:
 
 
 def _object(form: JsonObject, name: str) -> JsonObject:
-    found = form.get(name)
-    return found if isinstance(found, dict) else {}
+    return as_object(form.get(name))
 
 
 def _objects(form: Json, name: str) -> list[JsonObject]:

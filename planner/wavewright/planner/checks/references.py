@@ -32,7 +32,7 @@ from wavewright.planner.diagnostics.suggestions import (
 )
 from wavewright.planner.language.plan import Gate, Step
 from wavewright.planner.plans.uses import CALL_ROLES, ExpressionText, ExpressionUse, asks_each_item
-from wavewright.planner.types import JsonSchema, StepId
+from wavewright.planner.types import JsonSchema, StepId, as_object
 
 _WORD = re.compile(r"\w+")
 _BARE_PATH = re.compile(r"(?:inputs|steps)\.[\w.\[\]]+")
@@ -324,6 +324,5 @@ def _unknown_field(schema: JsonSchema, path: list[str]) -> tuple[str, JsonSchema
             return None
         if name not in properties:
             return name, schema
-        part = properties[name]
-        schema = part if isinstance(part, dict) else {}
+        schema = as_object(properties[name])
     return None

@@ -31,7 +31,7 @@ from wavewright.planner.schemas.views import (
     subschema,
     view_schema,
 )
-from wavewright.planner.types import StepId
+from wavewright.planner.types import StepId, as_object
 
 _ADDRESS_WORDS: Final = frozenset(
     {"url", "urls", "uri", "href", "link", "host", "hosts", "hostname", "domain", "endpoint", "server"}
@@ -245,7 +245,7 @@ def _secret_inputs(subject: CheckContext) -> frozenset[str]:
     """Return the inputs that are declared as secrets, or whose values look like one."""
     declared = subject.goal.inputs_schema.get("properties") if subject.goal is not None else None
     root = subject.goal.inputs_schema if subject.goal is not None else {}
-    schemas = declared if isinstance(declared, dict) else {}
+    schemas = as_object(declared)
     named = {name for name, schema in schemas.items() if _declares_secret(subschema(schema, root))}
     looking = {
         name

@@ -38,7 +38,7 @@ from wavewright.planner.schemas.validation import (
     Validator,
     schema_definitions,
 )
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
 
 TypeOf = Callable[[ExpressionUse], JsonSchema | None]
 """What an expression gives; nothing where its own fault is reported elsewhere."""
@@ -54,8 +54,7 @@ class InputSchema:
 
     def __init__(self, schema: JsonSchema) -> None:
         self.schema = schema
-        properties = schema.get("properties")
-        self.properties: JsonObject = properties if isinstance(properties, dict) else {}
+        self.properties: JsonObject = as_object(schema.get("properties"))
         self._scope = schema_definitions(schema)
         # Keyed by identity: every part that is asked for belongs to `schema` or to `_whole`, and so stays alive.
         self._validators: dict[int, Validator] = {}
@@ -84,11 +83,11 @@ class InputSchema:
         if isinstance(value, str):
             yield from self._text(value, resolved, pointer, type_of)
             return
-        for part in _list(resolved.get("allOf")):
+        for part in as_list(resolved.get("allOf")):
             yield from self._violations(value, part, pointer, type_of)
         for keyword in ("anyOf", "oneOf"):
             if keyword in resolved:
-                yield from self._one_of(value, _list(resolved[keyword]), pointer, type_of)
+                yield from self._one_of(value, as_list(resolved[keyword]), pointer, type_of)
         if isinstance(value, list):
             yield from self._list(value, resolved, pointer, type_of)
         elif isinstance(value, dict):
@@ -140,7 +139,7 @@ class InputSchema:
             yield SchemaViolation(
                 pointer, "maxItems", f"is {value_text(items)}, but must have at most {most} items"
             )
-        first = _list(schema.get("prefixItems"))
+        first = as_list(schema.get("prefixItems"))
         rest = schema.get("items", True)
         for number, item in enumerate(items):
             part = first[number] if number < len(first) else rest
@@ -154,7 +153,7 @@ class InputSchema:
                 pointer, "type", f"is {value_text(members)}, but must be {type_name(schema)}"
             )
             return
-        for name in _list(schema.get("required")):
+        for name in as_list(schema.get("required")):
             if isinstance(name, str) and name not in members:
                 yield SchemaViolation(pointer, "required", f"lacks {name!r}", name)
         properties = schema.get("properties")
@@ -237,10 +236,6 @@ def _look_up(root: JsonSchema, pointer: str) -> Json:
 def _allows_type(schema: JsonSchema, kind: str) -> bool:
     allowed = schema.get("type")
     return allowed is None or allowed == kind or (isinstance(allowed, list) and kind in allowed)
-
-
-def _list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
 
 
 _NO_TOOLS_HINT = (

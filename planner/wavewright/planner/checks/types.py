@@ -33,7 +33,7 @@ from wavewright.planner.schemas.views import (
     subschema,
     view_schema,
 )
-from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_object
 
 _MAX_COMPARISONS = 2_000
 
@@ -268,7 +268,7 @@ class PlanTypes:
             if holds_expression(step.for_each):
                 return {}
             items = infer_schema(step.for_each).get("items")
-            return items if isinstance(items, dict) else {}
+            return as_object(items)
         try:
             uses = embedded_uses(step.for_each or "", "", "for_each")
         except ExpressionError:

@@ -20,7 +20,7 @@ from wavewright.planner.ports.model_port import NamedCall
 from wavewright.planner.reading.json_extraction import find_json, parse_answer
 from wavewright.planner.reading.normalization import refusal_field, unwrap
 from wavewright.planner.reading.reader import MODEL_LIMITS
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, as_list
 
 _MAX_REASON_LENGTH = 2000
 _MAX_OPTIONS = 20
@@ -76,8 +76,7 @@ def _question(said: Json) -> UserQuestion | None:
         words = _as_text(said)
         return UserQuestion(words) if words else None
     words = _as_text(said.get("question"))
-    options = said.get("options")
-    listed = options if isinstance(options, list) else []
+    listed = as_list(said.get("options"))
     shown = [_as_text(option)[:_MAX_OPTION_LENGTH] for option in listed[:_MAX_OPTIONS]]
     return UserQuestion(words, tuple(dict.fromkeys(filter(None, shown)))) if words else None
 

@@ -17,7 +17,16 @@ from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan, escape_references, terminal_params
 from wavewright.planner.plans.uses import step_reads
-from wavewright.planner.types import ID_PATTERN, RESERVED_IDS, Json, JsonObject, JsonSchema, StepId
+from wavewright.planner.types import (
+    ID_PATTERN,
+    RESERVED_IDS,
+    Json,
+    JsonObject,
+    JsonSchema,
+    StepId,
+    as_list,
+    as_object,
+)
 
 _MAX_CANDIDATES = 12
 """Maximum number of candidates for one argument; each is checked."""
@@ -86,8 +95,7 @@ class StepBuilder:
 
     def _missing(self, tool: str, given: JsonObject) -> list[str]:
         signature = self._tools.get(tool)
-        required = signature.input_schema.get("required") if signature is not None else None
-        names = required if isinstance(required, list) else []
+        names = as_list(signature.input_schema.get("required") if signature is not None else None)
         engine = self._set_by_engine.get(tool, {})
         return [name for name in names if isinstance(name, str) and name not in given and name not in engine]
 
@@ -144,7 +152,7 @@ class StepBuilder:
             yield f"${{inputs.{name}}}"
         yield from self._goal_texts(step, name, schema)
         for earlier in reversed(self.steps):
-            if earlier.for_each is None and name in _properties(self._output(earlier)):
+            if earlier.for_each is None and name in as_object(self._output(earlier).get("properties")):
                 yield f"${{steps.{earlier.id}.{name}}}"
         yield from self._outputs(step, name, schema)
         if "const" in schema:
@@ -217,8 +225,9 @@ class StepBuilder:
 
     def _parameter(self, tool: str, name: str) -> JsonSchema:
         signature = self._tools.get(tool)
-        part = None if signature is None else _properties(signature.input_schema).get(name)
-        return part if isinstance(part, dict) else {}
+        if signature is None:
+            return {}
+        return as_object(as_object(signature.input_schema.get("properties")).get(name))
 
     def _new_id(self, wanted: str) -> StepId:
         """Return a free id that is as close as possible to the wanted one."""
@@ -231,8 +240,3 @@ class StepBuilder:
             number += 1
             name = f"{root}_{number}"
         return StepId(name)
-
-
-def _properties(schema: JsonSchema) -> JsonObject:
-    properties = schema.get("properties")
-    return properties if isinstance(properties, dict) else {}

@@ -17,7 +17,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import SUB_PLAN
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import terminal_params
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
 from wavewright.prompts.escaping import one_line, prompt_json
 
 MAX_TYPE_TEXT_LENGTH = 1200
@@ -83,8 +83,7 @@ class _TypeTextRenderer:
         properties = schema.get("properties")
         if not isinstance(properties, dict):
             return []
-        required = schema.get("required")
-        needed = required if isinstance(required, list) else []
+        needed = as_list(schema.get("required"))
         found = [
             f"{_key(name)}{'' if name in needed else '?'}: {self.text(part, depth - 1, followed)}"
             for name, part in properties.items()

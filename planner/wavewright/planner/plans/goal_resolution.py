@@ -30,7 +30,7 @@ from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.uses import ExpressionText
 from wavewright.planner.schemas.references import InvalidSchemaError
 from wavewright.planner.schemas.validation import SchemaViolation, validator_of
-from wavewright.planner.types import GATE_ID_SEPARATOR, Json, JsonObject
+from wavewright.planner.types import GATE_ID_SEPARATOR, Json, JsonObject, as_object
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -156,8 +156,7 @@ def _relocated(pointer: str, diagnostic: Diagnostic) -> Diagnostic:
 
 def _inputs(job: Job, template: GoalTemplate) -> tuple[JsonObject, dict[str, str], list[Diagnostic]]:
     """Return the inputs, where each stands in the job, and which of them stand there twice."""
-    properties = template.inputs_schema.get("properties")
-    declared: JsonObject = properties if isinstance(properties, dict) else {}
+    declared: JsonObject = as_object(template.inputs_schema.get("properties"))
     inputs: JsonObject = {
         name: part["default"]
         for name, part in declared.items()
@@ -254,8 +253,7 @@ def _goal_text(
 
 def _reads_declared(text: str, template: GoalTemplate) -> bool:
     """Whether every input that a goal's text reads is one of those that the template declares."""
-    declared = template.inputs_schema.get("properties")
-    names = declared if isinstance(declared, dict) else {}
+    names = as_object(template.inputs_schema.get("properties"))
     found = [
         reads for reads in ExpressionText("/goal", text, "result").reads.values() if isinstance(reads, tuple)
     ]

@@ -19,7 +19,7 @@ from wavewright.config.sources import pointer_token
 from wavewright.planner.diagnostics.suggestions import value_text, with_article
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.schemas.references import InvalidSchemaError, check_alternatives
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
 
 
 def infer_schema(value: Json) -> JsonSchema:
@@ -70,17 +70,16 @@ def _common_schema(schemas: list[JsonSchema]) -> JsonSchema:
     if kinds == {"array"}:
         return {
             "type": "array",
-            "items": _common_schema([_property_schema(schema, "items") for schema in schemas]),
+            "items": _common_schema([as_object(schema.get("items")) for schema in schemas]),
         }
     return {}
 
 
 def _merge_object_schemas(schemas: list[JsonSchema]) -> JsonSchema:
-    parts = [_property_schema(schema, "properties") for schema in schemas]
+    parts = [as_object(schema.get("properties")) for schema in schemas]
     names = list(dict.fromkeys(name for part in parts for name in part))
     properties: JsonObject = {
-        name: _common_schema([_property_schema(part, name) for part in parts if name in part])
-        for name in names
+        name: _common_schema([as_object(part.get(name)) for part in parts if name in part]) for name in names
     }
     return {
         "type": "object",
@@ -88,11 +87,6 @@ def _merge_object_schemas(schemas: list[JsonSchema]) -> JsonSchema:
         "required": [name for name in names if all(name in part for part in parts)],
         "additionalProperties": False,
     }
-
-
-def _property_schema(schema: JsonObject, name: str) -> JsonObject:
-    part = schema.get(name)
-    return part if isinstance(part, dict) else {}
 
 
 class SchemaViolation(NamedTuple):

@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from wavewright.planner.schemas.references import look_up_reference
-from wavewright.planner.types import Json, JsonSchema
+from wavewright.planner.types import Json, JsonSchema, as_list, as_object
 
 Kind: TypeAlias = Literal[
     "open", "null", "boolean", "integer", "number", "string", "array", "object", "union",
@@ -318,8 +318,7 @@ def field_schemas(owner: SchemaView) -> dict[str, Json]:
     """Return the named fields of an object, or of every branch of a union."""
     if owner.kind == "union":
         return {name: schema for branch in owner.branches for name, schema in field_schemas(branch).items()}
-    properties = owner.schema.get("properties")
-    return properties if isinstance(properties, dict) else {}
+    return as_object(owner.schema.get("properties"))
 
 
 def element_schema(owner: SchemaView, place: int | None = None) -> ScopedSchema | None:
@@ -351,11 +350,7 @@ def allowed_values(what: SchemaView) -> list[Json] | None:
 
 def required_fields(what: SchemaView) -> list[str]:
     """Return the names of the fields that an object must have."""
-    return [name for name in _list(what.schema.get("required")) if isinstance(name, str)]
-
-
-def _list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
+    return [name for name in as_list(what.schema.get("required")) if isinstance(name, str)]
 
 
 def without_cel_types(schema: JsonSchema) -> JsonSchema:

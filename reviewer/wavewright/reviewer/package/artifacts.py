@@ -20,7 +20,7 @@ from immutables import Map
 
 from wavewright.executor.events.state import RunState
 from wavewright.executor.run.recording import OutputRedactor
-from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.planner.types import Json, JsonObject, StepId, as_list
 from wavewright.reviewer.records import (
     Chart,
     ChartSeries,
@@ -141,8 +141,7 @@ class _ArtifactCollector:
             self._add_chart(step, found)
         for found in _entries_under(carrier, "conflict"):
             self._add_conflict(step, found)
-        warnings = carrier.get("warnings")
-        for warning in warnings if isinstance(warnings, list) else []:
+        for warning in as_list(carrier.get("warnings")):
             if isinstance(warning, str) and warning:
                 self.tool_warnings.setdefault(warning, {})[step] = None
 
@@ -283,7 +282,7 @@ def _first_text(carrier: JsonObject, *names: str) -> str | None:
 
 def _chart_series(entry: JsonObject) -> Iterator[ChartSeries]:
     points = entry.get("points")
-    dated = [point for found in (points if isinstance(points, list) else []) for point in _chart_point(found)]
+    dated = [point for found in as_list(points) for point in _chart_point(found)]
     if dated:
         yield ChartSeries(name=_first_text(entry, "name") or "series", points=tuple(sorted(dated)))
 

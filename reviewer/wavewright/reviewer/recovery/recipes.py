@@ -21,7 +21,7 @@ from wavewright.planner.language.plan import AddStep, Gate, Plan, PlanPatch, Ste
 from wavewright.planner.language.signatures import FEEDBACK_PARAM, ToolSignature, is_feedback_input
 from wavewright.planner.plans.graph import PlanGraph, superseding_origins
 from wavewright.planner.plans.patches import patch_fingerprint
-from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, JsonObject, StepId
+from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, JsonObject, StepId, as_object
 from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.recovery.view import (
     FailedGateView,
@@ -183,7 +183,7 @@ def with_feedback_input(goal: Goal, package: int, texts: Sequence[str]) -> Goal:
     schema: JsonObject = dict(goal.inputs_schema)
     declared = schema.get("properties")
     if schema:
-        schema["properties"] = {**(declared if isinstance(declared, dict) else {}), name: _FEEDBACK_SCHEMA}
+        schema["properties"] = {**as_object(declared), name: _FEEDBACK_SCHEMA}
     listed: list[Json] = [*texts]
     return goal.model_copy(
         update={

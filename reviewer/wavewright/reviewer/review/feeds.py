@@ -19,7 +19,7 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph, superseded_by
 from wavewright.planner.plans.uses import value_reads
-from wavewright.planner.types import StepId
+from wavewright.planner.types import StepId, as_object
 
 Feeders: TypeAlias = Mapping[StepId, StepId | None]
 """The steps that feed a field, each with the next step on its way there; None for one that the field reads."""
@@ -75,7 +75,7 @@ def field_feeders(
     """
     sources = confidence_sources(plan, tools)
     result = plan.result
-    members = result if isinstance(result, dict) else {}
+    members = as_object(result)
     stated = members.get("confidence")
     found: dict[str, Feeders] = {}
     declared = [field for fields in writers.values() for field in fields]

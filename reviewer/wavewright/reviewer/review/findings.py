@@ -19,7 +19,7 @@ from wavewright.planner.language.goals import Goal, Recipe
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.binding import template_gate_of
 from wavewright.planner.plans.expressions import evaluate, render
-from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, StepId
+from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, StepId, as_list
 from wavewright.reviewer.records import Action, RecoveryAction
 from wavewright.reviewer.review.evidence import superseded_steps
 from wavewright.reviewer.values import shorten
@@ -38,15 +38,11 @@ def item_labels(
             "steps": {name: end.output for name, end in state.steps.items() if end.status in SUCCESSES},
         }
         try:
-            items = _as_list(render(items, lambda expression: evaluate(expression, variables, now)))
+            items = as_list(render(items, lambda expression: evaluate(expression, variables, now)))
         except ExpressionError:
             return ()
     key = goal.targets.key if goal is not None else None
     return tuple(_label(item, position, key) for position, item in enumerate(items or []))
-
-
-def _as_list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
 
 
 def _label(item: Json, position: int, key: str | None) -> str:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, as_list
 from wavewright.tools.equities.summary import BY_CODE_ALONE, require_schema
 from wavewright.tools.equities.wording import one_line
 from wavewright.tools.functions.tool import Tool, ToolError
@@ -143,7 +143,7 @@ def model_view(params: JsonObject, draft: JsonObject) -> JsonObject:
     stocks = draft.get("stocks")
     document["stocks"] = [
         {name: value for name, value in stock.items() if name not in _NOT_SHOWN_OF_STOCKS}
-        for stock in (stocks if isinstance(stocks, list) else [])
+        for stock in as_list(stocks)
         if isinstance(stock, dict)
     ]
     return {"document": document, "announcements": [*_announcement_titles(params)]}
@@ -156,7 +156,7 @@ def add_conclusions(found: AnswerToFinish) -> Json:
         AnswerRefused: a conclusion states a figure that the document does not hold, or the result breaks its schema.
     """
     assert isinstance(found.answer, dict)
-    written = [str(line).strip() for line in _list(found.answer.get("conclusions"))]
+    written = [str(line).strip() for line in as_list(found.answer.get("conclusions"))]
     conclusions = [line for line in written if line]
     if not conclusions:
         raise AnswerRefused(["the conclusions are empty"])
@@ -202,14 +202,10 @@ def _require_valid(output: JsonObject, schema: Json) -> None:
 
 
 def _announcement_titles(params: JsonObject) -> Iterator[JsonObject]:
-    for document in (*_list(params.get("announcements")), *_list(params.get("documents"))):
+    for document in (*as_list(params.get("announcements")), *as_list(params.get("documents"))):
         if not isinstance(document, dict) or document.get("kind") != "announcements":
             continue
-        for item in _list(document.get("items")):
+        for item in as_list(document.get("items")):
             if isinstance(item, dict):
                 told = {name: item.get(name) for name in ("date", "title")}
                 yield {"code": document.get("code"), **told, "text": str(item.get("text", ""))[:_MAX_TEXT]}
-
-
-def _list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []

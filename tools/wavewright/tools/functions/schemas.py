@@ -21,7 +21,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerati
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import core_schema
 
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
 
 _COPIED = ("__doc__", "__module__", "__qualname__", "__pydantic_config__", "__required_keys__")
 
@@ -97,8 +97,7 @@ class _SchemaGenerator(GenerateJsonSchema):
 
 def properties(schema: JsonSchema) -> JsonObject:
     """Return the schemas of an object's fields, by name."""
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+    return as_object(schema.get("properties"))
 
 
 def schema_of(adapter: TypeAdapter[object], *, mode: JsonSchemaMode) -> JsonSchema:
@@ -114,8 +113,7 @@ def model_schema(model: type[BaseModel]) -> JsonSchema:
 
 def plain_schema(schema: JsonSchema) -> JsonSchema:
     """Return the schema with every definition in place and without generated titles."""
-    definitions = schema.get("$defs")
-    found = definitions if isinstance(definitions, dict) else {}
+    found = as_object(schema.get("$defs"))
     return _inline_definitions(schema, cast("dict[str, JsonSchema]", found), ())
 
 

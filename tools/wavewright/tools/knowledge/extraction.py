@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from wavewright.planner.planning.non_plan_answers import read_suggested_calls
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
 from wavewright.tools.functions.schemas import model_schema, schema_of
 from wavewright.tools.knowledge.chunking import TextSpan, sentence_spans
 from wavewright.tools.knowledge.generation import evidence_of, generate_records, least_records
@@ -177,7 +177,7 @@ class _AnswerReading:
                 EntityRecord(
                     name=str(one["name"]),
                     type=str(one["type"]),
-                    aliases=tuple(map(str, _list(one.get("aliases")))),
+                    aliases=tuple(map(str, as_list(one.get("aliases")))),
                     evidence=evidence,
                     origin=origin,
                 )
@@ -196,14 +196,14 @@ class _AnswerReading:
         )
 
     def _quoted(self, kind: str) -> Iterator[tuple[JsonObject, tuple[QuotedEvidence, ...]]]:
-        answer = self._answer if isinstance(self._answer, dict) else {}
+        answer = as_object(self._answer)
         for one in _objects(answer.get(kind)):
-            places = [find_quote(str(quote), self._chunk.text) for quote in _list(one.get("quotes"))]
+            places = [find_quote(str(quote), self._chunk.text) for quote in as_list(one.get("quotes"))]
             spans = [TextSpan(*place) for place in places if place is not None]
             if spans:
                 yield one, tuple(evidence_of(self._chunk, span) for span in spans)
             else:
-                quotes = _list(one.get("quotes"))
+                quotes = as_list(one.get("quotes"))
                 self.faults.append(
                     f"no quote of an entry of {kind!r} stands in the text, such as "
                     f"{cut_text(str(quotes[0]), 120) if quotes else ''!r}: copy passages to the letter, or leave it out"
@@ -233,10 +233,10 @@ def _plain_entries(kind: str, entry: JsonObject) -> Iterator[tuple[str, JsonObje
     """Yield an entry in our words; the memory server's has observations within entities, and several at once."""
     named = {_OTHER_WORDS.get(key, key): value for key, value in entry.items()}
     if kind == "entities":
-        for text in _list(named.pop("observations", None)):
+        for text in as_list(named.pop("observations", None)):
             yield "observations", {"entity": named.get("name"), "text": text}
     if kind == "observations" and "contents" in named:
-        for text in _list(named["contents"]):
+        for text in as_list(named["contents"]):
             yield "observations", {"entity": named.get("entity"), "text": text}
         return
     yield kind, named
@@ -262,8 +262,4 @@ def _with_quotes(kind: str, entry: JsonObject, chunk: Chunk) -> JsonObject | Non
 
 
 def _objects(value: Json) -> Iterator[JsonObject]:
-    return (one for one in _list(value) if isinstance(one, dict))
-
-
-def _list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
+    return (one for one in as_list(value) if isinstance(one, dict))

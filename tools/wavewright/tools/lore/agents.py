@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
 from wavewright.tools.lore.models import (
     CATEGORIES,
     RECORD_TYPES,
@@ -126,5 +126,4 @@ def _records_schema(category: Category) -> JsonSchema:
 
 
 def _required(record: JsonObject) -> list[Json]:
-    required = record.get("required")
-    return [*(required if isinstance(required, list) else []), "evidence"]
+    return [*as_list(record.get("required")), "evidence"]

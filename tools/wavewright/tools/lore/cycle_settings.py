@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import JsonObject, as_object
 from wavewright.tools.message_contract import MessageContract
 from wavewright.tools.packs import PackError
 
@@ -40,8 +40,7 @@ def with_environment(contract: MessageContract, environment: Mapping[str, str]) 
             standing["tokens_per_cycle"] = tokens
         daemon["standing"] = standing
     if (most := number_from(environment, ITERATIONS, int)) is not None:
-        known = daemon.get("validation")
-        daemon["validation"] = {**(known if isinstance(known, dict) else {}), "iterations": most}
+        daemon["validation"] = {**as_object(daemon.get("validation")), "iterations": most}
     of_day = number_from(environment, DAY_TOKENS, int)
     budgets: JsonObject = contract.budgets if of_day is None else {"day": {"tokens": of_day}}
     return replace(contract, daemon=daemon, budgets=budgets)

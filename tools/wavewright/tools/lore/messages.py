@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, as_list
 from wavewright.tools.lore.models import (
     FactionData,
     FailedZone,
@@ -113,8 +113,7 @@ def _research(package: JsonObject, zone: str, request: JsonObject) -> JsonObject
 
 def _sources(package: JsonObject) -> Iterator[Json]:
     """Yield the run's sources that are pages of the web."""
-    found = package["sources"]
-    for one in found if isinstance(found, list) else []:
+    for one in as_list(package["sources"]):
         url = one.get("location") if isinstance(one, dict) else None
         if isinstance(one, dict) and isinstance(url, str) and url.startswith(("http://", "https://")):
             tier = one.get("tier")
@@ -128,8 +127,7 @@ def _sources(package: JsonObject) -> Iterator[Json]:
 
 def _conflicts(package: JsonObject) -> Iterator[Json]:
     """Yield the run's conflicts whose values have a source each, the first two values of each."""
-    found = package["conflicts"]
-    for one in found if isinstance(found, list) else []:
+    for one in as_list(package["conflicts"]):
         values = one.get("values") if isinstance(one, dict) else None
         told = [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
         if isinstance(one, dict) and len(told) > 1:
@@ -161,7 +159,7 @@ def _confidence(review: Json, stated: Json) -> Json:
     confidences = review["confidences"] if isinstance(review, dict) else None
     capped: JsonObject = {
         str(one["field"]): one["capped"]
-        for one in (confidences if isinstance(confidences, list) else [])
+        for one in as_list(confidences)
         if isinstance(one, dict) and one["field"] != "overall"
     }
     return {**capped, **(stated or {})}

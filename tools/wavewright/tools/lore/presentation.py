@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from typing_extensions import TypedDict
 
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, as_list
 from wavewright.tools.lore.models import (
     FactionData,
     LoreData,
@@ -85,8 +85,7 @@ def zone_document(package: JsonObject) -> JsonObject:
 
 
 def _list(package: JsonObject, name: str) -> Sequence[Json]:
-    found = package.get(name)
-    return found if isinstance(found, list) else []
+    return as_list(package.get(name))
 
 
 def _zone_rows(zone: ZoneData) -> Iterator[tuple[str, ...]]:

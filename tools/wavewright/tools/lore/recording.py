@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, as_list
 from wavewright.tools.extraction.structure import SourcePage
 from wavewright.tools.functions.run_data import RunData
 from wavewright.tools.functions.tool import Agents, ToolError
@@ -133,8 +133,7 @@ def read_records(
     """
     if answer is None:
         raise ToolError(f"the agent 'extract_{category}' was ended without an answer")
-    given = answer.get("records") if isinstance(answer, dict) else None
-    entries: list[Json] = given if isinstance(given, list) else []
+    entries: list[Json] = as_list(answer.get("records") if isinstance(answer, dict) else None)
     texts = {page.url: " ".join(page.text.split()) for page in pages}
     found: dict[str, LoreRecord] = {}
     for entry in entries:

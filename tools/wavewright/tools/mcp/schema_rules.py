@@ -12,7 +12,7 @@ from typing import Final
 from wavewright.config.errors import WavewrightError
 from wavewright.planner.schemas.references import InvalidSchemaError
 from wavewright.planner.schemas.validation import Validator
-from wavewright.planner.types import Json, JsonSchema
+from wavewright.planner.types import Json, JsonSchema, as_object
 from wavewright.tools.functions.schemas import plain_schema
 
 MAX_SCHEMA_BYTES: Final = 64 * 2**10
@@ -37,7 +37,7 @@ def usable_schema(schema: Json) -> JsonSchema:
     definitions: JsonSchema = {}
     for key in _DEFINITIONS:
         found = schema.get(key)
-        definitions |= found if isinstance(found, dict) else {}
+        definitions |= as_object(found)
     body = {key: value for key, value in schema.items() if key not in _DEFINITIONS}
     if _expanded_size(body, definitions, {}, ()) > MAX_SCHEMA_BYTES:
         raise SchemaRefused(f"it is larger than {MAX_SCHEMA_BYTES // 2**10} KiB")

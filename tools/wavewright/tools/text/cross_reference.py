@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
 
@@ -301,7 +301,7 @@ def _finish_groups(found: AnswerToFinish) -> Json:
     assert isinstance(found.answer, dict)
     groups = found.answer["same"]
     same: dict[str, str] = {}
-    for group in groups if isinstance(groups, list) else []:
+    for group in as_list(groups):
         members = _members(group, names)
         taken = [name for name in members if name in same]
         if taken:
@@ -332,10 +332,8 @@ def _mentions(params: JsonObject) -> tuple[list[RecordMention], int]:
     key = _key(params)
     found: list[RecordMention] = []
     unnamed = 0
-    sources = params["sources"]
-    for source in sources if isinstance(sources, list) else []:
-        records = source.get("records") if isinstance(source, dict) else None
-        for record in records if isinstance(records, list) else []:
+    for source in as_list(params["sources"]):
+        for record in as_list(source.get("records") if isinstance(source, dict) else None):
             name = record.get(key) if isinstance(record, dict) else None
             if (
                 isinstance(record, dict)

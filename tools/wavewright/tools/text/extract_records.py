@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.schemas.references import InvalidSchemaError
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.text.plain_records import plain_records
 from wavewright.tools.workers.long_inputs import cut_text
@@ -221,8 +221,8 @@ def _join_records(outputs: Sequence[Json]) -> Json:
     for output in outputs:
         assert isinstance(output, dict)
         source = output.get("source")
-        unsupported += [one for one in _list(output["unsupported"]) if one not in unsupported]
-        for entry in _list(output["records"]):
+        unsupported += [one for one in as_list(output["unsupported"]) if one not in unsupported]
+        for entry in as_list(output["records"]):
             _merge(entry, records)
     return {"records": records, "unsupported": unsupported, "source": source}
 
@@ -231,20 +231,16 @@ def _merge(entry: Json, records: list[Json]) -> None:
     assert isinstance(entry, dict)
     for known in records:
         if isinstance(known, dict) and known["record"] == entry["record"]:
-            evidence = _list(known["evidence"])
-            evidence += [one for one in _list(entry["evidence"]) if one not in evidence]
+            evidence = as_list(known["evidence"])
+            evidence += [one for one in as_list(entry["evidence"]) if one not in evidence]
             return
     records.append(entry)
 
 
 def _entries(answer: Json) -> list[JsonObject]:
     found = answer.get("records") if isinstance(answer, dict) else None
-    return [entry for entry in _list(found) if isinstance(entry, dict)]
+    return [entry for entry in as_list(found) if isinstance(entry, dict)]
 
 
 def _texts(value: Json) -> list[str]:
-    return [text for text in _list(value) if isinstance(text, str)]
-
-
-def _list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
+    return [text for text in as_list(value) if isinstance(text, str)]

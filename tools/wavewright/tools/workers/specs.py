@@ -27,7 +27,7 @@ from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer
 from wavewright.planner.schemas.references import InvalidSchemaError
 from wavewright.planner.schemas.validation import SchemaViolation, validator_of
-from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema
+from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema, as_list
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import Tool
@@ -265,8 +265,7 @@ def without_method(schema: JsonSchema) -> JsonSchema:
 def only_fields(schema: JsonSchema, names: Sequence[str], *, all_required: bool = False) -> JsonSchema:
     """Return the schema of an object that has some of the fields only."""
     fields = properties(schema)
-    required = schema.get("required")
-    wanted = list(names) if all_required else required if isinstance(required, list) else []
+    wanted = list(names) if all_required else as_list(schema.get("required"))
     return {
         **{key: value for key, value in schema.items() if key != "description"},
         "properties": {name: fields[name] for name in names if name in fields},

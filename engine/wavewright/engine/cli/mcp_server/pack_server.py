@@ -13,8 +13,8 @@ from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.mcp_server.server import EngineServer
 from wavewright.engine.pipeline.version import __version__
-from wavewright.engine.project.tool_sources import as_object
 from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.types import as_object
 from wavewright.tools.packs import PackServer, ServerTool, load_pack, pack_names
 
 

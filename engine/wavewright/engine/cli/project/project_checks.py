@@ -30,6 +30,7 @@ from wavewright.planner.diagnostics.diagnostic import (
     locate_diagnostics,
 )
 from wavewright.planner.ports.fallback_ladder import read_ladders
+from wavewright.planner.types import as_object
 from wavewright.prompts import Prompts
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.packs import PackError, load_pack, pack_names
@@ -155,7 +156,7 @@ def _valid_workers(settings: Settings) -> Iterator[Worker]:
     for name in pack_names():
         given = settings.packs.get(name)
         with suppress(ToolDefinitionError, PackError):
-            yield from load_pack(name, given if isinstance(given, dict) else {}, settings.root).workers
+            yield from load_pack(name, as_object(given), settings.root).workers
 
 
 def prompt_findings(settings: Settings) -> Iterator[DoctorFinding]:

@@ -13,7 +13,8 @@ from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.cli.common.output import print_json
 from wavewright.engine.project.tools import all_tools, tools_of_goal
 from wavewright.planner.diagnostics.suggestions import type_name
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json
+from wavewright.tools.functions.schemas import properties
 
 if TYPE_CHECKING:
     from wavewright.planner.language.signatures import ToolSignature
@@ -54,17 +55,12 @@ def _result(schema: Json) -> str:
     if not isinstance(schema, dict):
         return "any"
     items = schema.get("items")
-    if schema.get("type") == "array" and isinstance(items, dict) and _fields(items):
+    if schema.get("type") == "array" and isinstance(items, dict) and properties(items):
         return f"list of {_result(items)}"
-    fields = _fields(schema)
+    fields = properties(schema)
     if not fields:
         return type_name(schema)
     return f"{{{', '.join(f'{name}: {type_name(value)}' for name, value in fields.items())}}}"
-
-
-def _fields(schema: JsonObject) -> JsonObject:
-    properties = schema.get("properties")
-    return properties if isinstance(properties, dict) else {}
 
 
 def _tool_lines(signature: ToolSignature) -> str:

@@ -13,9 +13,9 @@ from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.page_server import serve_page
-from wavewright.engine.project.tool_sources import as_object
 from wavewright.engine.view.page_templates import style_routes
 from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.types import as_object
 from wavewright.tools.packs import PackPage, load_pack, pack_names
 
 
