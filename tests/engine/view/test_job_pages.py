@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.engine.view.served_page import ServedPage, served_page, write_project
-from tests.support.browser import CHROMIUM, visit
+from tests.support.browser import CHROMIUM, Visit, visit
 from wavewright.config.settings import load_settings
 from wavewright.executor.store.job_records import (
     JobChange,
@@ -39,9 +39,27 @@ async def _fill(project: Path) -> None:
                 await jobs.change(JobChange(job, "failed", "its disk was full"))
 
 
+TEMPLATE = """\
+name: wait
+goal: Wait for ${inputs.file}
+available_tools: [{name: wait_for}]
+inputs_schema:
+  type: object
+  properties:
+    file: {type: string, description: What is waited for}
+    times: {type: integer, minimum: 1, default: 1}
+    how: {enum: [long, short]}
+    marks: {type: array, items: {type: string}}
+  required: [file]
+plan: {steps: [{id: waited, tool: wait_for, params: {file: "${inputs.file}"}}]}
+"""
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     found = write_project(tmp_path)
+    (found / "config" / "goals").mkdir(parents=True)
+    (found / "config" / "goals" / "wait.yaml").write_text(TEMPLATE)
     anyio.run(_fill, found)
     return found
 
@@ -72,6 +90,31 @@ def send_again(served: ServedPage) -> None:
         page.get_by_role("button", name="Send the failed one again").click()
         expect(page.locator("main")).to_contain_text("sent by ada")
         assert seen.console == []
+        submit(seen)
+        [said] = seen.console
+        assert "422" in said
+
+
+def submit(seen: Visit) -> None:
+    """Make a job of a goal template: a fault is told, the dry run shown, and what it was made of is sent."""
+    page = seen.page
+    page.get_by_role("link", name="New job").click()
+    page.get_by_role("link", name="wait").click()
+    page.get_by_label("file").fill("one.txt")
+    page.get_by_label("marks").fill("[1]")
+    page.get_by_role("button", name="Dry run").click()
+    expect(page.get_by_role("alert")).to_contain_text("marks")
+    page.get_by_label("marks").fill('["a"]')
+    page.get_by_label("how").select_option("short")
+    page.get_by_role("button", name="Dry run").click()
+    expect(page.locator("pre.code")).to_contain_text("wait_for")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert seen.serious_faults() == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page.get_by_label("Your name").fill("bob")
+    page.get_by_role("button", name="Send this job").click()
+    expect(page.locator("main")).to_contain_text("sent by bob")
 
 
 @pytest.mark.once
@@ -82,7 +125,10 @@ def test_a_failed_job_is_sent_again_with_the_name_of_who_did_it(project: Path) -
     with served_page(project) as served:
         send_again(served)
 
-    *_, sent = stored_jobs(project)
+    *_, sent, new = stored_jobs(project)
+    inputs = {"file": "one.txt", "times": 1, "how": "short", "marks": ["a"]}
+    document = {"name": "wait", "goal_template": "wait", "inputs": inputs}
+    assert new.request == {"job": document, "source_agent": "view", "submitted_by": "bob"}
     assert sent.state == "queued"
     assert sent.request == {"job": DOCUMENT, "source_agent": "tester", "submitted_by": "ada"}
 

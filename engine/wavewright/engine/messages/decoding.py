@@ -203,15 +203,18 @@ def _request(kind: str, envelope: Envelope, rules: AcceptanceRules) -> Request:
             asked = _read(JobRequest, envelope.payload, "payload")
             if (reason := document_refusal(asked.job, rules.documents)) is not None:
                 raise MessageRejected("bad_payload", reason)
-            target = document_target(asked.job) if rules.documents == "with target" else None
-            named: JsonObject = {} if target is None else {TARGET_KEY: target}
-            return JobRequested(
-                job=JobId(asked.job_id),
-                request={"job": asked.job, **named, **_origin(envelope)},
-                weight=_estimated_steps(asked.job),
-            )
+            return document_request(JobId(asked.job_id), asked.job, rules.documents, _origin(envelope))
         case _:
             return _requested_goal(kind, envelope, rules)
+
+
+def document_request(
+    job: JobId, document: JsonObject, rule: DocumentRule, origin: JsonObject
+) -> JobRequested:
+    """Return the request for the job of a document that a daemon takes, with what is stored of who sent it."""
+    target = document_target(document) if rule == "with target" else None
+    named: JsonObject = {} if target is None else {TARGET_KEY: target}
+    return JobRequested(job, {"job": document, **named, **origin}, _estimated_steps(document))
 
 
 def document_target(job: JsonObject) -> str | None:

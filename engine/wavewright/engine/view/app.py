@@ -11,10 +11,11 @@ from starlette.applications import Starlette
 from wavewright.config.settings import Settings
 from wavewright.engine.view.api import Api
 from wavewright.engine.view.decision_pages import DecisionPages
-from wavewright.engine.view.job_pages import JobPages
+from wavewright.engine.view.job_pages import JobPages, SubmitPages
 from wavewright.engine.view.page_templates import script_route, style_routes
 from wavewright.engine.view.run_pages import RunPages, render_fragment
 from wavewright.engine.view.step_pages import StepPages
+from wavewright.engine.view.submissions import Submissions
 from wavewright.engine.view.viewed_jobs import ViewedJobs
 from wavewright.engine.view.viewed_project import ViewedProject
 from wavewright.engine.view.watching import RunWatches
@@ -36,6 +37,7 @@ async def open_view(settings: Settings) -> AsyncGenerator[Starlette]:
             *RunPages(project, RunWatches(journal, group, render_fragment)).routes(),
             *StepPages(project).routes(),
             *JobPages(jobs).routes(),
+            *SubmitPages(Submissions(jobs)).routes(),
             *DecisionPages(project).routes(),
         ]
         yield Starlette(routes=[*pages, *Api(project, jobs).routes(), *style_routes(), script_route()])

@@ -1,19 +1,28 @@
-"""Pages of the jobs of daemons."""
+"""Pages of the jobs of daemons: how they stand, and the forms in which new ones are made and dry-run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
+import anyio.to_thread
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.view.page_templates import page, reason_of
+from wavewright.engine.view.submissions import Submissions, input_fields
 from wavewright.engine.view.viewed_jobs import ViewedJobs
 from wavewright.engine.view.viewed_project import Person
 from wavewright.executor.store.job_records import JobId
+from wavewright.planner.language.goals import GoalTemplate
+
+_INPUT: Final = "input."
+"""Beginning of the name of a field that is an input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +57,75 @@ class JobPages:
 
     async def _page(self, error: str = "", code: int = 200) -> Response:
         return page("jobs.html.j2", code, title="Jobs", found=await self.jobs.overview(), error=error)
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitPages:
+    """The answers about new jobs as pages."""
+
+    submissions: Submissions
+
+    def routes(self) -> list[Route]:
+        """Return what is served where."""
+        return [
+            Route("/submit", self._templates),
+            Route("/submit/{template}", self._form),
+            Route("/submit/{template}", self._submit, methods=["POST"]),
+        ]
+
+    async def _templates(self, request: Request) -> Response:
+        """Answer with the goal templates."""
+        del request
+        names = await anyio.to_thread.run_sync(self.submissions.template_names)
+        return page("submit.html.j2", title="New job", names=names)
+
+    async def _form(self, request: Request) -> Response:
+        """Answer with the form of a goal template."""
+        name, template = await self._template(request)
+        return _form_page(name, template, {})
+
+    async def _submit(self, request: Request) -> Response:
+        """Answer with the dry run of a job, or send it and lead to the jobs; faults are shown above the form."""
+        (name, template), form = await self._template(request), await request.form()
+        typed = {key.removeprefix(_INPUT): str(form[key]) for key in form if key.startswith(_INPUT)}
+        shown = partial(_form_page, name, template, typed)
+        try:
+            draft = await anyio.to_thread.run_sync(self.submissions.draft, name, template, typed)
+            if form.get("do") == "send":
+                await self.submissions.send(draft, Person(by=str(form.get("by") or "view")).by)
+                return RedirectResponse("/jobs", 303)
+            dry_run = await anyio.to_thread.run_sync(self.submissions.dry_run, draft)
+        except (WavewrightError, ValidationError) as error:
+            return shown(error=reason_of(error), code=422)
+        return shown(dry_run=dry_run, is_checked=True)
+
+    async def _template(self, request: Request) -> tuple[str, GoalTemplate]:
+        name: str = request.path_params["template"]
+        try:
+            return name, await anyio.to_thread.run_sync(self.submissions.template, name)
+        except WavewrightError as error:
+            raise HTTPException(404, reason_of(error)) from error
+
+
+def _form_page(
+    name: str,
+    template: GoalTemplate,
+    typed: dict[str, str],
+    *,
+    error: str = "",
+    code: int = 200,
+    dry_run: str | None = None,
+    is_checked: bool = False,
+) -> Response:
+    return page(
+        "submit_form.html.j2",
+        code,
+        title=f"New job: {name}",
+        name=name,
+        template=template,
+        typed=typed,
+        fields=input_fields(template, typed),
+        error=error,
+        dry_run=dry_run,
+        is_checked=is_checked,
+    )
