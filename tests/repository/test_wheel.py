@@ -148,11 +148,27 @@ def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
     return install(wheel, tmp_path_factory.mktemp("core"), with_extras=False)
 
 
+@pytest.fixture
+def mine(starter_project: Path, tmp_path: Path) -> Path:
+    """A project as `init` writes it."""
+    return shutil.copytree(starter_project, tmp_path / "mine")
+
+
 def install(wheel: Path, home: Path, *, with_extras: bool) -> Installation:
     venv.create(home / "venv", with_pip=False, symlinks=True)
     python = home / "venv" / "bin" / "python"
     subprocess.run(
-        [*pip(), "--python", str(python), "install", "--quiet", "--no-deps", "--no-index", str(wheel)],
+        [
+            *pip(),
+            "--python",
+            str(python),
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--no-index",
+            "--no-compile",
+            str(wheel),
+        ],
         check=True,
         capture_output=True,
     )
@@ -222,7 +238,7 @@ def test_the_core_needs_no_more_than_45_packages() -> None:
     assert len(runtime_distributions(with_extras=False)) <= 45
 
 
-def test_the_core_checks_simulates_and_runs_a_project(core: Installation, tmp_path: Path) -> None:
+def test_the_core_makes_checks_simulates_and_runs_a_project(core: Installation, tmp_path: Path) -> None:
     core.run("wavewright", "init", "mine", folder=tmp_path)
     commands = (
         ["check", JOB],
@@ -239,15 +255,14 @@ def test_the_core_checks_simulates_and_runs_a_project(core: Installation, tmp_pa
     assert "GOAL ACHIEVED" in ended[3].stdout
 
 
-def test_the_core_lists_no_tools_of_packs_whose_extra_is_missing(core: Installation, tmp_path: Path) -> None:
-    core.run("wavewright", "init", "mine", folder=tmp_path)
-    settings = tmp_path / "mine" / "wavewright.yaml"
+def test_the_core_lists_no_tools_of_packs_whose_extra_is_missing(core: Installation, mine: Path) -> None:
+    settings = mine / "wavewright.yaml"
 
-    listed = core.run("wavewright", "tools", folder=tmp_path / "mine").stdout
+    listed = core.run("wavewright", "tools", folder=mine).stdout
     settings.write_text(
         f"{settings.read_text()}\npacks: {{equities: {{prices: prices}}}}\n", encoding="utf-8"
     )
-    configured = core.run("wavewright", "tools", folder=tmp_path / "mine").stdout
+    configured = core.run("wavewright", "tools", folder=mine).stdout
 
     assert "list_notes(" in listed
     assert "summarize_content(" in listed
@@ -256,12 +271,11 @@ def test_the_core_lists_no_tools_of_packs_whose_extra_is_missing(core: Installat
 
 
 def test_the_core_asks_an_openai_compatible_model(
-    core: Installation, tmp_path: Path, model_server: FakeModelServer
+    core: Installation, mine: Path, model_server: FakeModelServer
 ) -> None:
-    core.run("wavewright", "init", "mine", folder=tmp_path)
     model_server.answer("ready")
 
-    asked = core.run("wavewright", "doctor", folder=tmp_path / "mine", **model_server.environment())
+    asked = core.run("wavewright", "doctor", folder=mine, **model_server.environment())
 
     assert "answered in" in asked.stdout
     assert asked.returncode == 0, asked.stdout
@@ -292,11 +306,9 @@ def test_the_core_asks_an_openai_compatible_model(
     ],
 )
 def test_a_feature_whose_extra_is_missing_says_which_command_adds_it(
-    core: Installation, tmp_path: Path, command: list[str], variables: dict[str, str], extra: str
+    core: Installation, mine: Path, command: list[str], variables: dict[str, str], extra: str
 ) -> None:
-    core.run("wavewright", "init", "mine", folder=tmp_path)
-
-    refused = core.run("wavewright", *command, folder=tmp_path / "mine", **variables)
+    refused = core.run("wavewright", *command, folder=mine, **variables)
 
     assert f"pip install 'wavewright[{extra}]'" in refused.stderr
     assert "Traceback" not in refused.stderr

@@ -54,7 +54,7 @@ def bent_plans(draw: st.DrawFn) -> str:
         where[draw(st.sampled_from([*GOOD, *plan["steps"][0], "gates", "retry", "depends_on", "when"]))] = (
             draw(values)
         )
-        steps = plan.get("steps")
+        steps: Json = plan.get("steps")
         if not isinstance(steps, list) or not steps or not all(isinstance(one, dict) for one in steps):
             break
     return json.dumps(plan)

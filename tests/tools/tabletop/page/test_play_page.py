@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -20,6 +19,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import CHROMIUM, visit
+from tests.support.prepared_command import PreparedCommand
 from tests.support.trace_collector import TraceCollector
 from wavewright.engine.fake_model.replies import AnswerLike, slow_drip
 from wavewright.engine.fake_model.request import FakeModelRequest
@@ -31,7 +31,6 @@ pytestmark = [
     pytest.mark.timeout(120),
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; `make test` installs one where it can"),
 ]
-PROGRAM = "from wavewright.engine.main import run_process; run_process()"
 SEED = "4"
 """Of dice with which the player stands after the first round of the fight in the mine."""
 TOKEN = "the-token-of-this-table"  # noqa: S105 - of a server that lives as long as a test
@@ -49,24 +48,23 @@ def served_game(
 
 @contextmanager
 def _serving(folder: Path, port: int, log: TextIO, environment: Mapping[str, str]) -> Generator[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, "play", "cellar", "--listen", f"127.0.0.1:{port}"],
-        cwd=folder,
-        env={**os.environ, **environment, "WAVEWRIGHT_VIEW_TOKEN": TOKEN},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=log,
-        text=True,
+    output, written = os.pipe()
+    process = PreparedCommand(
+        ["play", "cellar", "--listen", f"127.0.0.1:{port}"],
+        folder,
+        {**os.environ, **environment, "WAVEWRIGHT_VIEW_TOKEN": TOKEN},
+        written,
+        log.fileno(),
     )
+    os.close(written)
     try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        found = re.search(r"http://\S+", line)
-        assert found is not None, (folder / "log.txt").read_text()
-        yield found[0]
+        with os.fdopen(output) as said:
+            found = re.search(r"http://\S+", said.readline())
+            assert found is not None, (folder / "log.txt").read_text()
+            yield found[0]
     finally:
-        process.terminate()
-        process.communicate(timeout=10)
+        process.send_signal(signal.SIGTERM)
+        process.wait()
 
 
 def free_port() -> int:
