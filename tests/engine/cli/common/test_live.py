@@ -12,6 +12,7 @@ from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
 from wavewright.engine.cli.common.live import LiveProgress
+from wavewright.engine.cli.common.progress import PlainProgress
 from wavewright.engine.cli.common.run_text import ModelLookup
 from wavewright.executor.events.types import (
     Event,
@@ -296,6 +297,20 @@ def test_a_rung_that_gave_nothing_is_a_line_above_the_table() -> None:
         terminal.show(*started(), RungTaken(101.0, RungRecord("planner", "llm", "fallen", "two faults")))
 
     assert "planner: rung llm gave nothing: two faults" in terminal.written.getvalue()
+
+
+def test_a_rung_that_many_calls_take_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal, plain = Terminal(), PlainProgress()
+    generated = RungRecord("worker notes", "generated", "reached", ceiling=0.6, because="code made it")
+    forced = RungRecord("worker notes", "forced", "reached", ceiling=0.2)
+
+    with terminal.live as live:
+        for index, rung in enumerate([generated, forced, generated, forced]):
+            live.show(RungTaken(101.0, rung, StepId("notes"), index))
+            plain.show(RungTaken(101.0, rung, StepId("notes"), index))
+
+    for told in (terminal.written.getvalue(), capsys.readouterr().err):
+        assert told.count("rung generated reached") == told.count("rung forced reached") == 1
 
 
 def test_notes_are_lines_above_the_table_and_nothing_flickers_behind() -> None:

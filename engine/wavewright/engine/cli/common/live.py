@@ -95,6 +95,7 @@ class LiveProgress:
         self._at_work = at_work
         self._streamed: dict[StepId, str] = {}
         """Ends of the streamed outputs of running steps; the latest is last."""
+        self._told_rungs = set[str]()
         self._state = RunState()
         self._rows: tuple[_StepRow, ...] = ()
         self._live = Live(
@@ -132,7 +133,7 @@ class LiveProgress:
                 for line in (step_line(event), *frame_lines(event)):
                     self.print_line(line)
         elif isinstance(event, (Noted, RungTaken)):
-            for line in event_lines(event):
+            for line in event_lines(event, self._told_rungs):
                 self.print_line(line)
 
     def print_line(self, text: str) -> None:

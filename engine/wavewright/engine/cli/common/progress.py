@@ -73,6 +73,7 @@ class PlainProgress:
     def __init__(self) -> None:
         self._out = sys.stdout
         self._redirection = ExitStack()
+        self._told_rungs = set[str]()
 
     def __enter__(self) -> Self:
         self._out = sys.stdout
@@ -93,7 +94,7 @@ class PlainProgress:
 
     def show(self, event: Event) -> None:
         """Print the lines of an event."""
-        for line in event_lines(event):
+        for line in event_lines(event, self._told_rungs):
             self.print_line(line)
 
     def print_line(self, text: str) -> None:
@@ -170,8 +171,11 @@ def print_package(package: Package, files: Sequence[Path]) -> None:
     sys.stdout.write(f"{summary_text(package)}\n{where}")
 
 
-def event_lines(event: Event) -> Iterator[str]:
-    """Yield the lines for an event in a log for people."""
+def event_lines(event: Event, told_rungs: set[str]) -> Iterator[str]:
+    """Yield the lines for an event in a log for people.
+
+    A rung that many calls take is told once: its line is added to `told_rungs`.
+    """
     match event:
         case RunStarted():
             yield f"run {event.run}  job {event.job!r}"
@@ -196,7 +200,9 @@ def event_lines(event: Event) -> Iterator[str]:
         case ModelCalled(use=use) if use.index is None or use.outcome != "answered":
             yield f"  {use_line(use)}"
         case RungTaken(rung=rung):
-            yield from (f"  {rung_line(record)}" for record in noteworthy_rungs([rung]))
+            for line in {f"  {rung_line(record)}" for record in noteworthy_rungs([rung])} - told_rungs:
+                told_rungs.add(line)
+                yield line
         case ItemFinished() | _:
             return
 
