@@ -138,8 +138,10 @@ from .reading.reader import (
     read_plan_file as read_plan_file,
     read_tools_file as read_tools_file,
 )
-from .schemas.validation import (
+from .schemas.references import (
     InvalidSchemaError as InvalidSchemaError,
+)
+from .schemas.validation import (
     Validator as Validator,
     validator_of as validator_of,
 )

@@ -32,8 +32,8 @@ from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.uses import ExpressionUse, embedded_uses, holds_expression
+from wavewright.planner.schemas.references import InvalidSchemaError
 from wavewright.planner.schemas.validation import (
-    InvalidSchemaError,
     SchemaViolation,
     Validator,
     schema_definitions,
