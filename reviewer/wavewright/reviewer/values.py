@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.schemas.validation import SchemaViolation
 from wavewright.planner.types import Json
 
@@ -46,9 +47,9 @@ def shape(value: Json, most: int = _MAX_CHARS) -> str:
         case int() | float():
             return "a number"
         case str():
-            return _counted(len(value), "character")
+            return counted(len(value), "character")
         case list():
-            return _counted(len(value), "entry", "entries")
+            return counted(len(value), "entry", "entries")
         case dict():
             return "{" + shorten(", ".join(value), most - 2) + "}"
 
@@ -131,10 +132,6 @@ def _is_small(value: Json, depth: int = 3) -> bool:
     if isinstance(value, dict):
         return depth > 0 and len(value) <= 4 and all(_is_small(entry, depth - 1) for entry in value.values())
     return True
-
-
-def _counted(count: int, one: str, many: str | None = None) -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def _visible_character(character: str) -> str:

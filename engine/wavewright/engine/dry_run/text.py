@@ -15,6 +15,7 @@ from wavewright.engine.dry_run.forecast import DryRun, StepForecast
 from wavewright.engine.dry_run.kept_results import CALLING, StepReuse
 from wavewright.engine.dry_run.trust import Egress, UntrustedFlow
 from wavewright.planner.diagnostics.rendering import display_columns, printable
+from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.types import GATE_ID_SEPARATOR
 from wavewright.reviewer.values import duration_text
 
@@ -162,8 +163,8 @@ def _summary_lines(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     """Yield the label and the text of each line of the summary."""
     estimate, trust = dry_run.estimate, dry_run.trust
     least = "at least " if estimate.is_lower_bound else ""
-    shape = f"{len(dry_run.steps)} in {_counted(len(dry_run.waves), 'wave')}, max parallelism {dry_run.max_parallelism}"
-    yield "steps", f"{shape}, {least}{_counted(estimate.calls, 'call')}"
+    shape = f"{len(dry_run.steps)} in {counted(len(dry_run.waves), 'wave')}, max parallelism {dry_run.max_parallelism}"
+    yield "steps", f"{shape}, {least}{counted(estimate.calls, 'call')}"
     yield (
         "time",
         f"{_seconds_text(estimate.seconds, least)}; sequential {duration_text(dry_run.total_seconds)}",
@@ -214,11 +215,11 @@ def _reuse_text(dry_run: DryRun) -> str:
     if not reused:
         return "nothing of earlier runs"
     calls = sum(step.reuse.calls for step in reused if step.reuse is not None)
-    return f"{_counted(calls, 'call')} of earlier runs: {_names_text([step.id for step in reused])}"
+    return f"{counted(calls, 'call')} of earlier runs: {_names_text([step.id for step in reused])}"
 
 
 def _approvals_text(steps: int) -> str:
-    return f"asked when ready, for {_counted(steps, 'step')}" if steps else "none"
+    return f"asked when ready, for {counted(steps, 'step')}" if steps else "none"
 
 
 def _estimate_sources_text(dry_run: DryRun) -> str:
@@ -226,10 +227,8 @@ def _estimate_sources_text(dry_run: DryRun) -> str:
     if not priors and not history:
         return "none: nothing is called"
     if not priors:
-        return f"all of {_counted(history, 'step')} from past calls"
-    told = (
-        f"{_DEFAULT_MARK} for {_counted(priors, 'step')}: the tool's own, fewer than {MIN_CALLS} past calls"
-    )
+        return f"all of {counted(history, 'step')} from past calls"
+    told = f"{_DEFAULT_MARK} for {counted(priors, 'step')}: the tool's own, fewer than {MIN_CALLS} past calls"
     return f"{told}; {history} from past calls" if history else told
 
 
@@ -333,7 +332,3 @@ def _first_names(names: Sequence[str]) -> Iterable[str]:
     # The ends of a long chain are more useful than its middle.
     half = _MAX_NAMES // 2
     return (*names[:half], f"… {len(names) - 2 * half} more …", *names[-half:])
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from wavewright.config import exit_codes
 from wavewright.config.documents import Document
 from wavewright.config.errors import WavewrightError
+from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json, content_hash, plan_hash
 from wavewright.planner.language.json_diff import JsonChange, json_changes
@@ -66,7 +67,7 @@ class SavedPlan:
             if (told := _change(saved, tools.get(name))) is not None
         ]
         if changed:
-            count = f"{len(changed)} tool{'' if len(changed) == 1 else 's'}"
+            count = counted(len(changed), "tool")
             message = "\n  ".join([f"{count} changed since the plan was saved", *changed])
             raise SavedPlanError(message, place=self.name)
         if plan_hash(bind_plan(self.plan, self.goal, tools)) != self.plan_hash:

@@ -14,6 +14,7 @@ from textwrap import wrap
 from typing import cast
 
 from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.values import brief
 
@@ -130,7 +131,7 @@ def as_text(report: SimulationReport) -> str:
 
 
 def _lines(report: SimulationReport) -> Iterator[str]:
-    scenarios = _counted(len(report.scenarios), "scenario")
+    scenarios = counted(len(report.scenarios), "scenario")
     achieved = sum(scenario.verdict == "achieved" for scenario in report.scenarios)
     now = report.now.isoformat().replace("+00:00", "Z")
     yield from _wrapped(f"Simulation of {report.job}", "")
@@ -141,7 +142,7 @@ def _lines(report: SimulationReport) -> Iterator[str]:
         yield "The time was up before everything was tried."
     yield ""
     yield from _wrapped(
-        f"{_counted(report.faults, 'fault') if report.faults else 'no fault'}; "
+        f"{counted(report.faults, 'fault') if report.faults else 'no fault'}; "
         f"{report.reached} of {report.branches} branches reached; "
         f"{achieved} of {scenarios} achieve{'s' if len(report.scenarios) == 1 else ''} the goal",
         "",
@@ -164,10 +165,6 @@ def _lines(report: SimulationReport) -> Iterator[str]:
     yield from _listed("Steps whose outputs are fixtures", report.fixtures)
     yield from _listed("Steps whose tools' schemas do not say what the plan reads", report.undeclared)
     yield from _listed("Scenarios", map(_scenario_text, report.scenarios))
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _failure_lines(found: FailureReport) -> Iterator[str]:

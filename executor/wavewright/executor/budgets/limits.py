@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from wavewright.config.sections import BudgetSettings, BudgetsSection
+from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import (
     Allowance,
@@ -268,9 +269,9 @@ def format_measure(measure: Measure, units: int) -> str:
     """Return a figure as people read it."""
     match measure:
         case "calls":
-            return f"{units:,} call{'' if units == 1 else 's'}"
+            return counted(units, "call")
         case "tokens":
-            return f"{units:,} token{'' if units == 1 else 's'}"
+            return counted(units, "token")
         case "usd":
             return f"${_format_figure(units / _UNITS['usd'], 4)}"
         case "seconds":

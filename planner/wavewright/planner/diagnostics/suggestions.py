@@ -1,4 +1,4 @@
-"""Texts for hints: the nearest name, and the names, fields and types that exist.
+"""Texts of messages: counts, the nearest name, and the names, fields and types that exist.
 
 A *suggestion* is shown and never applied: no name is corrected on the author's behalf.
 """
@@ -56,6 +56,11 @@ def type_name(schema: Json) -> str:
     return (
         "one of " + ", ".join(map(value_text, options[:_MAX_SHOWN])) if isinstance(options, list) else "any"
     )
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, in the plural unless the number is 1."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def with_article(name: str) -> str:

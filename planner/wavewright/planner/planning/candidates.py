@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from wavewright.config.documents import Document
 from wavewright.planner.checks.checker import check, check_partial
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, error_diagnostics, locate_diagnostics
+from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
@@ -240,7 +241,7 @@ def error_summary(found: Iterable[Diagnostic]) -> str:
     ]
     more = ["…"] if len(codes) > _MAX_CODES else []
     total = codes.total()
-    return f"{total} fault{'' if total == 1 else 's'}: {', '.join(shown + more)}"
+    return f"{counted(total, 'fault')}: {', '.join(shown + more)}"
 
 
 _TRUNCATED_DIAGNOSTIC = Diagnostic(

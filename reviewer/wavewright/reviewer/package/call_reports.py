@@ -20,6 +20,7 @@ from typing import Final
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ItemFinished, LoopToolCalled, StepFinished, TracebackFrame
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
@@ -240,7 +241,7 @@ def calls_text(cost: Cost) -> str:
     notes = [f"{silent} without an answer"] if silent else []
     if cost.over_budget:
         notes.append(f"{cost.over_budget} over budget and never made")
-    made = f"{cost.made:,} call{'' if cost.made == 1 else 's'}" if cost.made else "no call"
+    made = counted(cost.made, "call") if cost.made else "no call"
     return f"{made} ({', '.join(notes)})" if notes else made
 
 

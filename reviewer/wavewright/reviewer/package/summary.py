@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.reviewer.package.call_reports import cost_lines, frame_line
 from wavewright.reviewer.records import Package, StepReport
 from wavewright.reviewer.values import duration_text, shorten, visible
@@ -132,8 +133,8 @@ def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterat
     yield ""
     yield (
         f"run {package.run}   now {package.now}   took {duration_text(package.timings.seconds)}   "
-        f"plan {package.rung}, {_count(package.timings.waves, 'wave')}, "
-        f"{_count(package.timings.rounds, 'recovery round')}"
+        f"plan {package.rung}, {counted(package.timings.waves, 'wave')}, "
+        f"{counted(package.timings.rounds, 'recovery round')}"
     )
     if package.retry_of is not None:
         yield f"retry of run {package.retry_of}"
@@ -241,7 +242,3 @@ def _wrapped(text: str, width: int, first: str = "", rest: str | None = None) ->
     yield from textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=first if rest is None else rest
     ) or [first.rstrip()]
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, cast
 from jinja2 import Environment
 from markupsafe import Markup
 
+from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.types import Json, StepId
 from wavewright.prompts.environments import page_environment
 from wavewright.reviewer.atomic_files import write_atomically
@@ -256,7 +257,7 @@ def _facts(package: Package) -> list[tuple[str, str, str]]:
         ("Took", duration_text(timings.seconds), f"one step after another: {together}"),
         ("Steps", f"{ended_well} of {len(package.execution_log)}", "that ended with an output"),
         ("Waves", str(timings.waves), ""),
-        ("Recovery", "none" if not timings.rounds else _count(timings.rounds, "round"), ""),
+        ("Recovery", "none" if not timings.rounds else counted(timings.rounds, "round"), ""),
         ("Plan from", _RUNGS.get(package.rung, package.rung), package.plan_hash),
     ]
 
@@ -394,7 +395,3 @@ def _diff_lines(text: str) -> Iterator[tuple[str, str]]:
     kinds = {"+": "added", "-": "removed", "~": "changed", "!": "changed"}
     for line in text.splitlines():
         yield kinds.get(line.lstrip()[:1], "same"), line
-
-
-def _count(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"

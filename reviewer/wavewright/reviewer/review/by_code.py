@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from wavewright.executor.events.state import RunState
+from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
@@ -215,7 +216,7 @@ def remark_sentences(found: Assessment) -> Iterator[str]:
     if found.absent_steps:
         yield f"Absent, but optional: {', '.join(found.absent_steps)}."
     if found.warnings:
-        yield f"{_count(found.warnings, 'gate')} left a warning."
+        yield f"{counted(found.warnings, 'gate')} left a warning."
 
 
 def fix_sentences(found: Assessment, goal: Goal) -> Iterator[str]:
@@ -254,10 +255,6 @@ def _problem_text(end: StepProblem) -> str:
 
 def _status_text(end: StepProblem) -> str:
     return (end.status or "never ran") + (f" ({end.error})" if end.error else "")
-
-
-def _count(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def review_by_code(

@@ -41,11 +41,6 @@ def unwritable(path: Path, error: OSError, hint: str) -> CommandError:
     return CommandError(message, hint=hint, exit_code=exit_codes.ENVIRONMENT)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless the number is 1."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def instant_text(seconds: float) -> str:
     """Return an instant, given in seconds since the epoch, as ISO 8601 in UTC."""
     return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat()

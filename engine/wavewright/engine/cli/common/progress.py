@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
-from wavewright.engine.cli.common.output import counted
 from wavewright.engine.cli.common.run_text import noteworthy_rungs, rung_line, use_line
 from wavewright.executor.events.state import SUCCESSES
 from wavewright.executor.events.types import (
@@ -30,6 +29,7 @@ from wavewright.executor.events.types import (
     WaveStarted,
 )
 from wavewright.planner.diagnostics.rendering import printable, printable_json
+from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.reviewer.package.call_reports import frame_line
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class PlainProgress:
         done = len(
             {event.step for event in events if isinstance(event, StepFinished) and event.status in SUCCESSES}
         )
-        self.print_line(f"resuming: {done} step{'' if done == 1 else 's'} done before")
+        self.print_line(f"resuming: {counted(done, 'step')} done before")
 
     def show(self, event: Event) -> None:
         """Print the lines of an event."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.reviewer.cost_records import Cost
@@ -102,7 +103,7 @@ def cost_words(cost: Cost) -> str:
 def amount_words(cost: Cost) -> str:
     """Return tokens and money."""
     about = "about " if cost.estimated else ""
-    tokens = f"{about}{cost.tokens:,} token{'' if cost.tokens == 1 else 's'}"
+    tokens = f"{about}{counted(cost.tokens, 'token')}"
     return f"{tokens}, {money_text(cost)}" if cost.tokens else tokens
 
 

@@ -18,7 +18,7 @@ from wavewright.config.documents import read_document_file
 from wavewright.config.sources import DocumentError
 from wavewright.engine.cli.common.arguments import project_settings, warn_of_foreign_job
 from wavewright.engine.cli.common.errors import CommandError
-from wavewright.engine.cli.common.output import counted, write_file
+from wavewright.engine.cli.common.output import write_file
 from wavewright.engine.cli.common.terminal import may_ask
 from wavewright.engine.dry_run.forecast import DryRun, forecast
 from wavewright.engine.dry_run.outlook import forecast_job, gather_forecast_inputs
@@ -28,6 +28,7 @@ from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.jobs.target_inputs import TARGET
 from wavewright.planner.diagnostics.rendering import printable_json
+from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.language.goals import Goal, JobTargets
 from wavewright.reviewer.values import duration_text
 

@@ -17,7 +17,7 @@ from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
 from wavewright.engine.cli.common.arguments import has_journal, open_journal, project_settings
 from wavewright.engine.cli.common.errors import without_secrets
-from wavewright.engine.cli.common.output import counted, print_json
+from wavewright.engine.cli.common.output import print_json
 from wavewright.engine.cli.project.doctor_models import model_findings
 from wavewright.engine.cli.project.project_checks import (
     DoctorFinding,
@@ -33,6 +33,7 @@ from wavewright.engine.project.tools import all_tools
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.stores import place_of_journal
 from wavewright.planner.diagnostics.diagnostic import PlanError
+from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.reading.reader import read_model
 from wavewright.tools.functions.contracts import ToolDefinitionError

@@ -21,7 +21,6 @@ from wavewright.config.model_validation import read_as_model
 from wavewright.config.settings import read_settings
 from wavewright.config.sources import DocumentError
 from wavewright.config.suggestions import did_you_mean
-from wavewright.engine.cli.common.output import counted
 from wavewright.engine.project.prompt_checks import find_prompt_defect
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
@@ -29,6 +28,7 @@ from wavewright.planner.diagnostics.diagnostic import (
     diagnostic_from_fault,
     locate_diagnostics,
 )
+from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.ports.fallback_ladder import read_ladders
 from wavewright.planner.types import as_object
 from wavewright.prompts import Prompts

@@ -19,7 +19,7 @@ from wavewright.engine.cli.common.arguments import (
     project_settings,
 )
 from wavewright.engine.cli.common.errors import CommandError
-from wavewright.engine.cli.common.output import counted, instant_text, print_json
+from wavewright.engine.cli.common.output import instant_text, print_json
 from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.pipeline.run_files import remove_run_files
 from wavewright.engine.targets.waves import TargetWaves, target_waves
@@ -28,6 +28,7 @@ from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.run.recording import redacted_events
 from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
 from wavewright.planner.diagnostics.rendering import printable, printable_json
+from wavewright.planner.diagnostics.suggestions import counted
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings

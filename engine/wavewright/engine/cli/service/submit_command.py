@@ -29,7 +29,7 @@ from wavewright.engine.bus.topology import REASON_HEADER
 from wavewright.engine.cli.common.arguments import project_settings, warn_of_foreign_job
 from wavewright.engine.cli.common.broker import open_command_bus
 from wavewright.engine.cli.common.errors import CommandError, print_error
-from wavewright.engine.cli.common.output import counted, print_line
+from wavewright.engine.cli.common.output import print_line
 from wavewright.engine.cli.planning.check_options import CheckOptions
 from wavewright.engine.cli.planning.plan_check import check_plan
 from wavewright.engine.cli.service.tail_command import envelope_in, print_envelope
@@ -46,6 +46,7 @@ from wavewright.engine.messages.rules import document_rule
 from wavewright.engine.operations.broker_definitions import daemon_user_of
 from wavewright.executor.store.job_records import JobId, MessageId, OutgoingMessage
 from wavewright.planner.diagnostics.rendering import printable, render_text
+from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.language.json_texts import map_texts
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.package.summary import render_summary
