@@ -8,6 +8,7 @@ where there is a fault or a position is needed, so valid documents are read fast
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,13 +72,18 @@ class Document:
         limits: ReadLimits = DEFAULT_LIMITS,
         root: Node | None = None,
         keeps_places: bool = True,
+        faults: tuple[DocumentFault, ...] = (),
     ) -> None:
-        """Take the nodes from `root`, or else read them from the source, as JSON, when a position is needed."""
+        """Take the nodes from `root`, or else read them from the source, as JSON, when a position is needed.
+
+        With `faults`, of single values, the document is there to be checked: it is read into no model.
+        """
         self.value = value
         self.source = source
         self._limits = limits
         self._root = root
         self._keeps_places = keeps_places
+        self.faults = faults
 
     @property
     def root(self) -> Node:
@@ -105,6 +111,30 @@ class Document:
             pointer = pointer.rpartition("/")[0]
             span = self.span(pointer)
         return span
+
+
+def read_faulty_document(content: str | bytes, name: str, *, limits: ReadLimits = DEFAULT_LIMITS) -> Document:
+    """Read a document as `read_document` does, but keep the faults of single values, such as `.nan`, in it.
+
+    So they are told together with all that is found when the document is read into a model.
+
+    Raises:
+        DocumentError: the text is no document.
+    """
+    from wavewright.config.sources import plain_value, scalar_pointers
+
+    try:
+        return read_document(content, name, limits=limits)
+    except DocumentError as error:
+        if error.root is None:
+            raise
+        pointers = dict(scalar_pointers(error.root))
+        faults = tuple(
+            replace(fault, pointer=pointers.get(fault.span.start, "") if fault.span else "")
+            for fault in error.faults
+        )
+        value = plain_value(error.root)
+        return Document(value, error.source, limits=limits, root=error.root, faults=faults)
 
 
 def read_document(content: str | bytes, name: str, *, limits: ReadLimits = DEFAULT_LIMITS) -> Document:

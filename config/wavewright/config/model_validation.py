@@ -101,13 +101,19 @@ def read_as_model(document: Document, model: type[M]) -> M:
     """Read a document's value into a model.
 
     Raises:
-        DocumentError: with every reason why the value does not fit.
+        DocumentError: with the faults of the document, and every reason why the value does not fit.
     """
     try:
-        return model.model_validate(document.value, by_alias=True, by_name=False)
+        read = model.model_validate(document.value, by_alias=True, by_name=False)
     except ValidationError as error:
-        faults = model_faults(error, document.value, model)
-        raise DocumentError(document.source, sort_by_position(document, faults)) from error
+        unread = {fault.pointer for fault in document.faults if fault.pointer}
+        found = [fault for fault in model_faults(error, document.value, model) if fault.pointer not in unread]
+        raise DocumentError(
+            document.source, sort_by_position(document, (*document.faults, *found))
+        ) from error
+    if document.faults:
+        raise DocumentError(document.source, document.faults)
+    return read
 
 
 def sort_by_position(document: Document, faults: Iterable[DocumentFault]) -> tuple[DocumentFault, ...]:

@@ -17,7 +17,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from wavewright.config.documents import Document, read_document_file
+from wavewright.config.documents import Document, read_bytes, read_faulty_document
 from wavewright.config.environment import (
     VARIABLES,
     EnvironmentSettings,
@@ -379,7 +379,7 @@ def _with_key_hint(fault: DocumentFault) -> DocumentFault:
 def _read_mapping(file: Path) -> Document:
     """Read a settings file; an empty one, or one with comments only, is an empty mapping."""
     try:
-        document = read_document_file(file, limits=_LIMITS)
+        document = read_faulty_document(read_bytes(file, _LIMITS), str(file), limits=_LIMITS)
     except DocumentError as error:
         if [fault.message for fault in error.faults] != [EMPTY_DOCUMENT]:
             raise _mask_keys(error) from None

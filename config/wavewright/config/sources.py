@@ -116,12 +116,18 @@ class DocumentError(WavewrightError):
     exit_code = exit_codes.MISUSE
 
     def __init__(
-        self, source: Source, faults: tuple[DocumentFault, ...], others: tuple[DocumentError, ...] = ()
+        self,
+        source: Source,
+        faults: tuple[DocumentFault, ...],
+        others: tuple[DocumentError, ...] = (),
+        root: Node | None = None,
     ) -> None:
         self.source = source
         self.faults = faults
         self.others = others
         """Errors of other texts that were read with this one."""
+        self.root = root
+        """The nodes, where only single values are faulty."""
         texts = [f"{source.name}: {fault.message}" for fault in faults]
         super().__init__("; ".join([*texts, *map(str, others)]))
 
@@ -200,6 +206,18 @@ def plain_value(node: Node) -> JsonValue:
     if isinstance(node, ListNode):
         return [plain_value(item) for item in node.items]
     return node.value
+
+
+def scalar_pointers(root: Node, pointer: str = "") -> Iterator[tuple[int, str]]:
+    """Yield where each string, number, boolean and null begins, with its pointer."""
+    if isinstance(root, ObjectNode):
+        for key, member in root.members.items():
+            yield from scalar_pointers(member.node, pointer + pointer_token(key))
+    elif isinstance(root, ListNode):
+        for place, item in enumerate(root.items):
+            yield from scalar_pointers(item, pointer + pointer_token(place))
+    else:
+        yield root.start, pointer
 
 
 def find_node(root: Node, pointer: str) -> tuple[Node, Span | None] | None:

@@ -204,7 +204,7 @@ def scan_json(source: Source, limits: ReadLimits) -> Node:
         scanner.faults.append(stopped.fault)
         raise DocumentError(source, tuple(scanner.faults)) from stopped
     if scanner.faults:
-        raise DocumentError(source, tuple(sorted(scanner.faults, key=_fault_position)))
+        raise DocumentError(source, tuple(sorted(scanner.faults, key=_fault_position)), root=node)
     return node
 
 

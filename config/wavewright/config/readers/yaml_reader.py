@@ -71,7 +71,7 @@ def read_yaml(source: Source, limits: ReadLimits) -> Node:
     except yaml.YAMLError as error:
         raise DocumentError(source, (*builder.faults, _syntax_fault(source.text, error))) from error
     if builder.faults:
-        raise DocumentError(source, tuple(builder.faults))
+        raise DocumentError(source, tuple(builder.faults), root=node)
     return node
 
 

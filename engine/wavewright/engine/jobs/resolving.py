@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from wavewright.config.documents import Document, read_document_file
+from wavewright.config.documents import Document, read_bytes, read_document_file, read_faulty_document
 from wavewright.config.settings import Settings
-from wavewright.config.sources import Source
+from wavewright.config.sources import DocumentError, Source
 from wavewright.engine.jobs.document_kinds import is_job, is_saved_plan, is_template
 from wavewright.engine.jobs.errors import (
     JobErrors,
@@ -88,7 +88,8 @@ def resolve_job_file(
         PlanError: a document is not valid; each fault has its place.
         SavedPlanError: a saved plan was changed, or a tool that it calls has changed since.
     """
-    return resolve_job(read_document_file(file), file, plan_file, settings, inputs=inputs)
+    document = read_faulty_document(read_bytes(file), str(file))
+    return resolve_job(document, file, plan_file, settings, inputs=inputs)
 
 
 def resolve_job(
@@ -117,6 +118,8 @@ def resolve_job(
         DocumentError, PlanError, SavedPlanError: as in `resolve_job_file`.
     """
     if is_saved_plan(document):
+        if document.faults:
+            raise DocumentError(document.source, document.faults)
         return _resolve_saved_plan(document, plan_file, settings, inputs)
     faults = JobErrors()
     parts = _read_parts(document, file, plan_file, settings, faults)

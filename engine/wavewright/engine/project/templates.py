@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from wavewright.config.documents import Document, read_bytes, read_document
+from wavewright.config.documents import Document, read_bytes, read_faulty_document
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, locate_diagnostics
@@ -98,4 +98,4 @@ def read_named_document(path: Path, pointer: str, document: Document) -> Documen
             replace(fault, pointer=pointer, span=document.nearest_span(pointer)) for fault in error.faults
         )
         raise DocumentError(document.source, faults) from error
-    return read_document(content, str(path))
+    return read_faulty_document(content, str(path))

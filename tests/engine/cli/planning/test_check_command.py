@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import cast
 
@@ -82,6 +83,37 @@ def test_faults_are_printed_in_every_format_and_exit_1(
     assert folder.is_dir()
     assert checked.code == 1
     assert worded(checked, folder) == snapshot
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        pytest.param(
+            "job.yaml",
+            "name: j\nfoo: 1\ninputs: {a: .nan, b: [1, .inf]}\noverrides: {limits: {max_steps: -1}}\n"
+            "plan:\n  steps: [{id: s, tool: nobody, zap: 1, timeout: .nan}]\n  result: ${steps.z}\n",
+            id="yaml",
+        ),
+        pytest.param(
+            "job.json",
+            '{"name": "j", "foo": 1, "inputs": {"a": 1e999, "b": [1, -1e999]},\n"overrides":'
+            ' {"limits": {"max_steps": -1}},\n"plan": {"steps": [{"id": "s", "tool": "nobody", "zap": 1,'
+            ' "timeout": 1e999}], "result": "${steps.z}"}}',
+            id="json",
+        ),
+    ],
+)
+def test_values_that_are_none_are_told_together_with_all_other_faults(
+    wavewright: CommandLine, folder: Path, name: str, content: str
+) -> None:
+    (folder / name).write_text(content)
+
+    checked = wavewright("check", name)
+
+    assert checked.code == 1
+    assert sorted(re.findall(r"error\[(E\d+)\]", checked.out)) == sorted(
+        ["E104", "E112", "E112", "E107", "E201", "E104", "E112", "E301"]
+    )
 
 
 def test_a_plan_is_read_from_standard_input(

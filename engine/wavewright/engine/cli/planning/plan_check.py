@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.config.documents import Document, read_document
+from wavewright.config.documents import Document, read_faulty_document
 from wavewright.config.sources import DocumentError
 from wavewright.engine.cli.planning.check_options import CheckOptions
 from wavewright.engine.jobs.document_kinds import is_agent, is_job, is_settings, is_template, is_worker
@@ -114,7 +114,7 @@ def check_plan(options: CheckOptions) -> CheckedDocument:
         text = read_model_answer(content, name, limits=limits)
     else:
         try:
-            document = read_document(content, name, limits=limits)
+            document = read_faulty_document(content, name, limits=limits)
         except DocumentError:
             text = read_plan(content, name, limits=limits)  # raises PlanError with the faults
         else:
