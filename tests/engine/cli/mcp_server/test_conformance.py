@@ -106,7 +106,12 @@ def test_the_inspector_calls_a_tool_over_http(project: Path, address: str) -> No
     assert "nobody" in json.dumps(answer["structuredContent"])
 
 
-def test_the_inspector_reads_the_language_page(project: Path) -> None:
-    answer = inspected(project, *PROGRAM, "--method", "resources/read", "--uri", "wavewright://language")
+def test_the_inspector_reads_the_language_page(project: Path, address: str) -> None:
+    answer = inspected(
+        project,
+        address,
+        *("--transport", "http", "--header", f"Authorization: Bearer {TOKEN}"),
+        *("--method", "resources/read", "--uri", "wavewright://language"),
+    )
 
     assert "steps" in json.dumps(answer)

@@ -44,8 +44,10 @@ def test_where_nothing_waits_that_is_said(wavewright: CommandLine, project: Path
     assert not (project / ".wavewright" / "journal.sqlite").exists()
 
 
-@pytest.mark.parametrize("place", ["sqlite", "postgres"])
-@pytest.mark.parametrize(("choice", "code"), [("approve", 0), ("1", 0), ("refuse", 1)])
+@pytest.mark.parametrize(
+    ("place", "choice", "code"),
+    [("sqlite", "approve", 0), ("sqlite", "1", 0), ("sqlite", "refuse", 1), ("postgres", "approve", 0)],
+)
 def test_a_run_waits_for_a_word_and_goes_on_with_it(
     wavewright: CommandLine,
     posting: Path,
