@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from wavewright.prompts import PromptError, Prompts, data_block, one_line, prompt_json
+from wavewright.prompts.environments import PromptEnvironment
 
 
 def folder(path: Path, **templates: str) -> Path:
@@ -167,3 +170,24 @@ def test_a_template_may_begin_with_the_shipped_one_that_it_replaces(tmp_path: Pa
     shown = Prompts([own]).render("planner/repair", is_truncated=True)
 
     assert shown == Prompts().render("planner/repair", is_truncated=True) + "\nBe brief."
+
+
+def test_a_prompt_is_compiled_once_for_all_runs_and_again_where_its_text_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[object] = []
+    compile_source: Callable[..., Any] = PromptEnvironment.compile
+
+    def counting(self: PromptEnvironment, source: str, *where: Any) -> Any:
+        compiled.append(source)
+        return compile_source(self, source, *where)
+
+    monkeypatch.setattr(PromptEnvironment, "compile", counting)
+    file = tmp_path / "note.md.j2"
+    rendered: list[str] = []
+    for text in ("one", "one", "two"):
+        file.write_text(text)
+        rendered.append(Prompts([tmp_path]).render("note"))
+
+    assert rendered == ["one", "one", "two"]
+    assert compiled == ["one", "two"]

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from jinja2 import (
     ChoiceLoader,
@@ -25,13 +25,36 @@ from jinja2 import (
     PrefixLoader,
     StrictUndefined,
 )
-from jinja2.bccache import Bucket
+from jinja2.bccache import Bucket, BytecodeCache
 from jinja2.runtime import Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from wavewright.prompts.escaping import data_block, one_line, prompt_json
 
 __all__ = ["PromptEnvironment"]
+
+
+class _CompiledPrompts(BytecodeCache):
+    """Keeps compiled prompts for as long as the process lives: each run makes an environment of its own."""
+
+    _SIZE: Final = 500
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Take what was kept for this name and file; Jinja2 compiles anew where their source is another."""
+        if (known := self._kept.get(bucket.key)) is not None:
+            bucket.bytecode_from_string(known)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep what was compiled."""
+        if len(self._kept) >= self._SIZE:
+            self._kept.clear()
+        self._kept[bucket.key] = bucket.bytecode_to_string()
+
+
+_COMPILED_PROMPTS: Final = _CompiledPrompts()
 
 
 class PromptEnvironment(ImmutableSandboxedEnvironment):
@@ -51,6 +74,7 @@ class PromptEnvironment(ImmutableSandboxedEnvironment):
             trim_blocks=True,
             lstrip_blocks=True,
             finalize=_require_value,
+            bytecode_cache=_COMPILED_PROMPTS,
         )
         self.filters["json"] = prompt_json
         self.filters["data"] = data_block
