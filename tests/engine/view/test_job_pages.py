@@ -86,7 +86,10 @@ def send_again(served: ServedPage) -> None:
             assert seen.serious_faults() == []
         page.set_viewport_size({"width": 400, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
-        page.get_by_label("Your name").fill("ada")
+        page.get_by_label("Your name").first.fill("eve")
+        page.get_by_role("button", name="Cancel the queued one").click()
+        expect(page.get_by_role("button", name="Cancel the queued one")).to_have_count(0, timeout=20_000)
+        page.get_by_label("Your name").last.fill("ada")
         page.get_by_role("button", name="Send the failed one again").click()
         expect(page.locator("main")).to_contain_text("sent by ada")
         assert seen.console == []
@@ -125,7 +128,8 @@ def test_a_failed_job_is_sent_again_with_the_name_of_who_did_it(project: Path) -
     with served_page(project) as served:
         send_again(served)
 
-    *_, sent, new = stored_jobs(project)
+    _, cancelled, sent, new = stored_jobs(project)
+    assert (cancelled.state, cancelled.reason) == ("cancelled", "cancelled by eve")
     inputs = {"file": "one.txt", "times": 1, "how": "short", "marks": ["a"]}
     document = {"name": "wait", "goal_template": "wait", "inputs": inputs}
     assert new.request == {"job": document, "source_agent": "view", "submitted_by": "bob"}

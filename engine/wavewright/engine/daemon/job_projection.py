@@ -232,12 +232,6 @@ def _project_end(
     package: Package | None,
     projected: _Projected,
 ) -> None:
-    if event.status == "cancelled":
-        reason = shorten_reason(event.reason)
-        ended = replace(projection.job, state="cancelled", reason=reason, state_since=event.at)
-        projected.messages += reporter.cancelled(ended, event.at)
-        projected.change = JobChange(ended.job, "cancelled", reason=reason)
-        return
     if (reason := _failure_reason(projection, event, package)) is not None:
         failed = replace(projection.job, state="failed", reason=shorten_reason(reason), state_since=event.at)
         projected.messages += project_failure(failed, projection.waves, event, reporter)
@@ -247,6 +241,11 @@ def _project_end(
         case "interrupted" | "failed":
             # `JobRunner` changes the state of its job.
             return
+        case "cancelled":
+            reason = shorten_reason(event.reason)
+            ended = replace(projection.job, state="cancelled", reason=reason, state_since=event.at)
+            projected.messages += reporter.cancelled(ended, event.at)
+            projected.change = JobChange(ended.job, "cancelled", reason=reason)
         case "achieved" | "not_achieved" if projection.waves is not None:
             projected.messages.append(project_completion(projection.job, projection.waves, event, reporter))
             projected.change = JobChange(projection.job.job, "completed", reason=shorten_reason(event.reason))

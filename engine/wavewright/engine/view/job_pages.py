@@ -20,6 +20,7 @@ from wavewright.engine.view.viewed_jobs import ViewedJobs
 from wavewright.engine.view.viewed_project import Person
 from wavewright.executor.store.job_records import JobId
 from wavewright.planner.language.goals import GoalTemplate
+from wavewright.planner.types import RunId
 
 _INPUT: Final = "input."
 """Beginning of the name of a field that is an input."""
@@ -35,6 +36,7 @@ class JobPages:
         """Return what is served where."""
         return [
             Route("/jobs", self._jobs),
+            Route("/jobs/{run}/cancel", self._cancel, methods=["POST"]),
             Route("/jobs/{job}/again", self._send_again, methods=["POST"]),
         ]
 
@@ -42,6 +44,18 @@ class JobPages:
         """Answer with how the jobs stand."""
         del request
         return await self._page()
+
+    async def _cancel(self, request: Request) -> Response:
+        """End the job of a run for good, and lead back to the jobs."""
+        form = await request.form()
+        try:
+            person = Person(by=str(form.get("by") or "view"))
+            await self.jobs.project.cancel(RunId(request.path_params["run"]), person.by)
+        except WavewrightError as error:
+            return await self._page(reason_of(error), 409)
+        except ValidationError as error:
+            return await self._page(reason_of(error), 422)
+        return RedirectResponse("/jobs", 303)
 
     async def _send_again(self, request: Request) -> Response:
         """Queue the request of a job that was given up, and lead back to the jobs."""

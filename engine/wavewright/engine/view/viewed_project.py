@@ -116,13 +116,14 @@ class ViewedProject:
         return run
 
     async def cancel(self, run: RunId, by: str) -> RunId:
-        """End a run for good, and return it.
+        """End a run for good, and return it; also the run of a job that waits in the queue.
 
         Raises:
             RunNotFound: there is no such run.
             CommandRefused: it has ended, or its owner does not end it.
         """
-        await self.find_run(run)
+        if run not in {job.run for job in await self.jobs.list_jobs(("queued",))}:
+            await self.find_run(run)
         code, printed = await self._command(_SECONDS_TO_END, "cancel", run, f"--by={by}")
         if code:
             raise CommandRefused(printed)

@@ -48,7 +48,7 @@ def folder(
     tmp_path: Path, wavewright: CommandLine, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
     """A project whose journal is a file or a database; the working directory."""
-    assert wavewright
+    del wavewright  # it sets the working directory
     if request.param == "database":
         server: PostgresServer = request.getfixturevalue("postgres")
         monkeypatch.setenv("WAVEWRIGHT_PG_URL", server.database())
@@ -105,11 +105,11 @@ async def test_the_owner_of_a_run_ends_it_with_the_runs_of_its_targets(
     of_target, cancelled = answers
     assert (of_target.code, cancelled.code) == (2, 0), cancelled.err
     assert cancelled.out.endswith(" is cancelled\n")
-    root = cancelled.out.split()[1]
-    assert f"wavewright cancel {root}" in of_target.err
+    job_run = cancelled.out.split()[1]
+    assert f"wavewright cancel {job_run}" in of_target.err
     assert reasons == ["cancelled by ada"]
     found = await anyio.to_thread.run_sync(statuses, wavewright)
-    assert set(found) == {root, *started}
+    assert set(found) == {job_run, *started}
     assert set(found.values()) == {"cancelled"}
 
 
@@ -119,6 +119,7 @@ def test_a_run_that_nobody_has_is_ended_here_and_can_only_be_repeated_or_removed
     assert wavewright("run", "post.plan.yaml", "--approve", "wait").code == 130
     [run] = statuses(wavewright)
 
+    assert wavewright("cancel", run, "--by", "a\nb").code == 2
     first = wavewright("cancel", run, "--by", "ada")
     second = wavewright("cancel", run, "--by", "bob")
     resumed = wavewright("resume", run)

@@ -17,7 +17,15 @@ import typer
 from wavewright.config.installation import user_state_dir
 
 _MAX_COMPLETIONS = 50
+_MAX_NAME = 100
+"""Characters of the name of a person."""
 _SETTINGS_FILES = ("wavewright.yaml", "wavewright.yml")
+
+
+def _checked_name(name: str | None) -> str | None:
+    if name is not None and not (name.isprintable() and 1 <= len(name) <= _MAX_NAME):
+        raise typer.BadParameter(f"a name has 1 to {_MAX_NAME} printable characters")
+    return name
 
 
 def run_ids(incomplete: str) -> list[str]:
@@ -175,7 +183,10 @@ OutputOption = Annotated[
 ]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")]
 ByOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Who does it; default: the user of this machine.")
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Who does it; default: the user of this machine.", callback=_checked_name
+    ),
 ]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Show no progress, only the outcome, questions and errors.")
