@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from wavewright.engine.pipeline.cycles import Cycles
-from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import (
-    Allowance,
     BudgetScope,
     InspectableBudgetStore,
     Reservation,
     Spend,
+    WrapperBudgetStore,
 )
-from wavewright.planner.ports.model_port import ModelUse, Role
+from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import RunId
 
 
-class CycleBudgetStore:
-    """A budget store that stops a standing job when the budget of its cycle is spent."""
+class CycleBudgetStore(WrapperBudgetStore):
+    """A budget store that stops a standing job when the budget of its cycle is spent.
+
+    Calls that exceed the cycle's budget are deferred and not refused, so `left` is that of the other budgets.
+    """
 
     def __init__(self, budget_store: InspectableBudgetStore) -> None:
         """Count over another budget store, which has its own limits."""
-        self._store = budget_store
+        super().__init__(budget_store)
         self._cycles = dict[RunId, Cycles]()
         """By run of a standing job or of one of its targets."""
 
@@ -33,10 +33,6 @@ class CycleBudgetStore:
     def end_attempt(self, cycles: Cycles) -> None:
         """Count no more calls for the cycles of an attempt."""
         self._cycles = {run: known for run, known in self._cycles.items() if known is not cycles}
-
-    def limit_run(self, run: RunId, budget: Budget | None) -> None:
-        """Limit a run to the budget of its goal."""
-        self._store.limit_run(run, budget)
 
     async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
         """Reserve an amount; where it exceeds what the cycle has left, stop the job.
@@ -61,11 +57,3 @@ class CycleBudgetStore:
             run = reservation.scope.run
             if run is not None and (cycles := self._cycles.get(run)) is not None:
                 cycles.settle(reservation.id, spent.tokens)
-
-    async def left(self, account: BudgetScope) -> Allowance:
-        """Return what a scope could still reserve; calls that exceed the cycle's budget are deferred, not refused."""
-        return await self._store.left(account)
-
-    async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
-        """Return the durations of past calls, in seconds."""
-        return await self._store.past_seconds(model, role)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -53,7 +53,7 @@ from wavewright.engine.messages.rules import acceptance_rules
 from wavewright.engine.operations.checkpoints import checkpoint_writer
 from wavewright.engine.operations.health import serve_health
 from wavewright.engine.operations.monitoring import Telemetry, WarningBudgetStore
-from wavewright.engine.pipeline.services import open_services
+from wavewright.engine.pipeline.services import open_services, single_exception
 from wavewright.engine.pipeline.version import __version__
 from wavewright.executor.run.reuse import JournalReplayCache
 from wavewright.executor.stores import Stores, open_stores
@@ -125,7 +125,7 @@ async def run_daemon(
         async with beside or nullcontext():
             await _serve(settings, watch, stopping, on_ready, clock)
     except BaseExceptionGroup as faults:
-        raise _first_error(faults) from None
+        raise single_exception(faults) from None
 
 
 async def _serve(
@@ -382,9 +382,3 @@ def _circuit_listener(watch: Telemetry, own: Collection[str]) -> CircuitListener
             watch.log.write("model_circuit_opened", "warning", model=model, message=reason, until=at)
 
     return on_change
-
-
-def _first_error(fault: BaseException) -> BaseException:
-    while isinstance(fault, BaseExceptionGroup):
-        fault = cast("BaseExceptionGroup[BaseException]", fault).exceptions[0]
-    return fault

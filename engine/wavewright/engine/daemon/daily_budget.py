@@ -6,7 +6,7 @@ interrupted, and its job continues the next day.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,6 @@ import anyio
 
 from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.cycles import STOP_GRACE_SECONDS
-from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import (
     Allowance,
     BudgetExceeded,
@@ -27,8 +26,9 @@ from wavewright.planner.ports.budgets import (
     RemainingBudget,
     Reservation,
     Spend,
+    WrapperBudgetStore,
 )
-from wavewright.planner.ports.model_port import ModelUse, Role
+from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import RunId
 
 _ROUNDING_TOLERANCE: Final = 1e-9
@@ -132,20 +132,16 @@ class _PendingCall:
     """A call with a reservation that is being made or is not settled."""
 
 
-class PausingBudgetStore:
+class PausingBudgetStore(WrapperBudgetStore):
     """A budget store that stops a run where the day's budget is spent, and passes on every other refusal."""
 
     def __init__(self, budget_store: InspectableBudgetStore, day: DailyBudget) -> None:
-        self._store = budget_store
+        super().__init__(budget_store)
         self._daily = day
         self._reserved = dict[int, _PendingCall]()
         """Calls with a reservation that is not settled, by the reservation's id."""
         self._reserving = set[_PendingCall]()
         self._settled = anyio.Event()
-
-    def limit_run(self, run: RunId, budget: Budget | None) -> None:
-        """Limit a run to the budget of its goal."""
-        self._store.limit_run(run, budget)
 
     async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
         """Reserve an amount; where it exceeds the day's remaining budget, stop the run.
@@ -218,10 +214,6 @@ class PausingBudgetStore:
         """
         left = await self._store.left(account)
         return replace(left, day=_unspent(left.day))
-
-    async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
-        """Return the durations of past calls, in seconds."""
-        return await self._store.past_seconds(model, role)
 
 
 def _unspent(left: RemainingBudget) -> RemainingBudget:

@@ -11,7 +11,7 @@ written, or until nothing has failed for `WRITE_FAULT_SECONDS`. A store that doe
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -31,14 +31,14 @@ from wavewright.executor.store.errors import JournalError, JournalNotWritten, Jo
 from wavewright.executor.store.job_records import JobState, OutgoingMessage
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import (
-    Allowance,
     BudgetScope,
     InspectableBudgetStore,
     RemainingBudget,
     Reservation,
     Spend,
+    WrapperBudgetStore,
 )
-from wavewright.planner.ports.model_port import ModelUse, Role
+from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import RunId
 
 NEARLY_SPENT_SHARE: Final = 0.1
@@ -47,13 +47,13 @@ MAX_WARNED: Final = 1_000
 """Maximum of budgets remembered as warned of; beyond that the least recently used are dropped."""
 
 
-class WarningBudgetStore:
+class WarningBudgetStore(WrapperBudgetStore):
     """A budget store that logs a warning when a budget is nearly spent."""
 
     def __init__(
         self, budget_store: InspectableBudgetStore, log: StructuredLog, clock: Callable[[], float]
     ) -> None:
-        self._store = budget_store
+        super().__init__(budget_store)
         self._log = log
         self._clock = clock
         self._warned = dict[tuple[str, str], None]()
@@ -63,32 +63,16 @@ class WarningBudgetStore:
         """Limit a run to the budget of its goal."""
         if budget is None:
             self._keep(lambda _, owner: owner != run)
-        self._store.limit_run(run, budget)
-
-    async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
-        """Reserve an amount.
-
-        Raises:
-            BudgetExceeded: it is more than is left.
-        """
-        return await self._store.reserve(account, amount)
+        super().limit_run(run, budget)
 
     async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
         """Replace a reservation by what was spent, and warn of budgets that are nearly spent."""
-        await self._store.settle(reservation, spent, use)
+        await super().settle(reservation, spent, use)
         scope = reservation.scope
-        allowance = await self._store.left(scope)
+        allowance = await self.left(scope)
         for kind, left in (("run", allowance.run), ("job", allowance.job), ("day", allowance.day)):
             for unit, used, remaining in _nearly_spent(left):
                 self._warn(f"{kind} {unit}", self._owner(kind, scope), used, remaining, scope.run)
-
-    async def left(self, account: BudgetScope) -> Allowance:
-        """Return what a scope could still reserve."""
-        return await self._store.left(account)
-
-    async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
-        """Return the durations of past calls, in seconds."""
-        return await self._store.past_seconds(model, role)
 
     def _owner(self, kind: str, scope: BudgetScope) -> str:
         match kind:

@@ -211,7 +211,7 @@ async def run_model_phase(
 
 
 def single_exception(failure: BaseException) -> BaseException:
-    """Return the one exception in a group of one: that a task group was used is internal."""
+    """Return the first exception of a group, however deep: that a task group was used is internal."""
     while isinstance(failure, BaseExceptionGroup):
         failure = cast("BaseExceptionGroup[BaseException]", failure).exceptions[0]
     return failure
