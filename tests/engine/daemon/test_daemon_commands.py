@@ -231,8 +231,7 @@ def test_an_id_that_is_no_uuid_and_a_time_for_nothing_are_refused(
 def test_the_jobs_that_ship_can_be_submitted_where_their_files_are(tmp_path: Path) -> None:
     from wavewright.config.documents import read_document_file
     from wavewright.config.settings import load_settings
-    from wavewright.engine.cli.service.submit_command import portable_job
-    from wavewright.engine.jobs.inline import resolve_inline_job
+    from wavewright.engine.jobs.inline import portable_job, resolve_inline_job
 
     plans = Path(__file__).parents[3] / "plans"
     settings = load_settings(plans.parent, {})

@@ -21,7 +21,7 @@ from wavewright.executor.store.job_records import (
 )
 from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.stores import journal_of
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import JsonObject, as_object
 
 FAILED, QUEUED = JobId("00000000-0000-4000-8000-000000000001"), JobId("00000000-0000-4000-8000-000000000002")
 DOCUMENT: JsonObject = {"name": "the failed one", "plan": {"steps": [{"id": "a", "tool": "post"}]}}
@@ -53,6 +53,11 @@ inputs_schema:
   required: [file]
 plan: {steps: [{id: waited, tool: wait_for, params: {file: "${inputs.file}"}}]}
 """
+JOB = """\
+name: own
+plan: {inputs: {file: any}, steps: [{id: waited, tool: wait_for, params: {file: "${inputs.file}"}}]}
+inputs: {file: two.txt}
+"""
 
 
 @pytest.fixture
@@ -60,6 +65,7 @@ def project(tmp_path: Path) -> Path:
     found = write_project(tmp_path)
     (found / "config" / "goals").mkdir(parents=True)
     (found / "config" / "goals" / "wait.yaml").write_text(TEMPLATE)
+    (found / "own.job.yaml").write_text(JOB)
     anyio.run(_fill, found)
     return found
 
@@ -102,7 +108,7 @@ def submit(seen: Visit) -> None:
     """Make a job of a goal template: a fault is told, the dry run shown, and what it was made of is sent."""
     page = seen.page
     page.get_by_role("link", name="New job").click()
-    page.get_by_role("link", name="wait").click()
+    page.get_by_role("link", name="wait", exact=True).click()
     page.get_by_label("file").fill("one.txt")
     page.get_by_label("marks").fill("[1]")
     page.get_by_role("button", name="Dry run").click()
@@ -159,4 +165,10 @@ def test_programs_see_the_queue_and_are_told_what_is_not_sent_again(project: Pat
         assert [answer.status_code for answer in answers] == [422, 409, 404, 200]
         assert "is queued" in answers[1].json()["error"]
         assert client.get("/api/v1/jobs").json()["open"][1]["job"] == answers[3].json()["job"]
+        assert client.get("/submit/..%2Fother.job.yaml").status_code == 404
+        assert 'value="two.txt"' in client.get("/submit/own.job.yaml").text
+        own = {"input.file": "three.txt", "do": "send", "by": "eve"}
+        assert client.post("/submit/own.job.yaml", data=own).status_code == 303
         assert client.post(f"/jobs/{QUEUED}/again", data={"by": "ada"}).status_code == 409
+
+    assert as_object(stored_jobs(project)[-1].request["job"])["inputs"] == {"file": "three.txt"}

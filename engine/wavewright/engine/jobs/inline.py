@@ -8,15 +8,17 @@ above `daemon.max_limits` of the settings.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePosixPath, PureWindowsPath
+from functools import partial
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from wavewright.config.documents import Document
+from wavewright.config.documents import Document, read_document_file
 from wavewright.config.sections import MaxLimitsSection
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, pointer_token
-from wavewright.engine.jobs.document_kinds import is_saved_plan
+from wavewright.engine.jobs.document_kinds import is_job, is_saved_plan
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job
+from wavewright.planner.language.json_texts import map_texts
 from wavewright.planner.types import Json, as_object
 
 _NO_OVERRIDES = InputOverrides()
@@ -128,3 +130,25 @@ def _strings(value: Json, pointer: str) -> Iterator[tuple[str, str]]:
                 yield from _strings(item, pointer + pointer_token(key))
         case _:
             return
+
+
+def portable_job(document: Document, file: Path, settings: Settings) -> Document:
+    """Return a job's document as it can be sent: with its plan embedded and paths relative to the project's root."""
+    if not isinstance(document.value, dict) or not is_job(document):
+        return document
+    value = dict(document.value)
+    if isinstance(plan := value.get("plan"), str):
+        value["plan"] = read_document_file(file.parent / plan).value
+    for name in ("goal_template", "tools"):
+        if name in value:
+            value[name] = map_texts(
+                value[name], partial(_path_from_root, folder=file.parent, root=settings.root)
+            )
+    return Document(value, document.source, root=document.root)
+
+
+def _path_from_root(text: str, folder: Path, root: Path) -> str:
+    """Return a text that is a path from a folder as a path from the project's root; any other as it is."""
+    path = (folder / text).resolve()
+    is_inside = (folder / text).exists() and path.is_relative_to(root.resolve())
+    return path.relative_to(root.resolve()).as_posix() if is_inside else text

@@ -15,11 +15,10 @@ from starlette.routing import Route
 
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.view.page_templates import page, reason_of
-from wavewright.engine.view.submissions import Submissions, input_fields
+from wavewright.engine.view.submissions import JobOffer, Submissions, input_fields
 from wavewright.engine.view.viewed_jobs import ViewedJobs
 from wavewright.engine.view.viewed_project import Person
 from wavewright.executor.store.job_records import JobId
-from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.types import RunId
 
 _INPUT: Final = "input."
@@ -82,29 +81,28 @@ class SubmitPages:
     def routes(self) -> list[Route]:
         """Return what is served where."""
         return [
-            Route("/submit", self._templates),
-            Route("/submit/{template}", self._form),
-            Route("/submit/{template}", self._submit, methods=["POST"]),
+            Route("/submit", self._offers),
+            Route("/submit/{name:path}", self._form),
+            Route("/submit/{name:path}", self._submit, methods=["POST"]),
         ]
 
-    async def _templates(self, request: Request) -> Response:
-        """Answer with the goal templates."""
+    async def _offers(self, request: Request) -> Response:
+        """Answer with the goal templates and jobs of the project."""
         del request
-        names = await anyio.to_thread.run_sync(self.submissions.template_names)
-        return page("submit.html.j2", title="New job", names=names)
+        templates, jobs = await anyio.to_thread.run_sync(self.submissions.names)
+        return page("submit.html.j2", title="New job", templates=templates, jobs=jobs)
 
     async def _form(self, request: Request) -> Response:
-        """Answer with the form of a goal template."""
-        name, template = await self._template(request)
-        return _form_page(name, template, {})
+        """Answer with the form of a goal template or a job."""
+        return _form_page(await self._offer(request), {})
 
     async def _submit(self, request: Request) -> Response:
         """Answer with the dry run of a job, or send it and lead to the jobs; faults are shown above the form."""
-        (name, template), form = await self._template(request), await request.form()
+        offer, form = await self._offer(request), await request.form()
         typed = {key.removeprefix(_INPUT): str(form[key]) for key in form if key.startswith(_INPUT)}
-        shown = partial(_form_page, name, template, typed)
+        shown = partial(_form_page, offer, typed)
         try:
-            draft = await anyio.to_thread.run_sync(self.submissions.draft, name, template, typed)
+            draft = await anyio.to_thread.run_sync(self.submissions.draft, offer, typed)
             if form.get("do") == "send":
                 await self.submissions.send(draft, Person(by=str(form.get("by") or "view")).by)
                 return RedirectResponse("/jobs", 303)
@@ -113,17 +111,15 @@ class SubmitPages:
             return shown(error=reason_of(error), code=422)
         return shown(dry_run=dry_run, is_checked=True)
 
-    async def _template(self, request: Request) -> tuple[str, GoalTemplate]:
-        name: str = request.path_params["template"]
+    async def _offer(self, request: Request) -> JobOffer:
         try:
-            return name, await anyio.to_thread.run_sync(self.submissions.template, name)
+            return await anyio.to_thread.run_sync(self.submissions.offer, request.path_params["name"])
         except WavewrightError as error:
             raise HTTPException(404, reason_of(error)) from error
 
 
 def _form_page(
-    name: str,
-    template: GoalTemplate,
+    offer: JobOffer,
     typed: dict[str, str],
     *,
     error: str = "",
@@ -134,11 +130,10 @@ def _form_page(
     return page(
         "submit_form.html.j2",
         code,
-        title=f"New job: {name}",
-        name=name,
-        template=template,
+        title=f"New job: {offer.name}",
+        offer=offer,
         typed=typed,
-        fields=input_fields(template, typed),
+        fields=input_fields(offer, typed),
         error=error,
         dry_run=dry_run,
         is_checked=is_checked,

@@ -1,16 +1,17 @@
-"""Jobs that are made in the live page: of a goal template and its inputs, dry-run, and put into the queue."""
+"""Jobs that are made in the live page: of a goal template or a job with its inputs, dry-run, and put into the queue."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 from uuid import uuid4
 
-from wavewright.config.documents import read_document
+from wavewright.config.documents import read_document, read_document_file
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.dry_run.outlook import forecast_job
-from wavewright.engine.jobs.inline import resolve_inline_job
+from wavewright.engine.jobs.inline import portable_job, resolve_inline_job
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.messages.contract import message_contract
@@ -19,13 +20,14 @@ from wavewright.engine.messages.rules import document_rule
 from wavewright.engine.project.templates import read_template, template_names
 from wavewright.engine.view.viewed_jobs import ViewedJobs
 from wavewright.executor.store.job_records import JobId
-from wavewright.planner.language.goals import GoalTemplate
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, as_list, as_object
+
+_TYPES: Final[Mapping[type, str]] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 @dataclass(frozen=True, slots=True)
 class InputField:
-    """An input of a goal template, as a form asks for it."""
+    """An input of a job, as a form asks for it."""
 
     name: str
     about: str
@@ -37,6 +39,18 @@ class InputField:
     is_long: bool
     """Whether it is typed as JSON."""
     is_required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobOffer:
+    """What a form is made for."""
+
+    name: str
+    goal: str
+    document: JsonObject
+    """The job as it is sent, but for the inputs that are typed."""
+    schema: JsonObject
+    """Of its inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,31 +67,41 @@ class Submissions:
 
     jobs: ViewedJobs
 
-    def template_names(self) -> list[str]:
-        """Return the names of the goal templates."""
-        return template_names(self.jobs.project.settings)
+    def names(self) -> tuple[list[str], list[str]]:
+        """Return the names of the goal templates, and the paths of the jobs in the project and its folder `plans`."""
+        settings = self.jobs.project.settings
+        files = [*settings.root.glob("*.job.yaml"), *settings.root.glob("plans/**/*.job.yaml")]
+        return template_names(settings), sorted(file.relative_to(settings.root).as_posix() for file in files)
 
-    def template(self, name: str) -> GoalTemplate:
-        """Return a goal template.
+    def offer(self, name: str) -> JobOffer:
+        """Return what a form is made for: a goal template, or a job of the project.
 
         Raises:
             WavewrightError: there is none of that name, or it is faulty.
         """
-        settings = self.jobs.project.settings
-        if name not in template_names(settings):
-            raise WavewrightError(f"there is no goal template {name!r}")
-        return read_template(name, settings.root, read_document("{}", "the page"), settings)
+        settings, (templates, jobs) = self.jobs.project.settings, self.names()
+        if name in templates:
+            template = read_template(name, settings.root, read_document("{}", "the page"), settings)
+            return JobOffer(
+                name, template.goal, {"name": name, "goal_template": name}, template.inputs_schema
+            )
+        if name not in jobs:
+            raise WavewrightError(f"there is no goal template and no job {name!r}")
+        file = settings.root / name
+        document = portable_job(read_document_file(file), file, settings)
+        goal = resolve_inline_job(document, settings).goal
+        return JobOffer(name, goal.text, as_object(document.value), goal.inputs_schema)
 
-    def draft(self, name: str, template: GoalTemplate, typed: Mapping[str, str]) -> JobDraft:
-        """Return the job of a goal template and inputs as they were typed.
+    def draft(self, offer: JobOffer, typed: Mapping[str, str]) -> JobDraft:
+        """Return a job with inputs as they were typed; what is empty is left as it is.
 
         Raises:
             WavewrightError: an input does not fit its schema, or the job is one that no daemon takes.
         """
         settings = self.jobs.project.settings
         given = InputOverrides(assignments=tuple(f"{name}={value}" for name, value in typed.items() if value))
-        inputs = given.applied({}, template.inputs_schema, typed)
-        document: JsonObject = {"name": name, "goal_template": name, "inputs": inputs}
+        inputs = given.applied(as_object(offer.document.get("inputs")), offer.schema, typed)
+        document: JsonObject = {**offer.document, "inputs": inputs}
         if (reason := document_refusal(document, document_rule(message_contract(settings)))) is not None:
             raise WavewrightError(reason)
         text = json.dumps(document, indent=2, ensure_ascii=False)
@@ -105,26 +129,31 @@ class Submissions:
         return job
 
 
-def input_fields(template: GoalTemplate, typed: Mapping[str, str]) -> list[InputField]:
-    """Return what a form asks for, with what was typed before or else the defaults."""
-    return list(_fields(template.inputs_schema, typed))
+def input_fields(offer: JobOffer, typed: Mapping[str, str]) -> list[InputField]:
+    """Return what a form asks for, with what was typed before, or else the job's own inputs or the defaults."""
+    own, required = as_object(offer.document.get("inputs")), as_list(offer.schema.get("required"))
+    declared = as_object(offer.schema.get("properties"))
+    # Inputs without a schema are typed like the job's own.
+    like_own: JsonObject = {name: {"type": _TYPES.get(type(value))} for name, value in own.items()}
+    return [
+        _field(name, as_object(found), own.get(name), typed.get(name), is_required=name in required)
+        for name, found in {**like_own, **declared}.items()
+    ]
 
 
-def _fields(schema: JsonObject, typed: Mapping[str, str]) -> Iterator[InputField]:
-    properties, required = schema.get("properties"), schema.get("required")
-    for name, found in properties.items() if isinstance(properties, dict) else ():
-        declared: JsonObject = found if isinstance(found, dict) else {}
-        kind, choices, default = declared.get("type"), declared.get("enum"), declared.get("default")
-        options = ["true", "false"] if kind == "boolean" else choices if isinstance(choices, list) else []
-        yield InputField(
-            name=name,
-            about=str(declared.get("description") or declared.get("title") or ""),
-            value=typed.get(name, "" if default is None else _as_typed(default)),
-            options=tuple(map(_as_typed, options)),
-            is_number=kind in {"integer", "number"},
-            is_long=kind not in {"string", "integer", "number", "boolean"},
-            is_required=isinstance(required, list) and name in required,
-        )
+def _field(name: str, declared: JsonObject, own: Json, typed: str | None, *, is_required: bool) -> InputField:
+    kind = declared.get("type")
+    options = ["true", "false"] if kind == "boolean" else as_list(declared.get("enum"))
+    preset = declared.get("default") if own is None else own
+    return InputField(
+        name=name,
+        about=str(declared.get("description") or declared.get("title") or ""),
+        value=("" if preset is None else _as_typed(preset)) if typed is None else typed,
+        options=tuple(map(_as_typed, options)),
+        is_number=kind in {"integer", "number"},
+        is_long=kind not in {"string", "integer", "number", "boolean"},
+        is_required=is_required,
+    )
 
 
 def _as_typed(value: Json) -> str:

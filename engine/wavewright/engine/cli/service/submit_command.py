@@ -34,8 +34,8 @@ from wavewright.engine.cli.planning.check_options import CheckOptions
 from wavewright.engine.cli.planning.plan_check import check_plan
 from wavewright.engine.cli.service.tail_command import envelope_in, print_envelope
 from wavewright.engine.daemon.settings_check import check_broker_configured
-from wavewright.engine.jobs.document_kinds import is_job, is_template
-from wavewright.engine.jobs.inline import resolve_inline_job
+from wavewright.engine.jobs.document_kinds import is_template
+from wavewright.engine.jobs.inline import portable_job, resolve_inline_job
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.resolving import resolve_job
 from wavewright.engine.messages.contract import message_contract
@@ -47,7 +47,6 @@ from wavewright.engine.operations.broker_definitions import daemon_user_of
 from wavewright.executor.store.job_records import JobId, MessageId, OutgoingMessage
 from wavewright.planner.diagnostics.rendering import printable, render_text
 from wavewright.planner.diagnostics.suggestions import counted
-from wavewright.planner.language.json_texts import map_texts
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.package.summary import render_summary
 from wavewright.reviewer.records import Package
@@ -180,28 +179,6 @@ def check_sender(sender: str, section: DaemonSection) -> None:
         else "let one of `daemon.identities` send `job_request`"
     )
     raise CommandError(f"the settings do not let {sender!r} send jobs", hint=hint)
-
-
-def portable_job(document: Document, file: Path, settings: Settings) -> Document:
-    """Return a job's document as it can be sent: with its plan embedded and paths relative to the project's root."""
-    if not isinstance(document.value, dict) or not is_job(document):
-        return document
-    value = dict(document.value)
-    if isinstance(plan := value.get("plan"), str):
-        value["plan"] = read_document_file(file.parent / plan).value
-    for name in ("goal_template", "tools"):
-        if name in value:
-            value[name] = map_texts(
-                value[name], partial(_path_from_root, folder=file.parent, root=settings.root)
-            )
-    return Document(value, document.source, root=document.root)
-
-
-def _path_from_root(text: str, folder: Path, root: Path) -> str:
-    """Return a text that is a path from a folder as a path from the project's root; any other as it is."""
-    path = (folder / text).resolve()
-    is_inside = (folder / text).exists() and path.is_relative_to(root.resolve())
-    return path.relative_to(root.resolve()).as_posix() if is_inside else text
 
 
 def _content(document: Document) -> JsonObject:
