@@ -122,12 +122,12 @@ def test_a_forecast_is_drawn_from_past_calls(wavewright: CommandLine, project: P
 
 
 def test_no_command_shows_the_password(
-    wavewright: CommandLine, project: Path, own_postgres: OwnServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, project: Path, mortal_postgres: OwnServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = own_postgres.database().rpartition("/")[2]
-    own_postgres.run(f"GRANT ALL ON DATABASE {database} TO guarded")
-    right = own_postgres.url_of(database, user="guarded", password=PASSWORD)
-    wrong = own_postgres.url_of(database, user="guarded", password="wrong-but-telling")  # noqa: S106
+    database = mortal_postgres.database().rpartition("/")[2]
+    mortal_postgres.run(f"GRANT ALL ON DATABASE {database} TO guarded")
+    right = mortal_postgres.url_of(database, user="guarded", password=PASSWORD)
+    wrong = mortal_postgres.url_of(database, user="guarded", password="wrong-but-telling")  # noqa: S106
 
     told: list[Answer] = []
     for url in (right, wrong):

@@ -1,4 +1,4 @@
-"""The messages of one job, in every order and each of them twice: the end is the same."""
+"""The messages of one job, in every order (here a third of them) and each of them twice: the end is the same."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from tests.crash.run_size import volume
 from wavewright.engine.messages.ids import decision_id, package_id
 from wavewright.executor.store.job_records import (
     Decision,
@@ -88,7 +89,7 @@ class Daemon:
 @pytest.mark.anyio
 @pytest.mark.parametrize("first", range(5))
 async def test_any_order_of_the_messages_of_a_job_leads_to_the_same_end(first: int, stores: Stores) -> None:
-    orders = [order for order in permutations(range(5)) if order[0] == first]
+    orders = [order for order in permutations(range(5)) if order[0] == first][:: volume(3, 1)]
 
     daemon = Daemon(stores)
     for number, order in enumerate(orders):

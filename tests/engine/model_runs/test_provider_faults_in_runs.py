@@ -162,7 +162,7 @@ async def test_an_echo_has_no_secret_and_an_end(
 ) -> None:
     pieces: list[str] = []
     model_server.answer(echo)
-    prompt = f"The key is {API_KEY}, the token {KNOWN_SHAPE}.\n" + "and so on\n" * 20_000
+    prompt = f"The key is {API_KEY}, the token {KNOWN_SHAPE}.\n" + "and so on\n" * 4_000
     async with models_over(model_server, tmp_path, max_output_tokens=1_000) as asking:
         answer = await asking.models.ask(
             question(prompt), on_use=asking.uses.append, on_text=pieces.append if stream else None
