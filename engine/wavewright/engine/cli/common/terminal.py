@@ -229,7 +229,12 @@ def approver_for(choice: str, progress: Progress, *, is_resumed: bool = False) -
 
 def _ask_approval(request: ApprovalRequest) -> bool:
     needs = "".join(f"  - {need}\n" for need in request.needs)
-    sys.stderr.write(f"\n{request.text}\nApprove this {request.subject}?\n{needs}[y/N] ")
+    return confirm(f"{request.text}\nApprove this {request.subject}?\n{needs}")
+
+
+def confirm(question: str) -> bool:
+    """Ask a question at the terminal and return whether the answer is yes."""
+    sys.stderr.write(f"\n{question}[y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

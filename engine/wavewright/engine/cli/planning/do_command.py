@@ -17,7 +17,7 @@ import anyio
 from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.cli.common.errors import CommandError
-from wavewright.engine.cli.common.terminal import is_attended, may_ask
+from wavewright.engine.cli.common.terminal import confirm, is_attended, may_ask
 from wavewright.engine.cli.planning.plan_command import make_plan_with_progress
 from wavewright.engine.cli.planning.plan_report import report_text, valid_plan
 from wavewright.engine.dry_run.outlook import forecast_job
@@ -82,7 +82,7 @@ def request_to_run(options: DoOptions) -> RunRequest | int:
             return exit_codes.NEGATIVE
         if options.is_dry_run:
             return exit_codes.OK
-        if not _is_confirmed():
+        if not confirm("Run this plan? "):
             sys.stderr.write("not run\n")
             return exit_codes.NEGATIVE
         # A kept plan is found again by the run, which counts it.
@@ -108,12 +108,6 @@ def _planned_job(job: ResolvedJob, options: DoOptions, settings: Settings) -> Re
         sys.stderr.write(f"kept plan {report.planned.kept_template}: no planner is asked\n")
     origin = PlanOrigin.with_plan_value(plan, report.planned.document)
     return replace(job, draft=PlanDraft(plan, origin, report.planned.rung or "llm", is_saved=True))
-
-
-def _is_confirmed() -> bool:
-    sys.stderr.write("\nRun this plan? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _no_model(goal: str, settings: Settings) -> CommandError:

@@ -16,7 +16,7 @@ from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.output import unwritable
 from wavewright.engine.cli.common.stored_runs import load_run
-from wavewright.engine.cli.common.terminal import is_attended
+from wavewright.engine.cli.common.terminal import confirm, is_attended
 from wavewright.engine.cli.planning.plan_report import as_yaml, plan_as_yaml
 from wavewright.engine.jobs.kept_plans import generalised, kept_template, tool_lock, unbound_plan
 from wavewright.engine.jobs.plan_drafts import PlanOrigin
@@ -144,6 +144,4 @@ def _diff(before: Plan, after: Plan, goal: str, template_goal: str) -> str:
 def _is_confirmed(file: Path) -> bool:
     if not is_attended():
         raise CommandError("there is no terminal at which the template could be confirmed", hint="add --yes")
-    sys.stderr.write(f"\nKeep this plan in {file}? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return confirm(f"Keep this plan in {file}? ")
