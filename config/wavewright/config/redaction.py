@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import html
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -215,6 +216,16 @@ def known_secrets(settings: _HasSecrets | None, environment: Mapping[str, str]) 
         elif _ADDRESS_VARIABLE.search(name) or name == "WAVEWRIGHT_JOURNAL":
             found += _passwords(value)
     return tuple(sorted({value.strip() for value in found if value.strip()}))
+
+
+def known_secrets_redactor(settings: _HasSecrets | None) -> Redactor:
+    """Return a redactor of the secrets that the settings and this process's environment hold."""
+    return _cached_redactor(known_secrets(settings, os.environ))
+
+
+@lru_cache(maxsize=4)
+def _cached_redactor(known: tuple[str, ...]) -> Redactor:
+    return Redactor(known)
 
 
 def _header_values(headers: str) -> Iterator[str]:

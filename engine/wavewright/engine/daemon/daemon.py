@@ -6,7 +6,6 @@ state is in the store, so the next daemon on the same store continues where this
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
@@ -18,7 +17,6 @@ import anyio
 from anyio.abc import TaskGroup
 from pydantic import JsonValue
 
-from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.config.sections import DAY_SECONDS, DaemonSection
 from wavewright.config.settings import Settings
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
@@ -48,7 +46,6 @@ from wavewright.engine.daemon.model_circuit import CircuitListener, CircuitState
 from wavewright.engine.daemon.process import LoopWatchdog, ShutdownRequest
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.daemon.standing import standing_request
-from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.rules import acceptance_rules
 from wavewright.engine.operations.checkpoints import checkpoint_writer
 from wavewright.engine.operations.health import serve_health
@@ -175,12 +172,7 @@ async def _serve(
             journal=stores.journal,
             jobs=stores.jobs,
             services=services,
-            reporter=Reporter(
-                section,
-                message_contract(settings),
-                None if settings.hmac_key is None else settings.hmac_key.encode(),
-                Redactor(known_secrets(settings, os.environ)),
-            ),
+            reporter=Reporter.of(settings),
             watch=watch,
             daily_budget=day,
             cycle_budget=cycle_budget,

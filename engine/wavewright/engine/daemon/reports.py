@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from wavewright.config.redaction import Redactor, named_secrets
+from wavewright.config.redaction import Redactor, known_secrets_redactor, named_secrets
 from wavewright.config.sections import DaemonSection
+from wavewright.config.settings import Settings
 from wavewright.engine.bus.topology import ATTEMPTS_HEADER, KIND_HEADER, QUEUE_HEADER, REASON_HEADER
+from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.decoding import correlation_of, target_of, trace_of
 from wavewright.engine.messages.encoding import (
     MessageAddress,
@@ -57,6 +59,12 @@ class Reporter:
         default_factory=dict[JobId, Redactor], repr=False, compare=False
     )
     """By recent job: redactors that also know the job's own values with a secret's name."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Reporter:
+        """Return the reporter of a project."""
+        key = None if settings.hmac_key is None else settings.hmac_key.encode()
+        return cls(settings.daemon, message_contract(settings), key, known_secrets_redactor(settings))
 
     def status(
         self, job: JobRow, status: JobStatus, at: float, *what: str | int, **fields: Json

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from wavewright.config.redaction import Redactor, known_secrets
+from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings
 from wavewright.engine.decisions.approvals import (
     APPROVAL_USED,
@@ -142,7 +141,7 @@ def _approval_text(context: RunContext, plan: Plan, asked: Collection[StepId], s
         lines = str(diff_plans(context.plan, plan, context.signatures)).split("\n")
     else:
         lines = [f"{step.id}: {step.tool}" for step in plan.steps]
-    redactor = Redactor(known_secrets(settings, os.environ))
+    redactor = known_secrets_redactor(settings)
     calls = CallDescriptions(plan, context.state, run_instant(context.state), redactor)
     known = {step.id for step in context.plan.steps} if context.plan else set[StepId]()
     for step_id in asked or [step.id for step in plan.steps if step.id not in known]:

@@ -13,8 +13,8 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
+from wavewright.config.redaction import known_secrets_redactor
 from wavewright.engine.pipeline.context import Ports, RunContext
-from wavewright.engine.project.tools import known_secrets_redactor
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, ItemFinished, Noted, StepFinished
 from wavewright.executor.run.execution import execute

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from wavewright.config.redaction import known_secrets_redactor
 from wavewright.engine.decisions.step_questions import StepQuestions, take_answer
 from wavewright.engine.pipeline.context import PlannedContext, Ports
 from wavewright.engine.pipeline.phase import PhaseResult, halt, proceed
@@ -19,7 +20,6 @@ from wavewright.engine.pipeline.services import (
     end_interrupted,
     open_recorder,
 )
-from wavewright.engine.project.tools import known_secrets_redactor
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, RetryOf
 from wavewright.executor.run.execution import execute

@@ -13,10 +13,10 @@ import os
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from wavewright.config.redaction import Redactor, known_secrets
+from wavewright.config.redaction import Redactor, known_secrets, known_secrets_redactor
 from wavewright.config.settings import Settings
 from wavewright.engine.project.tool_sources import (
     ToolSources,
@@ -183,19 +183,10 @@ def _agent_tool(
 
 def tools_with_redacted_outputs(tools: Mapping[str, Tool], settings: Settings) -> Registry:
     """Return the tools with known secrets redacted from their outputs."""
-    known = known_secrets(settings, os.environ)
-    redactor = _redactor(known)
-    return Registry(_with_redacted_output(tool, redactor) if known else tool for tool in tools.values())
-
-
-def known_secrets_redactor(settings: Settings) -> Redactor:
-    """Return a redactor of the secrets in settings and environment."""
-    return _redactor(known_secrets(settings, os.environ))
-
-
-@lru_cache(maxsize=4)
-def _redactor(known: tuple[str, ...]) -> Redactor:
-    return Redactor(known)
+    if not known_secrets(settings, os.environ):
+        return Registry(tools.values())
+    redactor = known_secrets_redactor(settings)
+    return Registry(_with_redacted_output(tool, redactor) for tool in tools.values())
 
 
 def _with_redacted_output(tool: Tool, redactor: Redactor) -> Tool:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from wavewright.config.redaction import Redactor, known_secrets
+from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings
 from wavewright.engine.pipeline.context import (
     Approver,
@@ -73,7 +72,7 @@ async def record_job(
     Raises:
         DocumentError, PlanError, ModelConfigError, PromptError: as in a run.
     """
-    redactor = Redactor(known_secrets(settings, os.environ))
+    redactor = known_secrets_redactor(settings)
     with tempfile.TemporaryDirectory() as folder:
         cassette = Path(folder, "answers.json")
         taped = replace(
@@ -117,7 +116,7 @@ async def replay_job(
         RecordingError: a model is asked what it was not asked when the run was recorded.
         DocumentError, PlanError: the job, its template or its plan is faulty.
     """
-    redactor = Redactor(known_secrets(settings, os.environ))
+    redactor = known_secrets_redactor(settings)
     tools = RecordedTools(recording.calls, redactor=redactor)
     journal = ReusingJournal(recording.calls, _RECORDED_RUN)
     with tempfile.TemporaryDirectory() as folder:

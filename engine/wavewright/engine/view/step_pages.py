@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wavewright.engine.project.tools import known_secrets_redactor
+from wavewright.config.redaction import known_secrets_redactor
 from wavewright.engine.view.page_templates import page
 from wavewright.engine.view.viewed_project import ViewedProject
 from wavewright.executor.events.state import fold

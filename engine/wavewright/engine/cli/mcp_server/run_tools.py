@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ import anyio.to_thread
 from mcp.server.mcpserver import Elicit, Resolve
 from pydantic import BaseModel, Field
 
-from wavewright.config.redaction import Redactor, known_secrets
+from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import open_journal
 from wavewright.engine.cli.common.errors import CommandError
@@ -121,7 +120,7 @@ def _consent_lines(job: ResolvedJob, settings: Settings) -> list[str]:
 
     The same job gives the same lines: a client that is asked in several rounds is asked one question.
     """
-    redactor = Redactor(known_secrets(settings, os.environ))
+    redactor = known_secrets_redactor(settings)
     lines = [
         f"May this plan run? {job.goal.text}",
         f"inputs: {json.dumps(job.goal.inputs, ensure_ascii=False)}",

@@ -6,7 +6,6 @@ one each second, and this command waits until the owner has ended the run.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from contextlib import asynccontextmanager
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from wavewright.config import exit_codes
-from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.engine.cli.common.arguments import has_journal, no_journal, project_settings
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.stored_runs import find_run, root_run_of
@@ -23,7 +21,6 @@ from wavewright.engine.cli.common.terminal import local_user
 from wavewright.engine.daemon.outbox import OutboxJournal
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.decisions.cancelling import cancel_reason, end_cancelled, has_ended
-from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.targets.waves import OPEN_JOB_STATES, job_of_run
 from wavewright.executor.events.state import fold
 from wavewright.executor.store.errors import RunBusy
@@ -65,9 +62,7 @@ async def _cancel(settings: Settings, wanted: str, request: CancelRequest) -> Ru
             async with _opened(stores, run, request):
                 await _end_run(stores, run, request)
             return run
-        key = None if settings.hmac_key is None else settings.hmac_key.encode()
-        secrets = Redactor(known_secrets(settings, os.environ))
-        reporter = Reporter(settings.daemon, message_contract(settings), key, secrets)
+        reporter = Reporter.of(settings)
         if not await _has_ended(stores, job, request, reporter):
             async with _opened(stores, run, request):
                 if not await _has_ended(stores, job, request, reporter):

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
 import anyio
 
 from wavewright.config import exit_codes
-from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.engine.cli.common.arguments import has_journal, no_journal, project_settings
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.terminal import local_user
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.decisions import verdicts
-from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.models import FieldFeedback
 from wavewright.executor.stores import open_stores
 from wavewright.planner.diagnostics.rendering import printable
@@ -49,9 +46,7 @@ def give_verdict(wanted: str, *, accept: bool, remarks: Sequence[str]) -> int:
 
 
 async def _give(settings: Settings, wanted: str, feedback: Sequence[str] | None) -> verdicts.UnjudgedPackage:
-    key = None if settings.hmac_key is None else settings.hmac_key.encode()
-    secrets = Redactor(known_secrets(settings, os.environ))
-    reporter = Reporter(settings.daemon, message_contract(settings), key, secrets)
+    reporter = Reporter.of(settings)
     async with open_stores(settings) as stores:
         found = await verdicts.list_unjudged(stores.journal, stores.jobs)
         package = verdicts.choose_unjudged(found, wanted)

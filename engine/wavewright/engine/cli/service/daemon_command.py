@@ -23,7 +23,7 @@ import anyio
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import user_state_dir
-from wavewright.config.redaction import Redactor, known_secrets
+from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.sections import valid_host_port
 from wavewright.config.settings import Settings, load_valid_settings
 from wavewright.config.sources import DocumentError
@@ -202,7 +202,7 @@ def serve(*, slots: int | None = None, health: str | None = None, log_level: str
         agent=section.agent,
         domain=contract.domain or section.goal_template or "jobs",
         level=section.log_level,
-        redactor=Redactor(known_secrets(settings, os.environ)),
+        redactor=known_secrets_redactor(settings),
         contract=contract,
     )
     log.capture_logging()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ import anyio
 from anyio.from_thread import start_blocking_portal
 
 from wavewright.config import exit_codes
-from wavewright.config.redaction import Redactor, known_secrets
+from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.sections import FleetSection
 from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import project_settings
@@ -58,7 +57,7 @@ def serve(options: WorkerOptions) -> int:
     """
     settings = project_settings()
     url = fleet_database(settings)
-    redactor = Redactor(known_secrets(settings, os.environ))
+    redactor = known_secrets_redactor(settings)
     log = StructuredLog(
         agent="worker", domain="fleet", level=options.log_level, redactor=redactor, contract=MessageContract()
     )

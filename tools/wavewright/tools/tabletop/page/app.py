@@ -23,7 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from wavewright.config.errors import WavewrightError
-from wavewright.config.redaction import Redactor, known_secrets
+from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import load_settings
 from wavewright.engine import PipelineMonitor, StructuredLog
 from wavewright.planner.types import JsonObject
@@ -52,7 +52,7 @@ async def open_game_page(root: Path, name: str) -> AsyncGenerator[ASGIApp]:
         agent="wavewright",
         domain="tabletop",
         level=pack_settings(settings).log_level,
-        redactor=Redactor(known_secrets(settings, os.environ)),
+        redactor=known_secrets_redactor(settings),
     )
     monitor = PipelineMonitor(log, ["agent_type"])
     game_opened = open_project_game(root, name, listeners=monitor.listeners, report_twin=monitor.report)
