@@ -85,7 +85,7 @@ async def test_a_job_that_fails_is_exit_code_1_and_says_why(
 @pytest.mark.anyio
 async def test_a_faulty_job_is_not_sent_and_every_fault_is_named(site: DaemonSite, call: Call) -> None:
     plan = "{steps: [{id: a, tool: nobody}, {id: b, tool: say, params: {txt: '${steps.c}'}}]}"
-    (site.folder / "jobs" / "one.yaml").write_text(f"name: x\nplan: {plan}\n")
+    (site.folder / "jobs" / "one.yaml").write_text(f"name: x\ninputs: {{n: .nan}}\nplan: {plan}\n")
 
     refused = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait")
 
@@ -93,6 +93,7 @@ async def test_a_faulty_job_is_not_sent_and_every_fault_is_named(site: DaemonSit
     assert "step 'a' calls 'nobody', and there is no such tool" in refused.stderr
     assert "'c'" in refused.stderr
     assert "'txt'" in refused.stderr
+    assert ".nan is no finite number" in refused.stderr
     assert re.search(r"^error: 'jobs/one.yaml' was not sent: \d faults$", refused.stderr, re.MULTILINE)
 
 
@@ -205,6 +206,8 @@ def test_a_job_that_leads_out_of_the_project_is_not_sent(
     wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", "amqp://localhost:1/")
+    (tmp_path / "said.py").write_text('def say() -> str:\n    """Say it."""\n    return "it"\n')
+    (tmp_path / "wavewright.yaml").write_text("tools: [said.py]\n")
     (tmp_path / "job.yaml").write_text(
         "name: x\ntools: {equities: {prices: /etc}}\nplan: {steps: [{id: a, tool: say}]}\n"
     )

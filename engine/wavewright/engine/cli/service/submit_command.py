@@ -104,6 +104,8 @@ def submit(
     check_sender(sender, settings.daemon)
     if job_id is not None and not re.fullmatch(UUID_PATTERN, job_id):
         raise CommandError(f"{job_id!r} is no UUID", hint="leave out --id to have one generated")
+    if _print_faults(CheckOptions(job, inputs=inputs)):
+        return exit_codes.NEGATIVE
     document = portable_job(read_document_file(job), job, settings)
     # The daemon would refuse such a job; its author is told here.
     resolve_inline_job(document, settings)
@@ -111,8 +113,6 @@ def submit(
         reason := document_refusal(_content(document), document_rule(message_contract(settings)))
     ) is not None:
         raise CommandError(reason, place=str(job))
-    if _print_faults(CheckOptions(job, inputs=inputs)):
-        return exit_codes.NEGATIVE
     document = _with_inputs(document, job, settings, inputs)
     # Ids are in lower case in messages.
     own = (job_id or str(uuid4())).lower()
