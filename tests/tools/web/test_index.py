@@ -8,7 +8,7 @@ import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -168,6 +168,7 @@ def test_an_index_that_is_forgotten_closes_its_database(
     assert closed == ["database"]
 
 
+@cache
 def name_queries() -> list[tuple[str, str]]:
     """Return every third page of the corpus with queries of its name and a topic."""
     pages = [
