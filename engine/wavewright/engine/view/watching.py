@@ -22,8 +22,6 @@ _PAUSE: Final = 0.3
 _SHARE: Final = 3.0
 """A look that took long is followed by a pause that is this many times as long."""
 
-_SECONDS_PER_VIEWER: Final = 0.01
-"""By which a pause is longer for each viewer, so that sending to many takes no more than a share of the machine."""
 
 RenderSnapshot = Callable[[RunSnapshot, Drawings], str]
 
@@ -105,8 +103,7 @@ class RunWatches:
                 watch.set(await anyio.to_thread.run_sync(self._fragment, snapshot, drawings))
                 if snapshot.has_ended:
                     break
-            took = time.monotonic() - began
-            await anyio.sleep(max(_PAUSE, _SHARE * took, _SECONDS_PER_VIEWER * watch.viewers))
+            await anyio.sleep(max(_PAUSE, _SHARE * (time.monotonic() - began)))
         del self._watches[run, drawings]
 
     def _fragment(self, snapshot: RunSnapshot, drawings: Drawings) -> RunFragment:
