@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Frequency = Literal["daily", "weekly", "monthly", "quarterly", "yearly", "irregular"]
 TrendSignal = Literal["up", "down", "sideways", "unknown"]
-DocumentKind = Literal["stock-data", "index-data", "announcements", "web-search", "summary"]
 
 Point = tuple[dt.date, float]
 """A date and a price, compact: `["2010-03-01", 223.02]`."""
