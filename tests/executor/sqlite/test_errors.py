@@ -20,7 +20,7 @@ from wavewright.executor.events.types import Event
 from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.sqlite.reader import JournalReader
-from wavewright.executor.sqlite.schema import APPLICATION_ID
+from wavewright.executor.sqlite.schema import APPLICATION_ID, FORMAT
 from wavewright.executor.store.commands import append_entry
 from wavewright.executor.store.errors import JournalDamaged, JournalNotOpened, JournalNotWritten
 from wavewright.planner.types import RunId, StepKey
@@ -62,7 +62,7 @@ def _make_foreign(path: Path) -> None:
 
 
 def _make_newer(path: Path) -> None:
-    _database(path, application=APPLICATION_ID, version=7)
+    _database(path, application=APPLICATION_ID, version=FORMAT + 1)
 
 
 def _make_older(path: Path) -> None:
@@ -82,7 +82,9 @@ def _make_pipe(path: Path) -> None:
     [
         pytest.param(_make_text, "the file is not a journal, nor any database", "another path", id="text"),
         pytest.param(_make_foreign, "a database of another program", "another path", id="foreign"),
-        pytest.param(_make_newer, "has format 7, made by a newer wavewright", "upgrade", id="newer"),
+        pytest.param(
+            _make_newer, f"has format {FORMAT + 1}, made by a newer wavewright", "upgrade", id="newer"
+        ),
         pytest.param(
             _make_older, "has format 0, made by an older wavewright", "release that made it", id="older"
         ),

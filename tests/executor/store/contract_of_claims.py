@@ -241,5 +241,6 @@ class ClaimsContract(StoresTestCase):
         assert await one.jobs.count_ended(0.0) == {"completed": 1}
         assert await one.jobs.count_ended(1e12) == {}
         assert await one.jobs.count_states() == {
-            "queued": 2, "running": 1, "waiting": 0, "validating": 0, "completed": 1, "failed": 0, "dead": 0,
+            "queued": 2, "running": 1, "waiting": 0, "validating": 0, "completed": 1,
+            "cancelled": 0, "failed": 0, "dead": 0,
         }  # fmt: skip
