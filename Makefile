@@ -34,7 +34,7 @@ test: environment ## Run every test
 	@sh .ci/mcp-servers
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
-crash: environment ## Run the whole crash programme: kills, faults of disk, network and clock (about forty minutes)
+crash: environment ## Run the whole crash programme: kills, faults of disk, network and clock
 	@sh .ci/postgres
 	@sh .ci/rabbitmq
 	@sh .ci/faketime
