@@ -43,6 +43,8 @@ async def test_no_kill_loses_a_job_or_repeats_a_step_that_was_done(tmp_path: Pat
         await plant.until_all_ended()
         found = plant.found()
 
+    # Where no job was in flight at any of few kills, there is no recovery.
+    ordered = sorted(recoveries) or [0.0]
     again = sum(call.event == "start" for call in found.ledger) - _calls_needed(plant)
     note(
         "kills",
@@ -52,8 +54,8 @@ async def test_no_kill_loses_a_job_or_repeats_a_step_that_was_done(tmp_path: Pat
         done_steps_begun_again=sum(broken.startswith("I3:") for broken in violations(found)),
         calls_begun_again=again,
         load=round(statistics.median(loads), 1),
-        recovery_median=round(statistics.median(recoveries), 2),
-        recovery_95=round(statistics.quantiles(recoveries, n=20)[-1], 2),
+        recovery_median=round(statistics.median(ordered), 2),
+        recovery_95=round(ordered[int(0.95 * len(ordered))], 2),
         seed=SEED,
     )
     assert violations(found) == []
