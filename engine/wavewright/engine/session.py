@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import anyio
@@ -13,6 +15,7 @@ from wavewright.engine.pipeline.pipeline import PipelineRun
 from wavewright.engine.pipeline.services import single_exception
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, RunStarted
+from wavewright.planner.types import RunId
 
 
 async def run_request(request: RunRequest, ports: Ports) -> PipelineRun[RunContext]:
@@ -28,20 +31,23 @@ async def run_request(request: RunRequest, ports: Ports) -> PipelineRun[RunConte
     memory = ports.services.memory
     if request.run is not None:
         await memory.load(request.run)
+    done: PipelineRun[RunContext] | None = None
     try:
-        if ports.find_cancel_request is None:
-            return await default_pipeline(ports).run(request, ports.on_phase)
-        done = await _run_until_cancelled(request, ports)
+        async with _cancelled_on_request(request.run, ports) as watched:
+            done = await default_pipeline(watched).run(request, ports.on_phase)
+        assert done is not None, "the context lets exceptions through"
         return await _end_if_cancelled(done, ports)
     finally:
         if request.run is not None:
             memory.evict(request.run)
 
 
-async def _run_until_cancelled(request: RunRequest, ports: Ports) -> PipelineRun[RunContext]:
-    assert ports.find_cancel_request is not None
-    run = request.run
-    done: PipelineRun[RunContext] | None = None
+@asynccontextmanager
+async def _cancelled_on_request(run: RunId | None, ports: Ports) -> AsyncGenerator[Ports]:
+    """Yield the ports of a run that a cancel request interrupts, where the journal is asked for one."""
+    if ports.find_cancel_request is None:
+        yield ports
+        return
 
     def on_event(event: Event) -> None:
         nonlocal run
@@ -49,16 +55,13 @@ async def _run_until_cancelled(request: RunRequest, ports: Ports) -> PipelineRun
             run = event.run
         ports.on_event(event)
 
-    pipeline = default_pipeline(replace(ports, on_event=on_event))
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(ports.cancellation.cancel_on_request, lambda: run, ports.find_cancel_request)
-            done = await pipeline.run(request, ports.on_phase)
+            yield replace(ports, on_event=on_event)
             group.cancel_scope.cancel()
     except BaseExceptionGroup as failures:
         raise single_exception(failures) from None
-    assert done is not None, "the group is cancelled only once it is there"
-    return done
 
 
 async def _end_if_cancelled(done: PipelineRun[RunContext], ports: Ports) -> PipelineRun[RunContext]:
