@@ -97,6 +97,12 @@ def test_what_could_fit_fits(source: JsonSchema, target: JsonSchema) -> None:
             id="constant",
         ),
         pytest.param(
+            {"const": True},
+            {"const": 1},
+            "a boolean is given where an integer is wanted",
+            id="constants-that-are-equal-to-python",
+        ),
+        pytest.param(
             {"type": "object", "properties": {"close": NUMBER}},
             ROW,
             "the field 'date' is wanted, and there is none (there is: close)",

@@ -40,7 +40,7 @@ _MAX_COMPARISONS = 2_000
 
 def incompatibility(source: JsonSchema, target: JsonSchema) -> str | None:
     """Return why a value of `source` cannot be given where `target` is wanted, or None where it can."""
-    if source == target:
+    if source is target:
         return None
     return _SchemaComparison().incompatibility(
         view_schema(scoped_schema(source)), view_schema(scoped_schema(target))
