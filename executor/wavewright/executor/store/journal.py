@@ -39,6 +39,9 @@ RunStatus: TypeAlias = Literal[
 What a run waits for is no concern of a store's: it gives such a run as `interrupted`.
 """
 
+ENDED_STATUSES: Final[tuple[RunStatus, ...]] = ("achieved", "not_achieved", "failed", "cancelled")
+"""Of runs that nothing can follow."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunRow:

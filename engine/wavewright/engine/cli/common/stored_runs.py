@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from wavewright.engine.cli.common.arguments import has_journal, no_journal, open_journal
 from wavewright.engine.targets.waves import target_runs
 from wavewright.executor.events.state import fold
+from wavewright.executor.store.journal import ENDED_STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,9 +41,10 @@ async def root_run_of(journal: Journal, run: RunId) -> RunId:
 
 async def _root_run(journal: Journal, rows: Sequence[RunRow], found: RunRow) -> RunId:
     for row in rows:
-        # The run of a target is named after its job's, which lists it; before its first event it has no name.
-        is_named = row != found and (not found.job or found.job.startswith(f"{row.job}: "))
-        if is_named and found.run in target_runs(fold(await journal.load(row.run))):
+        # The run of a target is named after its job's, which lists it. Before its first event it has no name, and its
+        # job goes on.
+        may_list = found.job.startswith(f"{row.job}: ") if found.job else row.status not in ENDED_STATUSES
+        if may_list and row != found and found.run in target_runs(fold(await journal.load(row.run))):
             return row.run
     return found.run
 
