@@ -1,8 +1,7 @@
 """Evaluate expressions over large values, each in a process of its own that has little time and memory.
 
 Run as a program: reads expressions as JSON from its input and answers with what became of each. The limits are the
-promise of the reference: 64 MiB beyond what the values take, and a second of processor time, given four times. With
-a share of 4, expressions may take a quarter of the operations and half of the time: not all of it goes into those.
+promise of the reference: 64 MiB beyond what the values take, and a second of processor time, given four times.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from wavewright.planner.cel import errors
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.types import Json
@@ -25,10 +23,10 @@ MEMORY = 64 * 2**20
 SECONDS = 4
 
 
-def outcomes(expressions: list[str], share: int = 1) -> dict[str, str]:
+def outcomes(expressions: list[str]) -> dict[str, str]:
     """Return, by expression, `a value`, the kind of its fault, or how its process died."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.limited_evaluation", str(share)],
+        [sys.executable, "-m", "tests.support.limited_evaluation"],
         input=json.dumps(expressions),
         capture_output=True,
         text=True,
@@ -77,15 +75,14 @@ def _evaluate(expression: str, values: dict[str, Json]) -> str:
     return "a value"
 
 
-def _apart(expression: str, values: dict[str, Json], share: int) -> str:
+def _apart(expression: str, values: dict[str, Json]) -> str:
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
         limit = pages * resource.getpagesize() + MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        seconds = SECONDS if share == 1 else SECONDS // 2
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         os.write(writing, _evaluate(expression, values).encode())
         os._exit(0)
@@ -99,12 +96,10 @@ def _apart(expression: str, values: dict[str, Json], share: int) -> str:
 def main() -> None:
     """Evaluate what stands in the input."""
     values = large_values()
-    share = int(sys.argv[1])
-    errors.__dict__["MAX_OPERATIONS"] //= share
     for warm in ("math.round(1.5)", "'a'.matches('b')", "'%s'.format([1])", "string(now())"):
         evaluate(warm, values, NOON)
     expressions = json.load(sys.stdin)
-    json.dump({expression: _apart(expression, values, share) for expression in expressions}, sys.stdout)
+    json.dump({expression: _apart(expression, values) for expression in expressions}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ ANSWERED = [
 
 
 def test_what_would_take_too_much_is_refused() -> None:
-    assert outcomes(REFUSED, share=volume(4, 1)) == dict.fromkeys(REFUSED, "expression_too_large")
+    assert outcomes(REFUSED) == dict.fromkeys(REFUSED, "expression_too_large")
 
 
 def test_what_can_be_done_in_little_is_done() -> None:
