@@ -7,7 +7,7 @@ values (a tool, a model, a status) and are never ids, so finished jobs leave no 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
@@ -28,17 +28,6 @@ from wavewright.executor.events.types import (
 from wavewright.executor.store.job_records import JobState, Receipt
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.reviewer.records import ReviewResult
-
-_STATES: tuple[JobState, ...] = (
-    "queued",
-    "running",
-    "waiting",
-    "validating",
-    "completed",
-    "failed",
-    "dead",
-    "cancelled",
-)
 
 
 class Metrics:
@@ -112,7 +101,7 @@ class Metrics:
 
     def set_job_counts(self, counts: Mapping[JobState, int]) -> None:
         """Set the number of jobs by state."""
-        for state in _STATES:
+        for state in get_args(JobState):
             self._jobs.labels(state).set(counts.get(state, 0))
 
     def set_part(self, name: str, *, works: bool) -> None:

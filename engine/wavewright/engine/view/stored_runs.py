@@ -15,7 +15,7 @@ from wavewright.engine.decisions.questions import mark_waiting_runs
 from wavewright.engine.targets.waves import TargetWaves, target_waves
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.store import run_queries
-from wavewright.executor.store.journal import RunRow
+from wavewright.executor.store.journal import ENDED_STATUSES, RunRow
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.types import RunId, StepId
 from wavewright.reviewer.package.builder import stored_package
@@ -28,7 +28,6 @@ LABEL_KINDS: Final = ("template", "model", "gate", "tag")
 _MAX_LABELS: Final = 100
 _MAX_PAGES_SEARCHED: Final = 40
 """Of runs that have not ended, for a page of those in one of their states, which the store does not know by itself."""
-_ENDED: Final = ("achieved", "not_achieved", "failed", "cancelled")
 
 _VERDICTS: Final = {
     "running": ("Running", "Steps at work are marked; this page follows the run."),
@@ -87,7 +86,7 @@ async def page_of_runs(journal: StoredJournal, asked: RunQuery) -> RunPage:
     """Return the newest runs that a query asks for."""
     found: list[RunRow] = []
     status, before = asked.status, asked.before
-    stored = status if status in {"", *_ENDED} else "interrupted"
+    stored = status if status in {"", *ENDED_STATUSES} else "interrupted"
     for _ in range(_MAX_PAGES_SEARCHED):
         rows = await journal.read(
             partial(
@@ -128,7 +127,7 @@ class RunSnapshot:
     @property
     def has_ended(self) -> bool:
         """Whether nothing can follow."""
-        return self.row.finished is not None and self.row.status in _ENDED
+        return self.row.finished is not None and self.row.status in ENDED_STATUSES
 
     @property
     def targets(self) -> TargetWaves | None:

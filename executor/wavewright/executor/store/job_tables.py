@@ -42,7 +42,7 @@ from wavewright.executor.store.job_rows import (
 )
 from wavewright.executor.store.job_rules import FINAL_STATES
 from wavewright.executor.store.leases import Lease, read_lease
-from wavewright.executor.store.retention import FORGET_PAGE_SIZE, next_cursor, orphaned_messages
+from wavewright.executor.store.retention import FORGET_PAGE_SIZE, IS_OPEN, next_cursor, orphaned_messages
 from wavewright.executor.store.transaction import StoreTransaction
 from wavewright.planner.types import RunId
 
@@ -93,16 +93,15 @@ _LEASE: Final = f"""
     RETURNING no, message, kind, exchange, routing_key, job, headers, at,
               (SELECT body FROM outbox_body WHERE outbox_body.no = outbox.no)"""  # noqa: S608 - constants
 
-_IS_OPEN: Final = "state NOT IN ('completed', 'failed', 'dead', 'cancelled')"
 _OLD_INBOX: Final = f"SELECT no, received FROM inbox WHERE no > $1 ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - a constant
 _OLD_OUTBOX: Final = f"SELECT no, at FROM outbox WHERE no > $1 ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - a constant
 _FORGET_INBOX: Final = "DELETE FROM inbox WHERE no > $1 AND no <= $2 AND received < $3 AND kept IS NULL"
 _OLD_KEPT: Final = f"""
-    SELECT inbox.no, kept, package, sent FROM inbox LEFT JOIN job ON job.job = subject AND {_IS_OPEN}
+    SELECT inbox.no, kept, package, sent FROM inbox LEFT JOIN job ON job.job = subject AND {IS_OPEN}
     WHERE inbox.no > $1 AND inbox.no <= $2 AND inbox.received < $3 AND kept IS NOT NULL AND NOT is_ripe"""  # noqa: S608 - constants
 _FORGET_OUTBOX: Final = f"""
     DELETE FROM outbox WHERE no > $1 AND no <= $2 AND sent < $3
-    AND NOT EXISTS (SELECT 1 FROM job WHERE job.job = outbox.job AND {_IS_OPEN})"""  # noqa: S608 - constants
+    AND NOT EXISTS (SELECT 1 FROM job WHERE job.job = outbox.job AND {IS_OPEN})"""  # noqa: S608 - constants
 
 
 class BegunJob(NamedTuple):

@@ -22,6 +22,8 @@ import anyio
 from wavewright.executor.store.commands import ANY_ORDER, LAST_ORDER, LockOrder
 from wavewright.executor.store.job_records import RetentionCursor, VerdictGiven
 from wavewright.executor.store.job_rows import read_deferred, read_sent
+from wavewright.executor.store.job_rules import FINAL_STATES
+from wavewright.executor.store.journal import ENDED_STATUSES
 from wavewright.executor.store.leases import judge_lease, read_lease
 from wavewright.executor.store.transaction import Row, StoreTransaction, TransactionWork
 from wavewright.planner.types import Json, RunId
@@ -30,6 +32,11 @@ _T = TypeVar("_T")
 
 FORGET_PAGE_SIZE: Final = 1_000
 """Rows of each table that one transaction reads."""
+# A tuple of plain words is written as a list of SQL is.
+IS_OPEN: Final = f"state NOT IN {tuple(sorted(FINAL_STATES))}"
+"""Of a job: it has not ended."""
+_HAS_ENDED: Final = f"status IN {ENDED_STATUSES}"
+"""Of a run: nothing can follow."""
 
 _Rows = Sequence[Sequence[Any]]
 """Numbers of rows, each with its instant, in their order."""
@@ -155,8 +162,8 @@ def _removable(transaction: StoreTransaction) -> str:
     return f"""
         SELECT {transaction.lease_columns}, run.run, run.no, clock_seconds()
         FROM run {transaction.lease_join}
-        WHERE status IN ('achieved', 'not_achieved', 'failed', 'cancelled') AND finished < $1 AND NOT EXISTS (
-            SELECT 1 FROM job WHERE job.run = run.run AND state NOT IN ('completed', 'failed', 'dead', 'cancelled'))"""  # noqa: S608
+        WHERE {_HAS_ENDED} AND finished < $1 AND NOT EXISTS (
+            SELECT 1 FROM job WHERE job.run = run.run AND {IS_OPEN})"""  # noqa: S608 - constants
 
 
 async def _remove(
