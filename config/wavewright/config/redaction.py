@@ -220,11 +220,12 @@ def known_secrets(settings: _HasSecrets | None, environment: Mapping[str, str]) 
 
 def known_secrets_redactor(settings: _HasSecrets | None) -> Redactor:
     """Return a redactor of the secrets that the settings and this process's environment hold."""
-    return _cached_redactor(known_secrets(settings, os.environ))
+    return redactor_of(known_secrets(settings, os.environ))
 
 
 @lru_cache(maxsize=4)
-def _cached_redactor(known: tuple[str, ...]) -> Redactor:
+def redactor_of(known: tuple[str, ...]) -> Redactor:
+    """Return a redactor of these secrets, the same one each time."""
     return Redactor(known)
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from wavewright.config.redaction import Redactor, known_secrets, known_secrets_redactor
+from wavewright.config.redaction import Redactor, known_secrets, redactor_of
 from wavewright.config.settings import Settings
 from wavewright.engine.project.tool_sources import (
     ToolSources,
@@ -183,10 +183,9 @@ def _agent_tool(
 
 def tools_with_redacted_outputs(tools: Mapping[str, Tool], settings: Settings) -> Registry:
     """Return the tools with known secrets redacted from their outputs."""
-    if not known_secrets(settings, os.environ):
-        return Registry(tools.values())
-    redactor = known_secrets_redactor(settings)
-    return Registry(_with_redacted_output(tool, redactor) for tool in tools.values())
+    known = known_secrets(settings, os.environ)
+    redactor = redactor_of(known)
+    return Registry(_with_redacted_output(tool, redactor) if known else tool for tool in tools.values())
 
 
 def _with_redacted_output(tool: Tool, redactor: Redactor) -> Tool:

@@ -59,11 +59,6 @@ class CommandRefused(WavewrightError):
     """A command of the project refused what was asked; the message is what it printed."""
 
 
-async def _never(printed: str) -> bool:
-    del printed
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class ViewedProject:
     """A project whose journal is open."""
@@ -163,14 +158,14 @@ class ViewedProject:
         return printed
 
     async def _command(
-        self, seconds: float, *arguments: str, until: Callable[[str], Awaitable[bool]] = _never
+        self, seconds: float, *arguments: str, until: Callable[[str], Awaitable[bool]] | None = None
     ) -> tuple[int | None, str]:
         """Run a command of the project in a process that outlives this one, and wait for its end or its effect.
 
         Args:
             seconds: For which it is waited for at most.
             arguments: The command with its arguments.
-            until: Whether the effect is there, after what was printed so far.
+            until: Whether the effect is there, after what was printed so far; only the end is waited for where absent.
 
         Returns:
             The exit code, None where the command has not ended, and what it has printed.
@@ -185,7 +180,7 @@ class ViewedProject:
 
             with anyio.move_on_after(seconds):
                 while process.poll() is None:
-                    if await until(printed()):
+                    if until is not None and await until(printed()):
                         break
                     await anyio.sleep(0.05)
             return process.poll(), printed()

@@ -50,8 +50,8 @@ class TypedEnvironment:
         self._steps = steps
         self._roots: dict[str, JsonSchema] = {"inputs": inputs, **(extra or {})}
         self._inference = TypeInference(self._roots, steps)
-        self._fields: dict[tuple[int, str], JsonSchema] = {}
-        """What paths into outputs give, by the identity of the output's schema and the path in it."""
+        self._fields: dict[tuple[int, str], tuple[JsonSchema, JsonSchema]] = {}
+        """By the identity of an output's schema, and a path in it: that schema, which so stays, and what is there."""
 
     def with_extra(self, extra: Mapping[str, JsonSchema]) -> TypedEnvironment:
         """Return an environment that has further roots, or other schemas for those of the same name."""
@@ -68,11 +68,11 @@ class TypedEnvironment:
         if read is None or read.name is None or read.root != "steps" or read.name not in self._steps:
             return self._infer(expression)
         # Steps of one tool have one schema, in which a path is followed once.
-        key = (id(self._steps[read.name]), expression[read.offset + len(read.name) :])
-        schema = self._fields.get(key)
-        if schema is None:
-            schema = self._fields[key] = self._infer(expression)
-        return schema
+        output = self._steps[read.name]
+        key = (id(output), expression[read.offset + len(read.name) :])
+        if key not in self._fields:
+            self._fields[key] = (output, self._infer(expression))
+        return self._fields[key][1]
 
     def _infer(self, expression: str) -> JsonSchema:
         tree = parse_expression(expression)
