@@ -134,6 +134,14 @@ async def held(name: str) -> str:
     return name
 
 
+async def telling(name: str, *, emit) -> str:
+    """Do as `held`, with a log event before and one after."""
+    emit(NumberSeen(1))
+    await held(name)
+    emit(NumberSeen(2))
+    return name
+
+
 async def write(name: str) -> str:
     """Do as `held`; the settings say that this one writes."""
     return await held(name)
@@ -147,7 +155,7 @@ def needing(number: int = 0) -> int:
 
 FUNCTIONS: Mapping[str, JsonObject] = {
     **{name: {} for name in ("double", "add", "fail", "odd_only", "leave", "flaky", "no_words", "no_number")},
-    **{name: {} for name in ("long_text", "seen", "slow", "held")},
+    **{name: {} for name in ("long_text", "seen", "slow", "held", "telling")},
     "keep": {"writes_data": ["numbers"]},
     "kept": {"reads_data": ["numbers"]},
     "write": {"effects": ["write"]},

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import anyio
 import pytest
@@ -10,7 +13,7 @@ from asyncpg import Record
 
 from tests.support.postgres import PostgresServer
 from wavewright.executor.fleet.call_messages import CallAnswer, emission_bytes
-from wavewright.executor.fleet.caller import FleetCaller
+from wavewright.executor.fleet.caller import FleetCaller, call_id
 from wavewright.executor.fleet.tables import (
     ANSWER,
     BEGIN,
@@ -21,9 +24,10 @@ from wavewright.executor.fleet.tables import (
     open_fleet_database,
 )
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.types import RunId, StepId, StepKey
+from wavewright.planner.types import Json, RunId, StepId, StepKey
+from wavewright.tools.functions.log_events import LogEvent
 from wavewright.tools.functions.registry import make_tool
-from wavewright.tools.functions.tool import Emission, TextChunk, ToolCall
+from wavewright.tools.functions.tool import Emission, EmissionsTaken, TextChunk, ToolCall, ToolFunction
 
 pytestmark = pytest.mark.anyio
 
@@ -38,20 +42,25 @@ class AnsweredBetween(FleetDatabase):
         if query in {TAKE_EMISSIONS, READ_ANSWERS}:
             async with self.transaction() as connection:
                 if await connection.fetch(BEGIN, values[0], WORKER):
-                    await connection.execute(EMIT, values[0], [emission_bytes(TextChunk("so far"))])
+                    await connection.execute(EMIT, values[0], [emission_bytes(TextChunk("so far"))], [True])
                     await connection.execute(ANSWER, values[0], [CallAnswer("ok", 1).to_bytes()], WORKER)
         return rows
 
 
-async def test_what_a_call_emitted_with_its_answer_is_taken_before_the_answer(
-    postgres: PostgresServer,
-) -> None:
-    def count() -> int:
-        """Count."""
-        return 1
+@dataclass(frozen=True)
+class Counted(LogEvent):
+    """Something was counted."""
 
-    emitted: list[Emission] = []
-    call = ToolCall(
+    number: int
+
+
+def count() -> int:
+    """Count."""
+    return 1
+
+
+def new_call(emitted: list[Emission]) -> ToolCall:
+    return ToolCall(
         RunId("20260601-120000-3f2a7c"),
         StepId("one"),
         "count",
@@ -60,14 +69,83 @@ async def test_what_a_call_emitted_with_its_answer_is_taken_before_the_answer(
         dt.datetime(2026, 6, 1, tzinfo=dt.UTC),
         emit=emitted.append,
     )
-    async with open_fleet_database(postgres.database()) as database, anyio.create_task_group() as group:
-        caller = FleetCaller(AnsweredBetween(database.pool, database.url), ["*"], heartbeat=1.0)
-        group.start_soon(caller.run)
-        tools = caller.route(
-            {"count": make_tool(count)}, Goal(job="count", name="count", text="Count", inputs={}, tools=())
-        )
 
-        assert await tools["count"].call(call) == 1
+
+@asynccontextmanager
+async def routed(database: FleetDatabase, taken: Mapping[str, int]) -> AsyncGenerator[ToolFunction]:
+    """Be the process of a run; yield how it makes calls."""
+    async with anyio.create_task_group() as group:
+        caller = FleetCaller(database, ["*"], heartbeat=1.0)
+        group.start_soon(caller.run)
+        goal = Goal(job="count", name="count", text="Count", inputs={}, tools=())
+        yield caller.route({"count": make_tool(count)}, goal, taken)["count"].call
         group.cancel_scope.cancel()
 
+
+async def test_what_a_call_emitted_with_its_answer_is_taken_before_the_answer(
+    postgres: PostgresServer,
+) -> None:
+    emitted: list[Emission] = []
+    async with (
+        open_fleet_database(postgres.database()) as database,
+        routed(AnsweredBetween(database.pool, database.url), {}) as make,
+    ):
+        assert await make(new_call(emitted)) == 1
+
     assert emitted == [TextChunk("so far")]
+
+
+@pytest.mark.parametrize("is_journaled", [True, False])
+async def test_a_run_that_is_continued_takes_what_is_not_in_its_journal(
+    postgres: PostgresServer,
+    is_journaled: bool,  # noqa: FBT001 - a case
+) -> None:
+    """The process of a run ends after it has taken an emission, before or after it has journaled that."""
+    before: list[Emission] = []
+    after: list[Emission] = []
+    async with open_fleet_database(postgres.database()) as database:
+        async with routed(database, {}) as make, anyio.create_task_group() as group:
+            group.start_soon(ended, make, new_call(before))
+            while not await database.fetch(BEGIN, [CALL], WORKER):  # noqa: ASYNC110 - the call is sent meanwhile
+                await anyio.sleep(0.01)
+            await database.fetch(EMIT, *emissions(Counted(1), TextChunk("so far")))
+            while len(before) < 3:  # noqa: ASYNC110 - a notice comes from the database
+                await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
+        await database.fetch(EMIT, *emissions(Counted(2)))
+        await database.fetch(ANSWER, [CALL], [CallAnswer("ok", 1).to_bytes()], WORKER)
+        [mark] = [one for one in before if isinstance(one, EmissionsTaken)]
+        async with routed(database, {mark.call: mark.no} if is_journaled else {}) as make:
+            assert await make(new_call(after)) == 1
+
+    assert shown(before) == [1, "so far", "taken"]
+    assert shown(after) == [2, "taken"] if is_journaled else [1, 2, "taken"]
+
+
+async def ended(make: ToolFunction, call: ToolCall) -> None:
+    await make(call)
+
+
+CALL = call_id(new_call([]).run, StepId("one"), None, StepKey("key"), 1, 0)
+
+
+def emissions(*made: Emission) -> tuple[list[str], list[bytes], list[bool]]:
+    """Return the values with which a worker writes them."""
+    return (
+        [CALL] * len(made),
+        [emission_bytes(one) for one in made],
+        [isinstance(one, TextChunk) for one in made],
+    )
+
+
+def shown(emitted: list[Emission]) -> list[Json]:
+    shown: list[Json] = []
+    for one in emitted:
+        match one:
+            case LogEvent():
+                shown.append(one.to_json()["number"])
+            case TextChunk():
+                shown.append(one.text)
+            case _:
+                shown.append("taken")
+    return shown

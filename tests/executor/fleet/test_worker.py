@@ -91,6 +91,25 @@ def test_what_ends_while_the_coordinator_is_dead_is_not_called_again(site: Fleet
     assert [len(site.processes(f"{name} began")) for name in ("ended", "later", "written")] == [1, 1, 1]
 
 
+def test_what_a_call_emits_is_journaled_once_though_the_coordinator_is_killed(
+    site: FleetSite, postgres: PostgresServer
+) -> None:
+    site.start()
+    write_plan(site.folder, call("telling", "one"), result="${steps.one}")
+    run = site.run("run", "test.plan.yaml")
+    site.wait_for_mark("one began")
+    seen = "SELECT body::json -> 'body' -> 'fields' ->> 'number' FROM wavewright.event WHERE body LIKE '%number_seen%'"
+    site.wait_until(lambda: postgres.fetch(seen, site.url), "the first event in the journal")
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    site.go("one")
+    resumed = site.run("resume")
+
+    assert resumed.wait() == 0
+    assert postgres.fetch(seen, site.url) == [("1",), ("2",)]
+    assert postgres.fetch("SELECT count(*) FROM wavewright_fleet.emission", site.url) == [(0,)]
+
+
 async def test_a_time_limit_reaches_the_worker(site: FleetSite) -> None:
     site.start()
     site.wait_for_start()

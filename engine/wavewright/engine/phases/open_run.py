@@ -28,6 +28,7 @@ from wavewright.engine.targets.root_run import TargetsContext
 from wavewright.engine.targets.waves import TargetWaves, target_waves
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import RetryOf, RunStarted
+from wavewright.executor.run.emissions import taken_emissions
 from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
@@ -142,7 +143,8 @@ class GatherTools:
         services = self.ports.services.for_goal(context.goal)
         tools = tools_of_goal(context.goal, self.ports.settings, services)
         if services.fleet is not None:
-            tools = Registry(services.fleet.route(tools, context.goal).values())
+            taken = taken_emissions(context.state)
+            tools = Registry(services.fleet.route(tools, context.goal, taken).values())
         reached = self.ports.wrap_tools(tools)
         return proceed(replace(context, tools=tools_with_redacted_outputs(reached, self.ports.settings)))
 

@@ -287,6 +287,8 @@ class AnswerKept:
 
 TOOL_EVENT: Final = "tool_event"
 """Topic of a note that a tool made by a log event of its own."""
+EMISSIONS_TAKEN: Final = "emissions_taken"
+"""Topic of a note after emissions of a call that another process makes; the body has `call` and `no`, the last one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ from wavewright.executor.run.emissions import CURRENT_CAPTURE
 from wavewright.executor.run.failures import UNCLEAR, AttemptFailure, ReportedFailure
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import Json, RunId, StepId, StepKey
-from wavewright.tools.functions.tool import Emission, Tool, ToolCall
+from wavewright.tools.functions.tool import EmissionsTaken, Tool, ToolCall
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -78,9 +78,11 @@ class _Waiting:
     """A call that was sent and has no answer yet."""
 
     answer: asyncio.Future[CallAnswer]
-    step: StepId
+    call: ToolCall
     tool: Tool
     entrypoint: str
+    taken: dict[str, int]
+    """Of calls of the run that had emissions, the number of the last one that was taken."""
     job: JobId | None = None
 
 
@@ -103,7 +105,6 @@ class FleetCaller:
     heartbeat: float
     """Seconds after which a worker without a heartbeat is taken for dead."""
     _waiting: dict[str, _Waiting] = field(default_factory=dict[str, _Waiting])
-    _emit: dict[str, partial[None]] = field(default_factory=dict[str, "partial[None]"])
     _runs: set[RunId] = field(default_factory=set[RunId])
     """Runs whose goal was sent."""
     _news: set[str] = field(default_factory=set[str])
@@ -114,17 +115,20 @@ class FleetCaller:
     def __post_init__(self) -> None:
         self._sends = GroupedWrites(self._send)
 
-    def route(self, tools: Mapping[str, Tool], goal: Goal) -> dict[str, Tool]:
+    def route(self, tools: Mapping[str, Tool], goal: Goal, taken: Mapping[str, int]) -> dict[str, Tool]:
         """Return the tools of a goal, with those that go to the fleet called there."""
-        return {name: self._routed(tool, goal) for name, tool in tools.items()}
+        marks = dict(taken)
+        return {name: self._routed(tool, goal, marks) for name, tool in tools.items()}
 
-    def _routed(self, tool: Tool, goal: Goal) -> Tool:
+    def _routed(self, tool: Tool, goal: Goal, taken: dict[str, int]) -> Tool:
         if not runs_on_fleet(tool, self.tools):
             return tool
         room = partial(self._room.of, entrypoint_of(tool))
-        return replace(tool, call=partial(self._call, tool, goal), is_under_way=self._is_under_way, room=room)
+        return replace(
+            tool, call=partial(self._call, tool, goal, taken), is_under_way=self._is_under_way, room=room
+        )
 
-    async def _call(self, tool: Tool, goal: Goal, call: ToolCall) -> Json:
+    async def _call(self, tool: Tool, goal: Goal, taken: dict[str, int], call: ToolCall) -> Json:
         """Return the output of a call that a worker makes.
 
         Raises:
@@ -138,7 +142,7 @@ class FleetCaller:
         for sent in itertools.count():
             id_ = call_id(call.run, call.step, call.index, call.key, call.attempt, sent)
             async with self._room.place(entrypoint):
-                answer = await self._answer_of(_Sending(id_, request, entrypoint), tool, call)
+                answer = await self._answer_of(_Sending(id_, request, entrypoint), tool, taken, call)
             if answer.ending in {"ok", "failed"}:
                 return _taken(answer, call)
             lost += answer.ending == "lost"
@@ -153,10 +157,11 @@ class FleetCaller:
             await self.database.fetch(SEND_GOAL, run, goal.model_dump_json(by_alias=True).encode())
             self._runs.add(run)
 
-    async def _answer_of(self, sending: _Sending, tool: Tool, call: ToolCall) -> CallAnswer:
+    async def _answer_of(
+        self, sending: _Sending, tool: Tool, taken: dict[str, int], call: ToolCall
+    ) -> CallAnswer:
         answer: asyncio.Future[CallAnswer] = asyncio.get_running_loop().create_future()
-        waiting = self._waiting[sending.id] = _Waiting(answer, call.step, tool, sending.entrypoint)
-        self._emit[sending.id] = partial(_emit_all, call)
+        waiting = self._waiting[sending.id] = _Waiting(answer, call, tool, sending.entrypoint, taken)
         try:
             await self._sends.add(sending)
             return await answer
@@ -165,7 +170,7 @@ class FleetCaller:
                 await self._cancel(waiting)
             raise
         finally:
-            del self._waiting[sending.id], self._emit[sending.id]
+            del self._waiting[sending.id]
 
     async def _send(self, group: Sequence[_Sending]) -> Sequence[None]:
         """Send calls in one transaction; those that are there already, from before a crash, are not sent again."""
@@ -223,14 +228,25 @@ class FleetCaller:
             await self.database.fetch(DECLARE_LOST, ids, LOST.to_bytes(), self.heartbeat)
         # In this order, since a worker writes both at once: what a call emitted is there where its answer was read.
         answers = await self.database.fetch(READ_ANSWERS, ids)
-        for row in await self.database.fetch(TAKE_EMISSIONS, ids):
-            emit = self._emit.get(row["call"])
-            if emit is not None:
-                emit(emission_of(row["body"]))
+        await self._take_emissions(ids)
         for row in answers:
             waiting = self._waiting.get(row["id"])
             if waiting is not None and not waiting.answer.done():
                 waiting.answer.set_result(CallAnswer.from_bytes(row["answer"]))
+
+    async def _take_emissions(self, ids: Sequence[str]) -> None:
+        """Pass on what was not taken before; the journal has it together with a mark after it, or has neither."""
+        seen = {id_: self._waiting[id_].taken.get(id_, 0) for id_ in ids if id_ in self._waiting}
+        marks: dict[str, int] = {}
+        for row in await self.database.fetch(TAKE_EMISSIONS, [*seen], [*seen.values()]):
+            waiting = self._waiting.get(row["call"])
+            if waiting is not None:
+                waiting.call.emit(emission_of(row["body"]))
+                if not row["is_text"]:
+                    marks[row["call"]] = row["no"]
+        for id_, no in marks.items():
+            self._waiting[id_].taken[id_] = no
+            self._waiting[id_].call.emit(EmissionsTaken(id_, no))
 
     async def _listen(self) -> None:
         """Listen for notices; a connection that breaks is replaced, and what came meanwhile is found by looking."""
@@ -314,11 +330,7 @@ def _report_lack(waiting: _Waiting, labels: Collection[str]) -> None:
         )
     else:
         reason = f"has the tool {name!r} as it is here ({waiting.entrypoint})"
-    _LOG.warning("step %r waits: no live worker of the fleet %s", waiting.step, reason)
-
-
-def _emit_all(call: ToolCall, emission: Emission) -> None:
-    call.emit(emission)
+    _LOG.warning("step %r waits: no live worker of the fleet %s", waiting.call.step, reason)
 
 
 def _taken(answer: CallAnswer, call: ToolCall) -> Json:

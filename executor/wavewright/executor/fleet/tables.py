@@ -46,7 +46,7 @@ SCHEMA: Final = "wavewright_fleet"
 ANSWERED: Final = "wavewright_fleet_answered"
 """Channel of the ids of calls that have an answer, or a new emission."""
 
-_FORMAT: Final = "2"
+_FORMAT: Final = "3"
 _TABLES: Final = """
     CREATE TABLE wavewright_fleet.call (
         id text PRIMARY KEY,
@@ -59,7 +59,8 @@ _TABLES: Final = """
     );
     CREATE INDEX call_of_run ON wavewright_fleet.call (run);
     CREATE TABLE wavewright_fleet.emission (
-        no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, call text NOT NULL, body bytea NOT NULL
+        no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, call text NOT NULL, body bytea NOT NULL,
+        is_text boolean NOT NULL
     );
     CREATE INDEX emission_of_call ON wavewright_fleet.emission (call, no);
     -- What the tools of a run are made with, once for each run.
@@ -94,8 +95,14 @@ LOSE: Final = """
     )
     SELECT pg_notify('wavewright_fleet_answered', id) FROM lost"""
 EMIT: Final = """
-    WITH given AS (SELECT * FROM unnest($1::text[], $2::bytea[]) AS given (call, body)),
-    kept AS (INSERT INTO wavewright_fleet.emission (call, body) SELECT call, body FROM given RETURNING call)
+    WITH given AS (
+        SELECT * FROM unnest($1::text[], $2::bytea[], $3::boolean[])
+        WITH ORDINALITY AS given (call, body, is_text, place)
+    ),
+    kept AS (
+        INSERT INTO wavewright_fleet.emission (call, body, is_text)
+        SELECT call, body, is_text FROM given ORDER BY place RETURNING call
+    )
     SELECT pg_notify('wavewright_fleet_answered', call) FROM (SELECT DISTINCT call FROM kept) AS calls"""
 # A picked job without a heartbeat: its worker died. Also where no worker is left that would pick it again.
 DECLARE_LOST: Final = """
@@ -106,17 +113,27 @@ DECLARE_LOST: Final = """
 READ_ANSWERS: Final = (
     "SELECT id, answer FROM wavewright_fleet.call WHERE id = ANY ($1) AND answer IS NOT NULL"
 )
+# Texts are removed when they are read; the others stay, since a run that is continued may have to read them again.
 TAKE_EMISSIONS: Final = """
-    WITH taken AS (DELETE FROM wavewright_fleet.emission WHERE call = ANY ($1) RETURNING no, call, body)
-    SELECT call, body FROM taken ORDER BY no"""
+    WITH seen AS (SELECT * FROM unnest($1::text[], $2::bigint[]) AS seen (call, no)),
+    texts AS (
+        DELETE FROM wavewright_fleet.emission USING seen WHERE emission.call = seen.call AND is_text
+        RETURNING emission.no, emission.call, body
+    )
+    SELECT no, call, body, true AS is_text FROM texts
+    UNION ALL
+    SELECT emission.no, call, body, false FROM wavewright_fleet.emission JOIN seen USING (call)
+    WHERE emission.no > seen.no AND NOT is_text
+    ORDER BY no"""
 IS_KNOWN: Final = "SELECT id FROM wavewright_fleet.call WHERE id = $1"
 FORGET: Final = """
     WITH gone AS (DELETE FROM wavewright_fleet.call WHERE run = $1 AND answer IS NOT NULL RETURNING id),
     emitted AS (DELETE FROM wavewright_fleet.emission WHERE call IN (SELECT id FROM gone))
     DELETE FROM wavewright_fleet.goal WHERE run = $1"""
 FORGET_OLD: Final = """
-    WITH logged AS (DELETE FROM wavewright_fleet.pgqueuer_log WHERE created < now() - interval '1 day')
-    DELETE FROM wavewright_fleet.call WHERE sent < now() - interval '30 days'"""
+    WITH logged AS (DELETE FROM wavewright_fleet.pgqueuer_log WHERE created < now() - interval '1 day'),
+    gone AS (DELETE FROM wavewright_fleet.call WHERE sent < now() - interval '30 days' RETURNING id)
+    DELETE FROM wavewright_fleet.emission WHERE call IN (SELECT id FROM gone)"""
 HEARTBEAT: Final = """
     INSERT INTO wavewright_fleet.worker (name, slots, entrypoints, labels) VALUES ($1, $2, $3, $4)
     ON CONFLICT (name) DO UPDATE

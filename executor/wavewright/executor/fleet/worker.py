@@ -52,7 +52,7 @@ from wavewright.executor.run.emissions import CURRENT_CAPTURE, OutputCapture, ca
 from wavewright.executor.run.failures import AttemptFailure, describe_failure, timeout_failure
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import RunId
-from wavewright.tools.functions.tool import Emission, Tool
+from wavewright.tools.functions.tool import Emission, TextChunk, Tool
 
 _LOG = logging.getLogger(__name__)
 _TRACER: Final = trace.get_tracer("wavewright")
@@ -93,8 +93,8 @@ class FleetWorker:
     _is_stopped: bool = False
     _tools: dict[RunId, Mapping[str, Tool]] = field(default_factory=dict[RunId, Mapping[str, Tool]])
     _calls: set[Future[CallAnswer]] = field(default_factory=set["Future[CallAnswer]"])
-    _emitted: list[tuple[str, bytes]] = field(default_factory=list[tuple[str, bytes]])
-    """Emissions that are not sent yet, with the ids of their calls."""
+    _emitted: list[tuple[str, bytes, bool]] = field(default_factory=list[tuple[str, bytes, bool]])
+    """Emissions that are not sent yet: the id of the call, the emission, and whether it is text."""
     _begins: GroupedWrites[str, bytes | None] = field(init=False)
     _answers: GroupedWrites[tuple[str, bytes] | None, None] = field(init=False)
     """Writes answers, and emissions alone for a None: in one order, so that none comes after its call's answer."""
@@ -180,8 +180,8 @@ class FleetWorker:
         loop = asyncio.get_running_loop()
 
         def emit(emission: Emission) -> None:
-            body = emission_bytes(emission)
-            loop.call_soon_threadsafe(self._emitted.append, (id_, body))
+            row = id_, emission_bytes(emission), isinstance(emission, TextChunk)
+            loop.call_soon_threadsafe(self._emitted.append, row)
 
         tool = await self._find_tool(request)
         if isinstance(tool, AttemptFailure):

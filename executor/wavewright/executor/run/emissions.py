@@ -28,7 +28,9 @@ from typing import Any, Final, TextIO, TypeAlias, cast
 from wavewright.config.redaction import Redactor
 from wavewright.executor.events.codec import decode, encode
 from wavewright.executor.events.json_values import NotJsonError, clean_json, valid_text
+from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import (
+    EMISSIONS_TAKEN,
     TOOL_EVENT,
     AttemptLogged,
     Event,
@@ -45,7 +47,7 @@ from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.tools.functions.log_events import LogEvent
-from wavewright.tools.functions.tool import AgentToolCall, Emission, TextChunk
+from wavewright.tools.functions.tool import AgentToolCall, Emission, EmissionsTaken, TextChunk
 
 MAX_CHARS: Final = 16_000
 """Characters kept of each text of an attempt: the last ones."""
@@ -298,7 +300,7 @@ class Emissions:
         return event
 
     def _event(
-        self, call: ScheduledCall, emission: ModelUse | RungRecord | AgentToolCall | LogEvent
+        self, call: ScheduledCall, emission: ModelUse | RungRecord | AgentToolCall | LogEvent | EmissionsTaken
     ) -> Event:
         at, step, index = self._clock.wall(), call.step.id, None if call.index < 0 else call.index
         match emission:
@@ -316,6 +318,8 @@ class Emissions:
                     "fields": emission.to_json(),
                 }
                 return Noted(at, TOOL_EVENT, body)
+            case EmissionsTaken():
+                return Noted(at, EMISSIONS_TAKEN, {"call": emission.call, "no": emission.no})
             case _:  # a user's tool
                 raise TypeError(f"a tool cannot emit a {type(emission).__name__}")
 
@@ -344,6 +348,15 @@ class Emissions:
         text.timer.cancel()
         index = None if call.index < 0 else call.index
         self._record(OutputStreamed(self._clock.wall(), call.step.id, "".join(text.parts), index))
+
+
+def taken_emissions(state: RunState) -> dict[str, int]:
+    """Return the marks of emissions that a run has taken from other processes, by call."""
+    return {
+        str(note.body["call"]): int(str(note.body["no"]))
+        for note in state.notes
+        if note.topic == EMISSIONS_TAKEN
+    }
 
 
 def _with_step(use: ModelUse, step: StepId, index: int | None) -> ModelUse:

@@ -39,7 +39,17 @@ class AgentToolCall:
     """Why it failed or was refused."""
 
 
-Emission: TypeAlias = "ModelUse | RungRecord | TextChunk | AgentToolCall | LogEvent"
+@dataclass(frozen=True, slots=True)
+class EmissionsTaken:
+    """A mark after emissions that came from another process, so that they are not taken again after a crash."""
+
+    call: str
+    """How the other process names the call."""
+    no: int
+    """Of the last emission that was taken."""
+
+
+Emission: TypeAlias = "ModelUse | RungRecord | TextChunk | AgentToolCall | LogEvent | EmissionsTaken"
 """What a tool lets be known while it works; each becomes an event of the run."""
 
 
@@ -110,8 +120,11 @@ class ServerCaller(Protocol):
 class ToolRouter(Protocol):
     """Has calls of tools made elsewhere, such as on a fleet of workers."""
 
-    def route(self, tools: Mapping[str, Tool], goal: Goal) -> Mapping[str, Tool]:
-        """Return the tools of a goal; calls of those that go elsewhere return or raise what came of them there."""
+    def route(self, tools: Mapping[str, Tool], goal: Goal, taken: Mapping[str, int]) -> Mapping[str, Tool]:
+        """Return the tools of a goal; calls of those that go elsewhere return or raise what came of them there.
+
+        `taken` has the marks of emissions that the run has journaled, by call.
+        """
         ...
 
     async def forget(self, run: RunId) -> None:
