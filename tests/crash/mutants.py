@@ -24,9 +24,10 @@ from wavewright.executor.budgets.limits import Reserve
 from wavewright.executor.sqlite import event_store as journal_store
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.sqlite.leases import SqliteLeases
+from wavewright.executor.store import outbox
 from wavewright.executor.store.job_records import OutgoingMessage
 from wavewright.executor.store.job_store import JobStore
-from wavewright.executor.store.job_tables import JobTables
+from wavewright.executor.store.transaction import StoreTransaction
 from wavewright.planner.ports.budgets import Reservation
 
 Patch = pytest.MonkeyPatch
@@ -106,12 +107,12 @@ def _dead_letters_that_come_again(patch: Patch) -> None:
 
 
 def _an_outbox_without_leases(patch: Patch) -> None:
-    lease = JobTables.lease_messages
+    lease = outbox.lease_messages
 
-    async def take_all(self: JobTables, owner: str, seconds: float, most: int) -> list[OutgoingMessage]:
-        return await lease(self, owner, -seconds, most)
+    async def take_all(transaction: StoreTransaction, *, seconds: float, most: int) -> list[OutgoingMessage]:
+        return await lease(transaction, seconds=-seconds, most=most)
 
-    patch.setattr(JobTables, "lease_messages", take_all)
+    patch.setattr(outbox, "lease_messages", take_all)
 
 
 def _cut_messages_repaired(patch: Patch) -> None:

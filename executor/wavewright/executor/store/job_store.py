@@ -8,18 +8,16 @@ replaced owner writes nothing more. An attempt is counted before its work, so a 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import TypeVar
 
 import anyio
 
 from wavewright.executor.store import job_transactions, run_queries
 from wavewright.executor.store.commands import (
-    ANY_ORDER,
     LAST_ORDER,
     SEPARATE,
-    LockOrder,
     job_lock_order,
 )
 from wavewright.executor.store.errors import JournalError
@@ -33,7 +31,6 @@ from wavewright.executor.store.job_records import (
     JobRequested,
     JobRow,
     JobState,
-    MessageId,
     OutgoingMessage,
     Receipt,
     ReceivedMessage,
@@ -43,28 +40,13 @@ from wavewright.executor.store.job_rows import job_of_request
 from wavewright.executor.store.job_rules import ProjectJob, project_nothing
 from wavewright.executor.store.job_tables import JobTables
 from wavewright.executor.store.journal import CancelRequest
-from wavewright.executor.store.transaction import TransactionWork
+from wavewright.executor.store.outbox import OUTBOX_LEASE_SECONDS, Outbox, TransactionalJournal
 from wavewright.planner.types import RunId
-
-OUTBOX_LEASE_SECONDS: Final = 5.0
-"""Length of an owner's lease of outbox messages, in seconds."""
 
 _T = TypeVar("_T")
 
 
-class TransactionalJournal(Protocol):
-    """The part of an open journal that the job store needs."""
-
-    def transact(self, work: TransactionWork[_T], *, order: LockOrder = ANY_ORDER) -> Coroutine[Any, Any, _T]:
-        """Run the work in one transaction, after all earlier appends, and return its result."""
-        ...
-
-    async def read(self, ask: TransactionWork[_T]) -> _T:
-        """Run a query after all earlier appends, and return its result; it may run twice."""
-        ...
-
-
-class JobStore:
+class JobStore(Outbox):
     """Jobs, decisions, inbox and outbox in the database of an open journal, which also closes it."""
 
     def __init__(self, journal: TransactionalJournal, *, outbox_lease: float = OUTBOX_LEASE_SECONDS) -> None:
@@ -74,8 +56,7 @@ class JobStore:
             journal: The open journal, which holds the runs of claimed jobs.
             outbox_lease: Length of this owner's lease of outbox messages, in seconds.
         """
-        self._journal = journal
-        self._outbox_lease = outbox_lease
+        super().__init__(journal, outbox_lease)
         self._claims = job_transactions.JobClaims()
         self._new = 0
         """Jobs received here and not claimed since: so many claims need no preliminary query."""
@@ -201,39 +182,6 @@ class JobStore:
     async def find_cancel_request(self, run: RunId) -> CancelRequest | None:
         """Return who wants a run cancelled, if anybody does."""
         return await self._journal.read(partial(run_queries.find_cancel_request, run=run))
-
-    async def pending(self, most: int = 100) -> list[OutgoingMessage]:
-        """Return messages of the outbox in order, leased to this owner for a few seconds.
-
-        Messages that another owner has leased are left out, with later ones of the same job: the messages of a job are
-        published in order. Messages that this owner leased before and did not mark are returned again.
-        """
-        if not await self._journal.read(lambda transaction: JobTables(transaction).has_messages()):
-            return []
-        work = partial(job_transactions.lease_messages, seconds=self._outbox_lease, most=most)
-        return await self._journal.transact(work)
-
-    async def renew(self, messages: Sequence[MessageId]) -> None:
-        """Renew this owner's leases of messages; other messages are unchanged."""
-        await self._journal.transact(
-            lambda transaction: JobTables(transaction).renew_messages(transaction.owner.token, messages)
-        )
-
-    async def mark_sent(self, messages: Sequence[MessageId]) -> None:
-        """Mark messages as confirmed by the broker."""
-        await self._journal.transact(lambda transaction: JobTables(transaction).mark_sent(messages))
-
-    async def mark_refused(self, message: MessageId, reason: str) -> None:
-        """Set a message aside that the broker cannot deliver, until `release`."""
-        await self._journal.transact(lambda transaction: JobTables(transaction).mark_refused(message, reason))
-
-    async def list_refused(self) -> list[OutgoingMessage]:
-        """Return the messages that the broker could not deliver, in order."""
-        return await self._journal.read(lambda transaction: JobTables(transaction).list_refused())
-
-    async def release(self, messages: Sequence[MessageId]) -> None:
-        """Queue undeliverable messages for publishing again."""
-        await self._journal.transact(lambda transaction: JobTables(transaction).release_messages(messages))
 
     async def forget(
         self, before: float, beyond: RetentionCursor = RETENTION_START

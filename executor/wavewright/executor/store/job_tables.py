@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import Final, NamedTuple, cast
 
 from wavewright.executor.store.job_records import (
@@ -19,7 +18,6 @@ from wavewright.executor.store.job_records import (
     JobRow,
     JobState,
     MessageId,
-    OutgoingMessage,
     ReceivedMessage,
     RetentionCursor,
     VerdictGiven,
@@ -36,7 +34,6 @@ from wavewright.executor.store.job_rows import (
     read_deferred,
     read_deferred_message,
     read_job,
-    read_outgoing,
     subject_of,
     to_json_text,
 )
@@ -74,25 +71,6 @@ _IS_ANSWERED: Final = "choice IS NOT NULL AND used IS NULL AND (expires IS NULL 
 _TAKE: Final = f"UPDATE decision SET used = $1 WHERE id = $2 AND {_IS_ANSWERED} RETURNING no"  # noqa: S608 - constants
 _UNTAKEN: Final = f"SELECT 1 FROM decision WHERE {_IS_ANSWERED} AND job = $2 LIMIT 1"  # noqa: S608 - constants
 
-_OUTGOING: Final = """
-    message, kind, exchange, routing_key, job, headers, at, body
-    FROM outbox JOIN outbox_body ON outbox_body.no = outbox.no"""
-# A lease from the future is one from before the clock went back; it counts for nothing.
-_IS_LEASED_ELSEWHERE: Final = (
-    "coalesce({row}.owner <> $1 AND {row}.leased <= now AND {row}.leased > now - $2, false)"
-)
-_LEASE: Final = f"""
-    UPDATE outbox SET owner = $1, leased = clock_seconds() WHERE no IN (
-        SELECT outbox.no FROM outbox, (SELECT clock_seconds() AS now) AS clock
-        WHERE sent IS NULL AND refused IS NULL AND NOT {_IS_LEASED_ELSEWHERE.format(row="outbox")}
-        AND NOT EXISTS (
-            SELECT 1 FROM outbox AS earlier
-            WHERE earlier.job = outbox.job AND earlier.no < outbox.no
-            AND earlier.sent IS NULL AND earlier.refused IS NULL AND {_IS_LEASED_ELSEWHERE.format(row="earlier")})
-        ORDER BY outbox.no LIMIT $3)
-    RETURNING no, message, kind, exchange, routing_key, job, headers, at,
-              (SELECT body FROM outbox_body WHERE outbox_body.no = outbox.no)"""  # noqa: S608 - constants
-
 _OLD_INBOX: Final = f"SELECT no, received FROM inbox WHERE no > $1 ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - a constant
 _OLD_OUTBOX: Final = f"SELECT no, at FROM outbox WHERE no > $1 ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - a constant
 _FORGET_INBOX: Final = "DELETE FROM inbox WHERE no > $1 AND no <= $2 AND received < $3 AND kept IS NULL"
@@ -122,7 +100,7 @@ class FoundWork(NamedTuple):
 
 
 class JobTables:
-    """Rows of jobs, decisions, inbox and outbox, as one transaction sees them."""
+    """Rows of jobs, decisions and inbox, as one transaction sees them."""
 
     def __init__(self, transaction: StoreTransaction) -> None:
         """Read and write within this transaction."""
@@ -345,49 +323,3 @@ class JobTables:
     async def has_untaken_answer(self, job: JobId, now: float) -> bool:
         """Return whether somebody answered a question of the job that the job has not looked at yet."""
         return await self._transaction.has_rows(_UNTAKEN, now, job)
-
-    # The outbox
-
-    async def has_messages(self) -> bool:
-        """Return whether anything waits to be published."""
-        query = "SELECT 1 FROM outbox WHERE sent IS NULL AND refused IS NULL LIMIT 1"
-        return await self._transaction.has_rows(query)
-
-    async def lease_messages(self, owner: str, seconds: float, most: int) -> list[OutgoingMessage]:
-        """Return messages that no other owner has leased, and lease them.
-
-        The messages of one job are leased by one owner at a time, so that they are published in their order.
-        """
-        await self._transaction.lock("outbox")
-        # A statement of its own: it sees what another owner has leased before the lock was had.
-        rows = await self._transaction.fetch(_LEASE, owner, seconds, most)
-        return [read_outgoing(row[1:]) for row in sorted(rows, key=itemgetter(0))]
-
-    async def renew_messages(self, owner: str, messages: Sequence[MessageId]) -> None:
-        """Renew the leases that this owner has on messages."""
-        where = f"owner = $1 AND message {self._transaction.in_list('$2', 'text')} AND sent IS NULL"
-        query = f"UPDATE outbox SET leased = clock_seconds() WHERE {where}"  # noqa: S608 - constants
-        await self._transaction.execute(query, owner, list(messages))
-
-    async def mark_sent(self, messages: Sequence[MessageId]) -> None:
-        """Note that messages were confirmed; their bodies are not kept."""
-        where = f"message {self._transaction.in_list('$1', 'text')} AND sent IS NULL"
-        delete = f"DELETE FROM outbox_body WHERE no IN (SELECT no FROM outbox WHERE {where})"  # noqa: S608 - constants
-        await self._transaction.defer(delete, list(messages))
-        update = f"UPDATE outbox SET sent = clock_seconds(), refused = NULL WHERE {where}"  # noqa: S608 - constants
-        await self._transaction.execute(update, list(messages))
-
-    async def mark_refused(self, message: MessageId, reason: str) -> None:
-        """Note that a message cannot be delivered."""
-        query = "UPDATE outbox SET refused = $1 WHERE message = $2 AND sent IS NULL"
-        await self._transaction.execute(query, reason, message)
-
-    async def list_refused(self) -> list[OutgoingMessage]:
-        """Return messages that cannot be delivered, in their order."""
-        query = f"SELECT refused, {_OUTGOING} WHERE refused IS NOT NULL ORDER BY outbox.no"
-        return [read_outgoing(row[1:], refused=row[0]) for row in await self._transaction.fetch(query)]
-
-    async def release_messages(self, messages: Sequence[MessageId]) -> None:
-        """Note that messages may be delivered after all."""
-        where = f"message {self._transaction.in_list('$1', 'text')}"
-        await self._transaction.execute(f"UPDATE outbox SET refused = NULL WHERE {where}", list(messages))  # noqa: S608

@@ -23,7 +23,6 @@ from wavewright.executor.store.job_records import (
     JobRow,
     JobState,
     MessageId,
-    OutgoingMessage,
     Receipt,
     ReceivedMessage,
     ReceptionView,
@@ -380,8 +379,3 @@ async def take_answer(transaction: StoreTransaction, decision: DecisionId) -> De
     """Return an answered decision that was not taken, and mark it as taken."""
     tables = JobTables(transaction)
     return await tables.find_decision(decision) if await tables.take(decision, transaction.now) else None
-
-
-async def lease_messages(transaction: StoreTransaction, seconds: float, most: int) -> list[OutgoingMessage]:
-    """Return unpublished messages, leased to the transaction's owner."""
-    return await JobTables(transaction).lease_messages(transaction.owner.token, seconds, most)
