@@ -28,6 +28,7 @@ from wavewright.planner.diagnostics.rendering import printable_lines
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.mcp.outputs import MAX_ERROR_CHARS, cut
 from wavewright.tools.mcp.settings import McpServerSettings
+from wavewright.tools.tls import kept_tls_context
 
 MAX_MESSAGE_BYTES: Final = 8 * 2**20
 """Of one message from a program, or of one response over HTTP."""
@@ -186,7 +187,7 @@ class _MeteredTransport(httpx2.AsyncHTTPTransport):
     """Measures each response but the stream of notifications, which has no end."""
 
     def __init__(self, state: ConnectionState) -> None:
-        super().__init__()
+        super().__init__(verify=kept_tls_context())
         self._state = state
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

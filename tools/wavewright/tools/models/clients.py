@@ -9,20 +9,17 @@ are disabled.
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 import httpx2
 
 from wavewright.tools.models.endpoints import Endpoint
+from wavewright.tools.tls import kept_tls_context
 
 if TYPE_CHECKING:
-    import ssl
-
     from openai import AsyncOpenAI
     from pydantic_ai.models import Model
     from pydantic_ai.profiles import ModelProfile
@@ -44,17 +41,6 @@ class UnknownEncoding(httpx2.DecodingError):
     """A response has a compression that was not requested."""
 
 
-def _tls_context() -> ssl.SSLContext:
-    """Return the context of all clients: reading the authorities takes longer than a question to a model near by."""
-    return _tls_context_of(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
-
-
-@lru_cache(maxsize=4)
-def _tls_context_of(file: str | None, folder: str | None) -> ssl.SSLContext:
-    del file, folder  # they are where it looks
-    return httpx2.create_ssl_context()
-
-
 def guarded_client(*, max_bytes: int = MAX_DECODED_BYTES) -> httpx2.AsyncClient:
     """Return a client for models' providers; the caller closes it.
 
@@ -66,7 +52,7 @@ def guarded_client(*, max_bytes: int = MAX_DECODED_BYTES) -> httpx2.AsyncClient:
 
     # A hook and not a transport: with a transport of ours the client would not look for proxies in the environment.
     return httpx2.AsyncClient(
-        verify=_tls_context(),
+        verify=kept_tls_context(),
         timeout=httpx2.Timeout(None, connect=10.0),
         limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
         headers={"Accept-Encoding": "gzip"},
