@@ -1,4 +1,4 @@
-"""Types of values in plans, settings and the command line: durations and addresses of servers.
+"""Types of values in plans, settings and the command line: durations, names of people and addresses of servers.
 
 A *duration* is written as seconds or as text with units (`90`, `"1h30m"`) and is stored as seconds. An *address* is a
 URL; every other location is a file. Messages about a faulty address never repeat it, since it may hold a password.
@@ -42,6 +42,26 @@ Seconds = Annotated[
 ]
 """A duration in seconds, greater than zero; read from a number or from text with units."""
 
+
+MAX_PERSON_NAME_LENGTH: Final = 100
+
+
+def valid_person_name(name: str) -> str:
+    """Return the name of a person as it is.
+
+    Raises:
+        ValueError: it is empty, too long, or has characters that do not show.
+    """
+    if not (name.isprintable() and 1 <= len(name) <= MAX_PERSON_NAME_LENGTH):
+        msg = f"a name has 1 to {MAX_PERSON_NAME_LENGTH} printable characters"
+        raise ValueError(msg)
+    return name
+
+
+PersonName = Annotated[
+    str, Field(min_length=1, max_length=MAX_PERSON_NAME_LENGTH), AfterValidator(valid_person_name)
+]
+"""Who decides or changes something; the name is journaled with it."""
 
 _AMQP: Final = frozenset({"amqp", "amqps"})
 _POSTGRESQL: Final = frozenset({"postgresql", "postgres"})

@@ -157,7 +157,8 @@ def test_what_cannot_be_done_is_answered_with_its_reason(project: Path) -> None:
             "error": "`choice`: Field required; `by`: Field required"
         }
         assert client.post(address, content=b"approve").status_code == 422
-        assert "`by`" in client.post(address, json={"choice": "refuse", "by": "a\nb"}).json()["error"]
+        for name in ("a\nb", "a\u202eb", ""):
+            assert "`by`" in client.post(address, json={"choice": "refuse", "by": name}).json()["error"]
         assert "not 'abc'" in client.get(f"{run_page}/events?from=abc").text
         assert client.get(f"{run_page}/events?from=-1").status_code == 400
         assert client.get(f"{run_page}/events?from={'9' * 5000}").status_code == 400

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
+from wavewright.config.value_types import PersonName
 from wavewright.engine.decisions.answering import answer_question
 from wavewright.engine.decisions.questions import OpenQuestion, find_question, list_questions
 from wavewright.engine.view.stored_runs import RunSnapshot, read_run
@@ -33,9 +34,6 @@ _SECONDS_TO_END: Final = 40.0
 _SECONDS_TO_REPLAY: Final = 60.0
 _STARTED: Final = re.compile(r'^{"kind": "run_started", "run": "([^"]+)"', re.MULTILINE)
 """The first event of a run, as a line of `--json`."""
-
-PersonName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
-"""Who changes something; the name is journaled with the change."""
 
 
 class Person(BaseModel):

@@ -17,15 +17,16 @@ import typer
 from wavewright.config.installation import user_state_dir
 
 _MAX_COMPLETIONS = 50
-_MAX_NAME = 100
-"""Characters of the name of a person."""
 _SETTINGS_FILES = ("wavewright.yaml", "wavewright.yml")
 
 
 def _checked_name(name: str | None) -> str | None:
-    if name is not None and not (name.isprintable() and 1 <= len(name) <= _MAX_NAME):
-        raise typer.BadParameter(f"a name has 1 to {_MAX_NAME} printable characters")
-    return name
+    from wavewright.config.value_types import valid_person_name
+
+    try:
+        return None if name is None else valid_person_name(name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def run_ids(incomplete: str) -> list[str]:
