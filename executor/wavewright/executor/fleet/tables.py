@@ -239,8 +239,11 @@ async def open_fleet_database(url: str) -> AsyncGenerator[FleetDatabase]:
 
 
 async def _use_indexes(connection: AnyConnection) -> None:
-    """Have rows found by index: the server keeps a plan that it made while a table was empty."""
-    await _to_its_end(connection.execute("SET enable_seqscan TO off"))
+    """Have rows found by index: the server keeps a plan that it made while a table was empty.
+
+    The few statements that read a whole table then seem so costly to the server that it would compile them first.
+    """
+    await _to_its_end(connection.execute("SET enable_seqscan TO off; SET jit TO off"))
 
 
 async def _keep_as_it_is(connection: AnyConnection) -> None:
