@@ -35,7 +35,6 @@ from wavewright.executor.fleet.tables import (
     HEARTBEAT,
     READ_ANSWERS,
     SEND,
-    TAKE_EMISSIONS,
     open_fleet_database,
     queue_on,
 )
@@ -138,11 +137,7 @@ async def _seconds(server: OwnServer, connection: AnyConnection, rows: int) -> d
 
     async def send() -> None:
         sent.append(next(ids))
-        async with connection.transaction():
-            await connection.fetch(SEND, sent[-1], ["run"] * rows, [b"x" * 500] * rows)
-            await queue_on(connection).enqueue(
-                ["tool@1"] * rows, [one.encode() for one in sent[-1]], [0] * rows
-            )
+        await connection.fetch(SEND, sent[-1], ["run"] * rows, [b"x" * 500] * rows, ["tool@1"] * rows)
 
     async def take() -> None:
         jobs.append(await _dequeue(connection, rows))
@@ -156,12 +151,8 @@ async def _seconds(server: OwnServer, connection: AnyConnection, rows: int) -> d
         groups = iter(sent)
         made[name] = await _cpu_of(server, partial(_next, part, groups))
 
-    async def read(group: list[str]) -> None:
-        await connection.fetch(TAKE_EMISSIONS, group)
-        await connection.fetch(READ_ANSWERS, group)
-
     groups, done = iter(sent), iter(jobs)
-    made["read answers"] = await _cpu_of(server, lambda: read(next(groups)))
+    made["read answers"] = await _cpu_of(server, lambda: connection.fetch(READ_ANSWERS, next(groups)))
     made["remove from the queue"] = await _cpu_of(
         server, lambda: queue_on(connection).log_jobs([(job, "successful", None) for job in next(done)])
     )

@@ -107,6 +107,7 @@ class FleetCaller:
     _waiting: dict[str, _Waiting] = field(default_factory=dict[str, _Waiting])
     _runs: set[RunId] = field(default_factory=set[RunId])
     """Runs whose goal was sent."""
+    _sending_goal: anyio.Lock = field(default_factory=anyio.Lock)
     _news: set[str] = field(default_factory=set[str])
     _woken: anyio.Event = field(default_factory=anyio.Event)
     _room: QueueRoom = field(default_factory=QueueRoom)
@@ -123,7 +124,7 @@ class FleetCaller:
     def _routed(self, tool: Tool, goal: Goal, taken: dict[str, int]) -> Tool:
         if not runs_on_fleet(tool, self.tools):
             return tool
-        room = partial(self._room.of, entrypoint_of(tool))
+        room = partial(self._room.size, entrypoint_of(tool))
         return replace(
             tool, call=partial(self._call, tool, goal, taken), is_under_way=self._is_under_way, room=room
         )
@@ -141,7 +142,7 @@ class FleetCaller:
         lost = 0
         for sent in itertools.count():
             id_ = call_id(call.run, call.step, call.index, call.key, call.attempt, sent)
-            async with self._room.place(entrypoint):
+            async with self._room.of_tool(entrypoint), self._room.whole:
                 answer = await self._answer_of(_Sending(id_, request, entrypoint), tool, taken, call)
             if answer.ending in {"ok", "failed"}:
                 return _taken(answer, call)
@@ -153,9 +154,12 @@ class FleetCaller:
         raise AssertionError("the loop has no end")
 
     async def _send_goal(self, run: RunId, goal: Goal) -> None:
-        if run not in self._runs:
-            await self.database.fetch(SEND_GOAL, run, goal.model_dump_json(by_alias=True).encode())
-            self._runs.add(run)
+        if run in self._runs:
+            return
+        async with self._sending_goal:
+            if run not in self._runs:
+                await self.database.fetch(SEND_GOAL, run, goal.model_dump_json(by_alias=True).encode())
+                self._runs.add(run)
 
     async def _answer_of(
         self, sending: _Sending, tool: Tool, taken: dict[str, int], call: ToolCall
@@ -167,36 +171,32 @@ class FleetCaller:
             return await answer
         except asyncio.CancelledError:
             with anyio.CancelScope(shield=True), suppress(*DRIVER_ERRORS):
-                await self._cancel(waiting)
+                await self._cancel([] if waiting.job is None else [waiting.job])
             raise
         finally:
             del self._waiting[sending.id]
 
     async def _send(self, group: Sequence[_Sending]) -> Sequence[None]:
         """Send calls in one transaction; those that are there already, from before a crash, are not sent again."""
-        async with self.database.transaction() as connection:
-            rows = await connection.fetch(
-                SEND,
-                [one.id for one in group],
-                [one.request.run for one in group],
-                [one.request.to_bytes() for one in group],
-            )
-            new = {row["id"] for row in rows}
-            sent = [one for one in group if one.id in new]
-            if sent:
-                jobs = await queue_on(connection).enqueue(
-                    [one.entrypoint for one in sent], [one.id.encode() for one in sent], [0] * len(sent)
-                )
-                for one, job in zip(sent, jobs, strict=True):
-                    if one.id in self._waiting:
-                        self._waiting[one.id].job = job
-        self._wake(*({one.id for one in group} - new))
+        rows = await self.database.fetch(
+            SEND,
+            [one.id for one in group],
+            [one.request.run for one in group],
+            [one.request.to_bytes() for one in group],
+            [one.entrypoint for one in group],
+        )
+        jobs = {row["call"]: JobId(row["job"]) for row in rows}
+        for id_ in jobs.keys() & self._waiting.keys():
+            self._waiting[id_].job = jobs[id_]
+        self._wake(*({one.id for one in group} - jobs.keys()))
+        # What was cancelled while it was sent.
+        await self._cancel([jobs[id_] for id_ in jobs.keys() - self._waiting.keys()])
         return [None] * len(group)
 
-    async def _cancel(self, waiting: _Waiting) -> None:
-        if waiting.job is not None:
+    async def _cancel(self, jobs: list[JobId]) -> None:
+        if jobs:
             async with self.database.transaction() as connection:
-                await queue_on(connection).mark_job_as_cancelled([waiting.job])
+                await queue_on(connection).mark_job_as_cancelled(jobs)
 
     async def _is_under_way(self, run: RunId, step: StepId, index: int | None, key: StepKey) -> bool:
         """Return whether a call was sent before this process continued its run: its answer is, or will be, there."""

@@ -7,9 +7,7 @@ process of the run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Final
 
 import anyio
@@ -18,7 +16,6 @@ _PER_SLOT: Final = 2
 """Calls in the queue, for each slot of a live worker."""
 
 
-@dataclass(slots=True)
 class QueueRoom:
     """Admits calls to the queue: twice the slots of the live workers.
 
@@ -27,38 +24,34 @@ class QueueRoom:
     one that was answered before a crash is found.
     """
 
-    _whole: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
-    _slots: Counter[str] = field(default_factory=Counter[str])
-    """Slots of the live workers that have a tool."""
-    _of_tool: dict[str, anyio.CapacityLimiter] = field(default_factory=dict[str, anyio.CapacityLimiter])
-    _admitted: Counter[str] = field(default_factory=Counter[str])
+    def __init__(self) -> None:
+        self.whole = anyio.CapacityLimiter(1)
+        """Of all tools."""
+        self._slots = Counter[str]()
+        """Slots of the live workers that have a tool."""
+        self._of_tool: dict[str, anyio.CapacityLimiter] = {}
 
-    def of(self, entrypoint: str) -> int:
+    def size(self, entrypoint: str) -> int:
         """Return how many calls of a tool may be in the queue."""
         return max(1, _PER_SLOT * self._slots[entrypoint])
 
-    @asynccontextmanager
-    async def place(self, entrypoint: str) -> AsyncGenerator[None]:
-        """Wait for room for a call of a tool, and keep it for a block."""
+    def of_tool(self, entrypoint: str) -> anyio.CapacityLimiter:
+        """Return the room of a tool; a call enters it before the whole one."""
         limiter = self._of_tool.get(entrypoint)
         if limiter is None:
-            limiter = self._of_tool[entrypoint] = anyio.CapacityLimiter(self.of(entrypoint))
-        async with limiter, self._whole:
-            self._admitted[entrypoint] += 1
-            try:
-                yield
-            finally:
-                self._admitted[entrypoint] -= 1
+            limiter = self._of_tool[entrypoint] = anyio.CapacityLimiter(self.size(entrypoint))
+        return limiter
 
     def resize(self, workers: Iterable[tuple[int, Iterable[str]]]) -> None:
         """Take over which workers live: the slots of each, and what it takes from the queue."""
         self._slots.clear()
-        total = 0
+        total = stranded = 0
         for slots, entrypoints in workers:
             total += slots
             self._slots.update(dict.fromkeys(entrypoints, slots))
         for entrypoint, limiter in self._of_tool.items():
-            limiter.total_tokens = self.of(entrypoint)
+            limiter.total_tokens = self.size(entrypoint)
+            if not self._slots[entrypoint]:
+                stranded += limiter.borrowed_tokens
         # What no worker makes takes no room from what some make.
-        stranded = sum(count for entrypoint, count in self._admitted.items() if not self._slots[entrypoint])
-        self._whole.total_tokens = max(1, _PER_SLOT * total) + stranded
+        self.whole.total_tokens = max(1, _PER_SLOT * total) + stranded

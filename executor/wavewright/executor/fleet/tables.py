@@ -70,9 +70,19 @@ _TABLES: Final = """
         heartbeat timestamptz NOT NULL DEFAULT now()
     );
 """
+# Those that are there already, from before a crash, are not queued again.
 SEND: Final = """
-    INSERT INTO wavewright_fleet.call (id, run, request) SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[])
-    ON CONFLICT DO NOTHING RETURNING id"""
+    WITH given AS (
+        SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[])
+        WITH ORDINALITY AS given (id, run, request, entrypoint, place)
+    ),
+    sent AS (
+        INSERT INTO wavewright_fleet.call (id, run, request) SELECT id, run, request FROM given
+        ON CONFLICT DO NOTHING RETURNING id
+    )
+    INSERT INTO wavewright_fleet.pgqueuer (priority, entrypoint, payload, status)
+    SELECT 0, entrypoint, convert_to(id, 'UTF8'), 'queued' FROM given JOIN sent USING (id) ORDER BY place
+    RETURNING convert_from(payload, 'UTF8') AS call, id AS job"""
 SEND_GOAL: Final = "INSERT INTO wavewright_fleet.goal (run, goal) VALUES ($1, $2) ON CONFLICT DO NOTHING"
 READ_GOAL: Final = "SELECT goal FROM wavewright_fleet.goal WHERE run = $1"
 BEGIN: Final = """
