@@ -87,6 +87,8 @@ class SettingsFile(BaseModel):
     fleet: FleetSection | None = None
     """Calls that workers on other machines make; needs a journal in PostgreSQL. Every call is made in the process of
     its run where it is absent."""
+    runtime: str | None = Field(default=None, pattern=r"^\w+(\.\w+)*:\w+$")
+    """What makes calls elsewhere in the place of a fleet, as `module:function` of the project."""
     prompts: list[str] = ["prompts"]
     """Folders of prompt templates; a template here replaces the shipped one of the same name."""
     workers: list[str] = ["config/workers"]
@@ -135,6 +137,8 @@ class Settings:
     daemon: DaemonSection = field(default_factory=DaemonSection.model_construct)
     mcp: McpSection = field(default_factory=McpSection.model_construct)
     fleet: FleetSection | None = None
+    runtime: object = None
+    """`module:function`, or the function itself."""
     hmac_key: str | None = field(default=None, repr=False)
     """The key of messages' signatures; without one messages are neither signed nor verified."""
     prompts: tuple[Path, ...] = ()
@@ -256,6 +260,7 @@ def _resolve_settings(
         daemon=given.daemon,
         mcp=given.mcp,
         fleet=given.fleet,
+        runtime=given.runtime,
         hmac_key=from_environment.hmac_key,
         prompts=tuple(root / name for name in given.prompts),
         workers=tuple(root / name for name in given.workers),

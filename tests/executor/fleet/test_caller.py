@@ -31,6 +31,7 @@ from wavewright.tools.functions.tool import Emission, EmissionsTaken, TextChunk,
 
 pytestmark = pytest.mark.anyio
 
+RUN = RunId("20260601-120000-3f2a7c")
 WORKER = "a worker"
 
 
@@ -61,7 +62,7 @@ def count() -> int:
 
 def new_call(emitted: list[Emission]) -> ToolCall:
     return ToolCall(
-        RunId("20260601-120000-3f2a7c"),
+        RUN,
         StepId("one"),
         "count",
         {},
@@ -78,7 +79,8 @@ async def routed(database: FleetDatabase, taken: Mapping[str, int]) -> AsyncGene
         caller = FleetCaller(database, ["*"], heartbeat=1.0)
         group.start_soon(caller.run)
         goal = Goal(job="count", name="count", text="Count", inputs={}, tools=())
-        yield caller.route({"count": make_tool(count)}, goal, taken)["count"].call
+        caller.resume(RUN, taken)
+        yield caller.routed(make_tool(count), goal).call
         group.cancel_scope.cancel()
 
 
@@ -126,7 +128,7 @@ async def ended(make: ToolFunction, call: ToolCall) -> None:
     await make(call)
 
 
-CALL = call_id(new_call([]).run, StepId("one"), None, StepKey("key"), 1, 0)
+CALL = call_id(RUN, StepId("one"), None, StepKey("key"), 1, 0)
 
 
 def emissions(*made: Emission) -> tuple[list[str], list[bytes], list[bool]]:

@@ -17,6 +17,10 @@ from .functions.run_data import (
     MemoryRunData as MemoryRunData,
     RunData as RunData,
 )
+from .functions.runtime import (
+    OpenRuntime as OpenRuntime,
+    Runtime as Runtime,
+)
 from .functions.tool import (
     Agents as Agents,
     Tool as Tool,

@@ -44,6 +44,7 @@ from wavewright.executor.stores import journal_of
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.tools.functions.contracts import UserFunction
+from wavewright.tools.functions.runtime import OpenRuntime
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.workers.services import Services
 
@@ -76,6 +77,7 @@ class Wavewright:
         tools: Iterable[UserFunction | Tool] = (),
         journal: Place | None = None,
         model: str | None = None,
+        runtime: str | OpenRuntime | None = None,
         approve: Approve | None = None,
         ask: Ask | None = None,
     ) -> None:
@@ -87,6 +89,7 @@ class Wavewright:
                 user's state folder, where `wavewright runs` finds them.
             model: The language model for planning, reviewing and agents, as `provider:name`; by default that of
                 `WAVEWRIGHT_MODEL`, and none without it.
+            runtime: Makes the calls elsewhere: a function that opens it, or its name as `module:function`.
             approve: Answers requests for approval; a plan that needs one is refused without it.
             ask: Answers questions; a plan with one that has no default is refused without it.
 
@@ -100,7 +103,7 @@ class Wavewright:
             settings = replace(settings, journal_url=str(journal))
         elif journal is not None:
             settings = replace(settings, journal=Path(journal).absolute(), journal_url=None)
-        self._settings = replace(settings, functions=tuple(tools))
+        self._settings = replace(settings, functions=tuple(tools), runtime=runtime)
         self._approve = approve
         self._ask = ask
         self._opened: _Opened | None = None
@@ -159,7 +162,7 @@ class Wavewright:
             stack.enter_context(export_traces())
             journal = await stack.enter_async_context(journal_of(self._settings))
             services = await stack.enter_async_context(
-                open_services(self._settings, memory=JournalReplayCache(journal), calls_fleet=True)
+                open_services(self._settings, memory=JournalReplayCache(journal), uses_runtime=True)
             )
             group = await stack.enter_async_context(anyio.create_task_group())
             self._opened = _Opened(journal, services, group, stack.pop_all())

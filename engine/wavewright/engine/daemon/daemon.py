@@ -163,7 +163,7 @@ async def _serve(
             cycle_budget,
             JournalReplayCache(stores.journal),
             circuit,
-            calls_fleet=True,
+            uses_runtime=True,
         ) as services,
         open_bus(daemon_bus_settings(section), _broker_event_handler(watch), watch.note_sent) as bus,
     ):

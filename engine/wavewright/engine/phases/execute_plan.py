@@ -98,8 +98,8 @@ class ExecutePlan:
                     announces=self.ports.announces_calls,
                     redactor=redactor,
                 )
-            if self.ports.services.fleet is not None:
-                await self.ports.services.fleet.forget(context.run)
+            if self.ports.services.runtime is not None:
+                await self.ports.services.runtime.forget(context.run)
             executed = context.executed_seconds + time.monotonic() - begun
             before = context.state
             context = replace(context, state=fold(uses, state), executed_seconds=executed)

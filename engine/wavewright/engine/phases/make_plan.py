@@ -18,7 +18,6 @@ from wavewright.engine.pipeline.context import (
     Ports,
     RunContext,
     extended,
-    keep_tools,
 )
 from wavewright.engine.pipeline.phase import PhaseResult, branch, halt, proceed
 from wavewright.engine.pipeline.pipeline import PipelineError
@@ -86,7 +85,7 @@ class MakePlan:
         is_needed = context.draft is None or (
             self.ports.services.models is not None and not _needs_no_planner(context.draft)
         )
-        if not is_needed or self.ports.wrap_tools is not keep_tools:
+        if not is_needed or self.ports.runtime is not None:
             return None
         return find_kept_plan(context.goal, self.ports.settings, context.signatures)
 
@@ -163,7 +162,7 @@ class MakePlan:
     def _may_start_early(self, context: RunContext) -> bool:
         """Whether steps may start while the plan arrives; in a replay the recorded answers come whole."""
         stream = self.ports.settings.planner.stream
-        if stream == "off" or self.ports.wrap_tools is not keep_tools:
+        if stream == "off" or self.ports.runtime is not None:
             return False
         reading = [tool for tool in context.signatures.values() if tool.effects <= {"read"}]
         return any(stream == "on" or tool.expected_seconds >= _WORTH_STREAMING for tool in reading)
@@ -303,7 +302,7 @@ class CheckPlan:
 
     def _readiness_errors(self, plan: Plan, tools: Mapping[str, ToolSignature]) -> Iterable[Diagnostic]:
         """Return diagnostics of steps that cannot work here; replaced tools need nothing."""
-        if self.ports.wrap_tools is not keep_tools:
+        if self.ports.runtime is not None:
             return ()
         return check_readiness(plan, find_obstacles(plan, tools, self.ports.settings), is_run=True)
 

@@ -142,11 +142,13 @@ class GatherTools:
         """Import the tools; the checker reports those that do not exist."""
         services = self.ports.services.for_goal(context.goal)
         tools = tools_of_goal(context.goal, self.ports.settings, services)
-        if services.fleet is not None:
-            taken = taken_emissions(context.state)
-            tools = Registry(services.fleet.route(tools, context.goal, taken).values())
-        reached = self.ports.wrap_tools(tools)
-        return proceed(replace(context, tools=tools_with_redacted_outputs(reached, self.ports.settings)))
+        taken = taken_emissions(context.state)
+        for runtime in (services.runtime, self.ports.runtime):
+            if runtime is not None:
+                tools = Registry(runtime.routed(tool, context.goal) for tool in tools.values())
+                if context.state.run is not None and taken:
+                    runtime.resume(context.state.run, taken)
+        return proceed(replace(context, tools=tools_with_redacted_outputs(tools, self.ports.settings)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from wavewright.planner.types import Json, JsonObject, RunId, Schedule, StepId
 from wavewright.prompts import PromptError
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.runtime import Runtime
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.packs import PackError
 from wavewright.tools.workers.services import Services
@@ -161,15 +162,6 @@ def ignore_target_events(target: str) -> AbstractContextManager[Callable[[Event 
 
 Clock: TypeAlias = Callable[[], dt.datetime]
 
-ToolWrapper: TypeAlias = Callable[[Mapping[str, Tool]], Mapping[str, Tool]]
-"""Replaces tools by others (stubs, recordings) with the same names and signatures."""
-
-
-def keep_tools(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
-    """Return the tools unchanged."""
-    return tools
-
-
 Publish: TypeAlias = Callable[[Package, Path], tuple[Path, ...]]
 """Publishes a package, as files in the folder if it writes any, and returns them; raises `PackageNotPublished`."""
 
@@ -230,7 +222,8 @@ class Ports:
     cancellation: CancellationToken = field(default_factory=CancellationToken)
     find_cancel_request: FindCancelRequest | None = None
     """Called once a second while the run goes on; None where nobody can ask for its end."""
-    wrap_tools: ToolWrapper = keep_tools
+    runtime: Runtime | None = None
+    """Answers calls in the place of the tools, with stubs or from a recording."""
     publish: Publish = write_package_files
     people_for_run: PeopleForRun | None = None
     """Returns the approver and asker of a target's run, if they are not those of the root run."""

@@ -12,19 +12,18 @@ import math
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import anyio
 
-from wavewright.config import exit_codes
 from wavewright.config.documents import read_document
-from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.pipeline.context import Ports, RunContext
+from wavewright.engine.pipeline.runtimes import open_runtime
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, ModelCalled, Noted, RunFinished, RungTaken
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
@@ -37,7 +36,7 @@ from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.call_reports import token_shares
 from wavewright.tools.functions.contracts import ToolDefinitionError
-from wavewright.tools.functions.tool import ServerCaller, ToolRouter
+from wavewright.tools.functions.tool import ServerCaller
 from wavewright.tools.models import model_configured
 from wavewright.tools.models.circuit_breaker import ALWAYS_CLOSED, CircuitBreaker
 from wavewright.tools.workers.services import Services, make_services
@@ -255,7 +254,7 @@ async def open_services(
     memory: ReplayCache = NULL_REPLAY_CACHE,
     circuit: CircuitBreaker = ALWAYS_CLOSED,
     *,
-    calls_fleet: bool = False,
+    uses_runtime: bool = False,
 ) -> AsyncGenerator[Services]:
     """Open the configured models under the configured budgets, and sessions with MCP servers, as far as configured.
 
@@ -264,10 +263,10 @@ async def open_services(
         budget_store: Keeps the budgets; by default the store of the journal.
         memory: Answers from earlier attempts of the runs.
         circuit: Stops calls to a provider that fails.
-        calls_fleet: Whether workers on other machines make calls, where the settings say so.
+        uses_runtime: Whether the fleet or the runtime of the settings makes calls, where there is one.
 
     Raises:
-        FleetError: there can be no fleet without a journal in PostgreSQL, or without the extra `fleet`.
+        RuntimeNotOpened: the settings name a fleet or a runtime that there cannot be.
         ModelConfigError: a model's name, its key or an address is wrong or missing.
         DocumentError: a ladder of the settings is faulty.
         PlanError: the calibration of the settings is absent or faulty.
@@ -277,43 +276,9 @@ async def open_services(
     async with (
         _mcp_sessions(settings) as sessions,
         _open_models(settings, budget_store, memory, circuit) as services,
-        _fleet(settings, is_called=calls_fleet) as fleet,
+        open_runtime(settings) if uses_runtime else nullcontext() as runtime,
     ):
-        yield replace(services, mcp=sessions, fleet=fleet)
-
-
-class FleetError(WavewrightError):
-    """The settings name a fleet that there cannot be."""
-
-    exit_code = exit_codes.MISUSE
-
-
-def fleet_database(settings: Settings) -> str:
-    """Return the database in which calls wait for the fleet's workers.
-
-    Raises:
-        FleetError: the journal is no database, or the extra `fleet` is not installed.
-    """
-    if not is_installed("fleet"):
-        raise FleetError("the extra 'fleet' is not installed", install_hint("fleet"))
-    if settings.journal_url is None:
-        raise FleetError(
-            f"a fleet needs a journal in PostgreSQL, and this one is the file {str(settings.journal)!r}",
-            "set WAVEWRIGHT_PG_URL or `journal` to postgresql://…, or remove `fleet` from the settings",
-        )
-    return settings.journal_url
-
-
-@asynccontextmanager
-async def _fleet(settings: Settings, *, is_called: bool) -> AsyncGenerator[ToolRouter | None]:
-    if settings.fleet is None or not is_called:
-        yield None
-        return
-    url = fleet_database(settings)
-    from wavewright.executor.fleet.caller import open_fleet_caller
-
-    async with open_fleet_caller(url, settings.fleet.tools, settings.fleet.heartbeat) as caller:
-        yield caller
+        yield replace(services, mcp=sessions, runtime=runtime)
 
 
 @asynccontextmanager

@@ -23,8 +23,6 @@ from wavewright.engine.pipeline.context import (
     Ports,
     RunContext,
     RunRequest,
-    ToolWrapper,
-    keep_tools,
     utc_now,
     withhold_package,
 )
@@ -36,6 +34,7 @@ from wavewright.executor.events.types import Event
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.reviewer.records import Package
+from wavewright.tools.functions.runtime import Runtime
 from wavewright.tools.models.cassette.errors import CassetteMiss
 
 _RECORDED_RUN = RunId("19700101-000000-000000")
@@ -139,7 +138,7 @@ async def replay_job(
                 approver=approver,
                 asker=asker,
                 now=recording.now,
-                tools_through=tools.wrap,
+                runtime=tools,
             )
         except CassetteMiss as miss:
             if tools.misses:  # What a model was asked then is another question because of them.
@@ -165,9 +164,9 @@ async def _run(
     approver: Approver,
     asker: Asker | None,
     now: float | None = None,
-    tools_through: ToolWrapper = keep_tools,
+    runtime: Runtime | None = None,
 ) -> JobRecording:
-    async with open_services(settings, calls_fleet=True) as services:
+    async with open_services(settings, uses_runtime=True) as services:
         ports = Ports(
             journal=journal,
             settings=settings,
@@ -175,7 +174,7 @@ async def _run(
             approver=approver,
             asker=asker,
             clock=utc_now if now is None else partial(dt.datetime.fromtimestamp, now, dt.UTC),
-            wrap_tools=tools_through,
+            runtime=runtime,
             publish=withhold_package,
         )
         ended = await run_request(request, ports)

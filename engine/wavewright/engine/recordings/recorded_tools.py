@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -20,10 +20,12 @@ from wavewright.engine.recordings.recorded_calls import EmittedEvent, RecordedCa
 from wavewright.executor.events.types import LoopToolCalled, ModelCalled, OutputStreamed, RungTaken, StepError
 from wavewright.executor.run.failures import RecordedFailure
 from wavewright.executor.store.journal import MemoryJournal, StoredOutput
+from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.json_diff import json_changes
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+from wavewright.tools.functions.runtime import Runtime
 from wavewright.tools.functions.tool import Emission, TextChunk, Tool, ToolCall
 
 _MAX_SCANNED = 200
@@ -185,8 +187,8 @@ class UnrecordedCall:
 
 
 @dataclass(slots=True)
-class RecordedTools:
-    """Puts recorded answers in the place of tools; `wrap` is the run's `wrap_tools`."""
+class RecordedTools(Runtime):
+    """Answers calls with what was recorded."""
 
     calls: Sequence[RecordedCall]
     calls_live: bool = False
@@ -204,21 +206,27 @@ class RecordedTools:
             if call.status not in _STATUSES_WITHOUT_ANSWER:
                 self._by_question.setdefault(_call_key(call.tool, call.params, call.config), []).append(call)
 
-    def wrap(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
-        """Return the tools with recorded answers behind their signatures."""
-        return {name: Tool(tool.signature, partial(self._answer, tool)) for name, tool in tools.items()}
+    def routed(self, tool: Tool, goal: Goal) -> Tool:
+        """Return the signature of a tool with recorded answers behind it."""
+        return Tool(tool.signature, partial(self.call, tool, goal))
 
-    async def _answer(self, tool: Tool, request: ToolCall) -> Json:
-        wanted = self._requested_call(request)
+    async def call(self, tool: Tool, goal: Goal, call: ToolCall) -> Json:
+        """Return the recorded output of a call.
+
+        Raises:
+            RecordedFailure: it failed when it was recorded, or was never made.
+        """
+        del goal
+        wanted = self._requested_call(call)
         recorded = self._next_answer(wanted)
         if recorded is None:
-            return await self._unrecorded(tool, request, wanted)
+            return await self._unrecorded(tool, call, wanted)
         for event in recorded.emitted:
-            request.emit(_replayed_emission(event))
+            call.emit(_replayed_emission(event))
         if recorded.error is not None:
             raise RecordedFailure(recorded.error)
-        if recorded.data is not None and request.data is not None:
-            request.data.keep(recorded.data)
+        if recorded.data is not None and call.data is not None:
+            call.data.keep(recorded.data)
         return recorded.output
 
     def _requested_call(self, request: ToolCall) -> RecordedCall:

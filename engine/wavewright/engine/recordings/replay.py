@@ -182,7 +182,7 @@ async def replay_run(
             services=services,
             approver=(respondents := RecordedRespondents.of(events)),
             asker=respondents,
-            wrap_tools=tools.wrap,
+            runtime=tools,
             publish=withhold_package,
         )
         after, brought = await _replay(ports, replay, plans_anew=plans_anew)

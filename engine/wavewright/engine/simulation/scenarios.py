@@ -16,6 +16,7 @@ import re
 import selectors
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from wavewright.config.settings import Settings
@@ -42,6 +43,7 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, RunId, StepId
 from wavewright.reviewer.gates.verifier import make_verifier
+from wavewright.tools.functions.runtime import Runtime
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
 
 StubOutputs: TypeAlias = tuple[Json, ...]
@@ -53,7 +55,7 @@ _CALLED_AGAIN = re.compile(r"(?P<first>.+)_\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Runtime):
     """What the stubs answer."""
 
     outputs: Mapping[StepId, StubOutputs]
@@ -70,12 +72,13 @@ class Scenario:
         """Return the scenario with other outputs of a step."""
         return replace(self, outputs={**self.outputs, step: outputs})
 
-    async def answer(self, call: ToolCall) -> Json:
+    async def call(self, tool: Tool, goal: Goal, call: ToolCall) -> Json:
         """Return the output of a call.
 
         Raises:
             ToolError: the scenario says that it fails.
         """
+        del tool, goal
         if call.step in self.failing:
             raise ToolError(FAILURE_MESSAGE)
         again = _CALLED_AGAIN.fullmatch(call.step)
@@ -86,9 +89,9 @@ class Scenario:
         )
         return outputs[(call.index or 0) % len(outputs)]
 
-    def stub_tools(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
-        """Return a stub for every tool."""
-        return {name: Tool(tool.signature, self.answer) for name, tool in tools.items()}
+    def routed(self, tool: Tool, goal: Goal) -> Tool:
+        """Return a stub of a tool."""
+        return Tool(tool.signature, partial(self.call, tool, goal))
 
 
 class _SkippingSelector(selectors.DefaultSelector):
@@ -150,7 +153,7 @@ async def run_steps(simulated: SimulatedPlan, scenario: Scenario) -> RunState:
     goal, plan = simulated.goal, simulated.plan
     return await execute(
         plan,
-        scenario.stub_tools(simulated.tools),
+        {name: scenario.routed(tool, goal) for name, tool in simulated.tools.items()},
         run=_RUN_ID,
         now=simulated.now,
         verify=make_verifier(plan, simulated.signatures, goal, simulated.now),
@@ -189,7 +192,7 @@ async def run_pipeline(
                 settings=simulated.settings,
                 services=services,
                 approver=approver,
-                wrap_tools=scenario.stub_tools,
+                runtime=scenario,
                 publish=withhold_package,
             )
             done = await run_request(RunRequest(run=_RUN_ID), ports)

@@ -9,15 +9,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.tools.functions.tool import Tool, ToolCall, ToolError, ToolFunction
+from wavewright.tools.functions.runtime import Runtime
+from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
 
 if TYPE_CHECKING:
     from wavewright.engine.pipeline.context import ApprovalRequest
+    from wavewright.planner.language.goals import Goal
     from wavewright.planner.language.signatures import ToolSignature
     from wavewright.planner.planning.outcome import UserQuestion
     from wavewright.planner.types import Json, JsonObject
@@ -62,8 +65,8 @@ class Call:
 
 
 @dataclass(slots=True)
-class CallRecorder:
-    """Puts stubs in the place of tools, and writes down each call."""
+class CallRecorder(Runtime):
+    """Answers calls with stubs, or has the tools answer, and writes down each call."""
 
     stubs: Mapping[str, Stub]
     real: Collection[str] = ()
@@ -72,27 +75,26 @@ class CallRecorder:
     faults: list[str] = field(default_factory=list[str])
     """What is wrong with the test itself: each fails it once the run has ended."""
 
-    def wrap_tools(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
-        """Return the tools as the run is to call them."""
-        return {
-            name: replace(
-                tool, call=self._wrap_tool(tool), asks_person=tool.asks_person and name not in self.stubs
-            )
-            for name, tool in tools.items()
-        }
+    def routed(self, tool: Tool, goal: Goal) -> Tool:
+        """Return a tool as the run is to call it; one with a stub asks no person."""
+        asks = tool.asks_person and tool.signature.name not in self.stubs
+        return replace(tool, call=partial(self.call, tool, goal), asks_person=asks)
 
-    def _wrap_tool(self, tool: Tool) -> ToolFunction:
-        async def call(request: ToolCall) -> Json:
-            made = Call(request.step, request.tool, dict(request.params), request.index, request.attempt)
-            try:
-                output = await self._answer(tool, request)
-            except BaseException as error:
-                self.calls.append(replace(made, error=f"{type(error).__name__}: {error}"))
-                raise
-            self.calls.append(replace(made, output=output))
-            return output
+    async def call(self, tool: Tool, goal: Goal, call: ToolCall) -> Json:
+        """Return what a stub or the tool answers.
 
-        return call
+        Raises:
+            BaseException: what it raises.
+        """
+        del goal
+        made = Call(call.step, call.tool, dict(call.params), call.index, call.attempt)
+        try:
+            output = await self._answer(tool, call)
+        except BaseException as error:
+            self.calls.append(replace(made, error=f"{type(error).__name__}: {error}"))
+            raise
+        self.calls.append(replace(made, output=output))
+        return output
 
     async def _answer(self, tool: Tool, request: ToolCall) -> Json:
         for name in (request.step, request.tool):

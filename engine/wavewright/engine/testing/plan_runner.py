@@ -183,7 +183,7 @@ async def _run(request: RunRequest, settings: Settings, calls: CallRecorder, peo
             approver=people,
             asker=people,
             on_event=events.append,
-            wrap_tools=calls.wrap_tools,
+            runtime=calls,
         )
         ended = await run_request(request, ports)
     return RunView(

@@ -51,6 +51,7 @@ from wavewright.executor.run.emissions import CURRENT_CAPTURE
 from wavewright.executor.run.failures import UNCLEAR, AttemptFailure, ReportedFailure
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import Json, RunId, StepId, StepKey
+from wavewright.tools.functions.runtime import Runtime
 from wavewright.tools.functions.tool import EmissionsTaken, Tool, ToolCall
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class _Sending:
 
 
 @dataclass(slots=True)
-class FleetCaller:
+class FleetCaller(Runtime):
     """Has workers make calls; opened once for a process."""
 
     database: FleetDatabase
@@ -108,6 +109,8 @@ class FleetCaller:
     _runs: set[RunId] = field(default_factory=set[RunId])
     """Runs whose goal was sent."""
     _sending_goal: anyio.Lock = field(default_factory=anyio.Lock)
+    _taken: dict[RunId, dict[str, int]] = field(default_factory=dict[RunId, dict[str, int]])
+    """Of calls that had emissions, the number of the last one that was taken."""
     _news: set[str] = field(default_factory=set[str])
     _woken: anyio.Event = field(default_factory=anyio.Event)
     _room: QueueRoom = field(default_factory=QueueRoom)
@@ -116,20 +119,14 @@ class FleetCaller:
     def __post_init__(self) -> None:
         self._sends = GroupedWrites(self._send)
 
-    def route(self, tools: Mapping[str, Tool], goal: Goal, taken: Mapping[str, int]) -> dict[str, Tool]:
-        """Return the tools of a goal, with those that go to the fleet called there."""
-        marks = dict(taken)
-        return {name: self._routed(tool, goal, marks) for name, tool in tools.items()}
-
-    def _routed(self, tool: Tool, goal: Goal, taken: dict[str, int]) -> Tool:
+    def routed(self, tool: Tool, goal: Goal) -> Tool:
+        """Return a tool whose calls workers make; the same tool where it does not go to the fleet."""
         if not runs_on_fleet(tool, self.tools):
             return tool
         room = partial(self._room.size, entrypoint_of(tool))
-        return replace(
-            tool, call=partial(self._call, tool, goal, taken), is_under_way=self._is_under_way, room=room
-        )
+        return replace(tool, call=partial(self.call, tool, goal), is_under_way=self._is_under_way, room=room)
 
-    async def _call(self, tool: Tool, goal: Goal, taken: dict[str, int], call: ToolCall) -> Json:
+    async def call(self, tool: Tool, goal: Goal, call: ToolCall) -> Json:
         """Return the output of a call that a worker makes.
 
         Raises:
@@ -143,7 +140,7 @@ class FleetCaller:
         for sent in itertools.count():
             id_ = call_id(call.run, call.step, call.index, call.key, call.attempt, sent)
             async with self._room.of_tool(entrypoint), self._room.whole:
-                answer = await self._answer_of(_Sending(id_, request, entrypoint), tool, taken, call)
+                answer = await self._answer_of(_Sending(id_, request, entrypoint), tool, call)
             if answer.ending in {"ok", "failed"}:
                 return _taken(answer, call)
             lost += answer.ending == "lost"
@@ -161,10 +158,9 @@ class FleetCaller:
                 await self.database.fetch(SEND_GOAL, run, goal.model_dump_json(by_alias=True).encode())
                 self._runs.add(run)
 
-    async def _answer_of(
-        self, sending: _Sending, tool: Tool, taken: dict[str, int], call: ToolCall
-    ) -> CallAnswer:
+    async def _answer_of(self, sending: _Sending, tool: Tool, call: ToolCall) -> CallAnswer:
         answer: asyncio.Future[CallAnswer] = asyncio.get_running_loop().create_future()
+        taken = self._taken.setdefault(call.run, {})
         waiting = self._waiting[sending.id] = _Waiting(answer, call, tool, sending.entrypoint, taken)
         try:
             await self._sends.add(sending)
@@ -289,8 +285,13 @@ class FleetCaller:
         self._room.resize([(row["slots"], row["entrypoints"]) for row in workers])
         return workers
 
+    def resume(self, run: RunId, taken: Mapping[str, int]) -> None:
+        """Take over which emissions of a run are in its journal."""
+        self._taken[run] = dict(taken)
+
     async def forget(self, run: RunId) -> None:
         """Remove a run's calls that were answered: what followed from them is journaled."""
+        self._taken.pop(run, None)
         if run in self._runs:
             self._runs.discard(run)
             with suppress(*DRIVER_ERRORS):

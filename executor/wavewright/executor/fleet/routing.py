@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from wavewright.planner.language.signatures import AGENT
+from wavewright.tools.functions.runtime import can_be_called_elsewhere
 from wavewright.tools.functions.tool import Tool
 
 EVERY_TOOL = "*"
 
 
-def can_run_on_fleet(tool: Tool) -> bool:
-    """Return whether a worker can make calls of a tool: it asks no person and runs no agent."""
-    signature = tool.signature
-    return not (tool.asks_person or signature.calls_agents or signature.name == AGENT)
-
-
 def runs_on_fleet(tool: Tool, wanted: Collection[str]) -> bool:
     """Return whether calls of a tool go to the fleet: those that `wanted` names or `*` means, and those with needs."""
     is_wanted = bool(tool.signature.needs) or EVERY_TOOL in wanted or tool.signature.name in wanted
-    return is_wanted and can_run_on_fleet(tool)
+    return is_wanted and can_be_called_elsewhere(tool)
 
 
 def entrypoint_of(tool: Tool) -> str:
@@ -32,5 +26,5 @@ def served_entrypoints(tools: Iterable[Tool], labels: Collection[str]) -> dict[s
     return {
         entrypoint_of(tool): tool
         for tool in tools
-        if can_run_on_fleet(tool) and tool.signature.needs <= frozenset(labels)
+        if can_be_called_elsewhere(tool) and tool.signature.needs <= frozenset(labels)
     }

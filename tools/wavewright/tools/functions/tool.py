@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -13,7 +13,6 @@ from wavewright.planner.language.signatures import FEEDBACK_PARAM, ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 
 if TYPE_CHECKING:
-    from wavewright.planner.language.goals import Goal
     from wavewright.planner.ports.fallback_ladder import RungRecord
     from wavewright.planner.ports.model_port import ModelUse
     from wavewright.tools.functions.log_events import LogEvent
@@ -114,21 +113,6 @@ class ServerCaller(Protocol):
         Raises:
             ToolError: the server or the tool failed.
         """
-        ...
-
-
-class ToolRouter(Protocol):
-    """Has calls of tools made elsewhere, such as on a fleet of workers."""
-
-    def route(self, tools: Mapping[str, Tool], goal: Goal, taken: Mapping[str, int]) -> Mapping[str, Tool]:
-        """Return the tools of a goal; calls of those that go elsewhere return or raise what came of them there.
-
-        `taken` has the marks of emissions that the run has journaled, by call.
-        """
-        ...
-
-    async def forget(self, run: RunId) -> None:
-        """Remove what is kept of a run's calls, since everything that followed from them is journaled."""
         ...
 
 

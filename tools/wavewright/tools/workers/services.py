@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from wavewright.planner.ports.budgets import InspectableBudgetStore
     from wavewright.planner.ports.fallback_ladder import Ladder, RungRecord
     from wavewright.planner.ports.model_port import ModelClient, ModelError
-    from wavewright.tools.functions.tool import ServerCaller, ToolRouter
+    from wavewright.tools.functions.runtime import Runtime
+    from wavewright.tools.functions.tool import ServerCaller
 
 
 WORKER_LADDER = "worker"
@@ -58,8 +59,8 @@ class Services:
 
     mcp: ServerCaller | None = None
     """Calls tools of MCP servers; None where nothing is to be called."""
-    fleet: ToolRouter | None = None
-    """Has calls made by workers on other machines; None where all are made here."""
+    runtime: Runtime | None = None
+    """Makes the calls of runs; None where their own process does."""
 
     def for_goal(self, goal: Goal) -> Services:
         """Return the same services with what a goal says of models."""

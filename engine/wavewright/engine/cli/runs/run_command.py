@@ -193,7 +193,7 @@ async def run_in_project(
             _check_started(request.run, events)
             _check_unfinished(request.run, events)
             on_earlier(events)
-        async with open_services(settings, memory=JournalReplayCache(journal), calls_fleet=True) as services:
+        async with open_services(settings, memory=JournalReplayCache(journal), uses_runtime=True) as services:
             ports = Ports(
                 journal=journal,
                 settings=settings,

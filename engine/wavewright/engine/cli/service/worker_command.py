@@ -21,7 +21,8 @@ from wavewright.engine.operations.health import HealthStatus, serve_health
 from wavewright.engine.operations.logs import Level, StructuredLog, capture_output
 from wavewright.engine.operations.trace_export import export_traces
 from wavewright.engine.operations.worker_metrics import WorkerMetrics
-from wavewright.engine.pipeline.services import fleet_database, open_services
+from wavewright.engine.pipeline.runtimes import fleet_database
+from wavewright.engine.pipeline.services import open_services
 from wavewright.engine.project.tools import all_tools, tools_of_goal, tools_with_redacted_outputs
 from wavewright.executor.fleet.routing import served_entrypoints
 from wavewright.executor.fleet.tables import open_fleet_database
@@ -51,7 +52,7 @@ def serve(options: WorkerOptions) -> int:
     """Make calls until a signal, and return the exit code.
 
     Raises:
-        FleetError: the journal is no database, or the extra `fleet` is not installed.
+        RuntimeNotOpened: the journal is no database, or the extra `fleet` is not installed.
         JournalError: the database cannot be used.
         CommandError: the project has no tool that is named, or none whose needs the labels meet.
     """
