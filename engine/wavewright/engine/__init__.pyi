@@ -9,6 +9,9 @@ from .api.plan_run import (
     PlanRun as PlanRun,
     RunStream as RunStream,
 )
+from .api.tool_host import (
+    open_tool_host as open_tool_host,
+)
 from .api.wavewright import (
     Wavewright as Wavewright,
 )

@@ -28,6 +28,12 @@ from .events.types import (
     WaveFinished as WaveFinished,
     WaveStarted as WaveStarted,
 )
+from .fleet.remote_call import (
+    RemoteCall as RemoteCall,
+)
+from .fleet.tool_host import (
+    ToolHost as ToolHost,
+)
 from .run.execution import (
     execute as execute,
     no_gates as no_gates,

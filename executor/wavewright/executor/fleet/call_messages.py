@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from opentelemetry import propagate
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from wavewright.executor.events.json_values import clean_json
-from wavewright.executor.run.failures import AttemptFailure
+from wavewright.executor.run.emissions import CURRENT_CAPTURE
+from wavewright.executor.run.failures import UNCLEAR, AttemptFailure, ReportedFailure
+from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
@@ -48,12 +51,16 @@ class CallRequest(BaseModel):
     budget: Budget | None = None
     data: dict[str, JsonObject] | None = None
     """The run data that the tool reads."""
+    goal: Goal | None = None
+    """Of the run, where the worker cannot read it elsewhere."""
     trace: dict[str, str] = {}
     """W3C trace context."""
 
     @classmethod
-    def of(cls, tool: Tool, call: ToolCall, trace: Mapping[str, str]) -> CallRequest:
+    def of(cls, tool: Tool, call: ToolCall, goal: Goal | None = None) -> CallRequest:
         """Return the request of a call."""
+        trace: dict[str, str] = {}
+        propagate.inject(trace)
         reads = tool.signature.reads_data
         data = None if call.data is None else {name: dict(call.data.visible(name)) for name in sorted(reads)}
         return cls(
@@ -72,12 +79,13 @@ class CallRequest(BaseModel):
             job=call.job,
             budget=call.budget,
             data=data,
-            trace=dict(trace),
+            goal=goal,
+            trace=trace,
         )
 
     def to_bytes(self) -> bytes:
         """Return the request as JSON."""
-        return self.model_dump_json(exclude_defaults=True).encode()
+        return self.model_dump_json(by_alias=True, exclude_defaults=True).encode()
 
     def to_call(self, tool: Tool, emit: Callable[[Emission], None]) -> tuple[ToolCall, MemoryRunData]:
         """Return the call for the worker's tool, and its run data, which has what the call writes."""
@@ -142,6 +150,31 @@ class CallAnswer:
         return _ANSWERS.validate_json(body)
 
 
+def is_answer(body: bytes) -> bool:
+    """Tell an answer from an emission."""
+    return body.startswith(b'{"ending":')
+
+
+def output_of(answer: CallAnswer, call: ToolCall) -> Json:
+    """Return the output of an answer; what the call printed and wrote becomes this process's.
+
+    Raises:
+        ReportedFailure: as the answer describes it.
+    """
+    capture = CURRENT_CAPTURE.get()
+    if capture is not None:
+        for name, text in answer.printed.items():
+            capture.add(name, text)
+    if answer.failure is not None:
+        raise ReportedFailure(answer.failure)
+    if call.data is not None:
+        call.data.keep(answer.data)
+    return answer.output
+
+
+UNCLEAR_ON_WORKER: Final = AttemptFailure(
+    "interrupted", "its worker died, and the call may have taken effect", UNCLEAR.hint, is_final=True
+)
 LOST: Final = CallAnswer("lost")
 CANCELLED: Final = CallAnswer("cancelled")
 

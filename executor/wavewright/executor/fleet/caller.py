@@ -18,14 +18,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
-from opentelemetry import propagate
 from pgqueuer.domain.types import JobId
 
 from wavewright.executor.fleet.call_messages import (
     LOST,
+    UNCLEAR_ON_WORKER,
     CallAnswer,
     CallRequest,
     emission_of,
+    output_of,
 )
 from wavewright.executor.fleet.grouping import GroupedWrites
 from wavewright.executor.fleet.room import QueueRoom
@@ -47,8 +48,7 @@ from wavewright.executor.fleet.tables import (
     queue_on,
 )
 from wavewright.executor.postgres.driver import DRIVER_ERRORS, Connection
-from wavewright.executor.run.emissions import CURRENT_CAPTURE
-from wavewright.executor.run.failures import UNCLEAR, AttemptFailure, ReportedFailure
+from wavewright.executor.run.failures import AttemptFailure, ReportedFailure
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import Json, RunId, StepId, StepKey
 from wavewright.tools.functions.runtime import Runtime
@@ -63,9 +63,6 @@ _LOOK_SECONDS: Final = 2.0
 _MAX_LOST: Final = 3
 """Workers that may die with a call before it fails."""
 
-UNCLEAR_ON_WORKER: Final = AttemptFailure(
-    "interrupted", "its worker died, and the call may have taken effect", UNCLEAR.hint, is_final=True
-)
 ENDS_WORKERS: Final = AttemptFailure(
     "interrupted",
     f"{_MAX_LOST} workers of the fleet died while they made the call",
@@ -132,9 +129,7 @@ class FleetCaller(Runtime):
         Raises:
             ReportedFailure: as the worker describes it, or since its worker died.
         """
-        trace: dict[str, str] = {}
-        propagate.inject(trace)
-        request, entrypoint = CallRequest.of(tool, call, trace), entrypoint_of(tool)
+        request, entrypoint = CallRequest.of(tool, call), entrypoint_of(tool)
         await self._send_goal(call.run, goal)
         lost = 0
         for sent in itertools.count():
@@ -142,7 +137,7 @@ class FleetCaller(Runtime):
             async with self._room.of_tool(entrypoint), self._room.whole:
                 answer = await self._answer_of(_Sending(id_, request, entrypoint), tool, call)
             if answer.ending in {"ok", "failed"}:
-                return _taken(answer, call)
+                return output_of(answer, call)
             lost += answer.ending == "lost"
             if tool.signature.writes and not tool.signature.idempotent:
                 raise ReportedFailure(UNCLEAR_ON_WORKER)
@@ -332,16 +327,3 @@ def _report_lack(waiting: _Waiting, labels: Collection[str]) -> None:
     else:
         reason = f"has the tool {name!r} as it is here ({waiting.entrypoint})"
     _LOG.warning("step %r waits: no live worker of the fleet %s", waiting.call.step, reason)
-
-
-def _taken(answer: CallAnswer, call: ToolCall) -> Json:
-    """Return the output of an answer; what the call printed and wrote becomes this process's."""
-    capture = CURRENT_CAPTURE.get()
-    if capture is not None:
-        for name, text in answer.printed.items():
-            capture.add(name, text)
-    if answer.failure is not None:
-        raise ReportedFailure(answer.failure)
-    if call.data is not None:
-        call.data.keep(answer.data)
-    return answer.output

@@ -1,7 +1,6 @@
 """A worker of the fleet: takes calls from the queue, makes them with its own tools, and writes their answers.
 
-Tools run in an event loop of their own, in another thread, so a tool that blocks it does not stop heartbeats. The
-worker that made a call writes its answer itself: the answer outlives a coordinator that has died meanwhile.
+The worker that made a call writes its answer itself: the answer outlives a coordinator that has died meanwhile.
 """
 
 from __future__ import annotations
@@ -9,21 +8,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import Final, TypeAlias
 
 import anyio
-from opentelemetry import propagate, trace
 from pgqueuer.core.qm import QueueManager
 from pgqueuer.domain.models import Context, Job
 
-from wavewright.config.redaction import Redactor
-from wavewright.executor.events.json_values import NotJsonError
 from wavewright.executor.fleet.call_messages import (
     CANCELLED,
     LOST,
@@ -46,26 +41,20 @@ from wavewright.executor.fleet.tables import (
     connect,
     queue_on,
 )
+from wavewright.executor.fleet.tool_host import ToolHost
 from wavewright.executor.postgres.driver import DRIVER_ERRORS
-from wavewright.executor.run.deadlines import is_process_exception
-from wavewright.executor.run.emissions import CURRENT_CAPTURE, OutputCapture, capturing
-from wavewright.executor.run.failures import AttemptFailure, describe_failure, timeout_failure
+from wavewright.executor.run.emissions import capturing
+from wavewright.executor.run.failures import AttemptFailure
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.types import RunId
-from wavewright.tools.functions.tool import Emission, TextChunk, Tool
+from wavewright.tools.functions.tool import Emission, TextChunk
 
 _LOG = logging.getLogger(__name__)
-_TRACER: Final = trace.get_tracer("wavewright")
 DRAIN_SECONDS: Final = 6.0
 """How long calls may go on after a stop was requested; then they are cancelled, and other workers make them."""
 _FLUSH_SECONDS: Final = 0.25
 """After which emissions are sent."""
-_MAX_RUNS: Final = 64
-"""Runs whose tools are kept."""
 _RECONNECT_SECONDS: Final = 1.0
 
-ToolsFor: TypeAlias = Callable[[RunId, Goal], Mapping[str, Tool]]
-"""Returns the tools of a run, made with what its goal says of them."""
 OnCall: TypeAlias = Callable[[str, Ending, float], None]
 """Is told of a call that has ended: the tool, how, and the seconds that it took."""
 
@@ -84,14 +73,11 @@ class FleetWorker:
     """What it takes from the queue."""
     labels: Sequence[str]
     """What it has that some tools need."""
-    tools_for: ToolsFor
-    tool_loop: asyncio.AbstractEventLoop
-    """The event loop in which tools run, in another thread."""
-    redactor: Redactor
+    host: ToolHost
+    """Makes the calls."""
     on_call: OnCall
     _queue: QueueManager | None = None
     _is_stopped: bool = False
-    _tools: dict[RunId, Mapping[str, Tool]] = field(default_factory=dict[RunId, Mapping[str, Tool]])
     _calls: set[Future[CallAnswer]] = field(default_factory=set["Future[CallAnswer]"])
     _emitted: list[tuple[str, bytes, bool]] = field(default_factory=list[tuple[str, bytes, bool]])
     """Emissions that are not sent yet: the id of the call, the emission, and whether it is text."""
@@ -183,10 +169,13 @@ class FleetWorker:
             row = id_, emission_bytes(emission), isinstance(emission, TextChunk)
             loop.call_soon_threadsafe(self._emitted.append, row)
 
-        tool = await self._find_tool(request)
+        async def read_goal() -> Goal:
+            return Goal.model_validate_json((await self.database.fetch(READ_GOAL, request.run))[0][0])
+
+        tool = await self.host.find_tool(request, read_goal)
         if isinstance(tool, AttemptFailure):
             return CallAnswer("failed", failure=tool)
-        call = asyncio.run_coroutine_threadsafe(self._make(tool, request, emit), self.tool_loop)
+        call = asyncio.run_coroutine_threadsafe(self.host.make(tool, request, emit), self.host.loop)
         self._calls.add(call)
         ending: Ending = "cancelled"
         try:
@@ -201,58 +190,6 @@ class FleetWorker:
         finally:
             self._calls.discard(call)
             self.on_call(request.tool, ending, time.monotonic() - started)
-
-    async def _find_tool(self, request: CallRequest) -> Tool | AttemptFailure:
-        """Return the tool of a call, or why it cannot be made here."""
-        tools = self._tools.get(request.run)
-        if tools is None:
-            goal = Goal.model_validate_json((await self.database.fetch(READ_GOAL, request.run))[0][0])
-            try:
-                tools = await anyio.to_thread.run_sync(self.tools_for, request.run, goal)
-            except Exception as error:  # noqa: BLE001 - modules of the project are imported
-                return describe_failure(error, time.time(), self.redactor)
-            while len(self._tools) >= _MAX_RUNS:
-                del self._tools[next(iter(self._tools))]
-            self._tools[request.run] = tools
-        tool = tools.get(request.tool)
-        if tool is None or tool.signature.version != request.version:
-            return AttemptFailure(
-                "tool",
-                f"the worker {self.name!r} has another version of the tool {request.tool!r} than the run",
-                hint="install the same release of the tools on all machines, with the same settings",
-            )
-        return tool
-
-    async def _make(self, tool: Tool, request: CallRequest, emit: Callable[[Emission], None]) -> CallAnswer:
-        """Make a call, in the event loop of the tools."""
-        call, data = request.to_call(tool, emit)
-        capture = OutputCapture()
-        token = CURRENT_CAPTURE.set(capture)
-        made = partial(CallAnswer, "ok")
-        try:
-            with (
-                _TRACER.start_as_current_span(
-                    f"call {request.tool}",
-                    context=propagate.extract(request.trace),
-                    attributes={"wavewright.step": request.step, "wavewright.worker": self.name},
-                ),
-                anyio.move_on_after(request.timeout) as scope,
-            ):
-                made = partial(CallAnswer, "ok", await tool.call(call))
-            if scope.cancelled_caught:
-                made = partial(CallAnswer, "failed", failure=timeout_failure(request.timeout or 0.0))
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:
-            # A tool may raise anything, and each exception is a failure of its call.
-            if is_process_exception(error, asyncio.current_task()):
-                raise
-            failure = describe_failure(error, time.time(), self.redactor)
-            made = partial(CallAnswer, "failed", failure=failure)
-        finally:
-            CURRENT_CAPTURE.reset(token)
-            printed = capture.close(self.redactor)
-        return _valid(made(data=data.written, printed=printed))
 
     async def _begin(self, ids: Sequence[str]) -> Sequence[bytes | None]:
         """Begin calls, and return their requests; None for one that was begun before."""
@@ -289,13 +226,3 @@ class FleetWorker:
                     HEARTBEAT, self.name, self.slots, [*self.entrypoints], [*self.labels]
                 )
             await anyio.sleep(self.heartbeat / 3)
-
-
-def _valid(answer: CallAnswer) -> CallAnswer:
-    """Return the answer; where it is not JSON, the failure that says so."""
-    try:
-        answer.to_bytes()
-    except NotJsonError as error:
-        failure = AttemptFailure("output", str(error), hint="return plain JSON values")
-        return CallAnswer("failed", failure=failure, printed=answer.printed)
-    return answer

@@ -1,0 +1,85 @@
+"""Opening the tools of a project for the calls of other processes' runs: what a worker of any runtime does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from anyio.from_thread import start_blocking_portal
+
+from wavewright.config.redaction import known_secrets_redactor
+from wavewright.config.settings import Settings, load_settings
+from wavewright.engine.operations.trace_export import export_traces
+from wavewright.engine.pipeline.services import open_services
+from wavewright.engine.project.tools import tools_of_goal, tools_with_redacted_outputs
+from wavewright.executor.fleet.tool_host import ToolHost
+from wavewright.executor.run.emissions import capturing
+from wavewright.executor.store.leases import this_owner
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.types import RunId
+from wavewright.tools.functions.tool import Tool
+from wavewright.tools.workers.services import Services
+
+
+@contextlib.contextmanager
+def open_tool_host(folder: str | os.PathLike[str]) -> Generator[ToolHost]:
+    """Open the tools, models and MCP servers of a project; its folder becomes the working directory.
+
+    Raises:
+        DocumentError: the settings of the project are wrong.
+        ModelConfigError: a model's name, its key or an address is wrong or missing.
+    """
+    with opened_tools(load_settings(Path(folder))) as (host, _), capturing():
+        yield host
+
+
+@contextlib.contextmanager
+def opened_tools(settings: Settings) -> Generator[tuple[ToolHost, Services]]:
+    """Open the tools of a project, and give the services that they are made with, too."""
+    with (
+        contextlib.chdir(settings.root),
+        export_traces(),
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(open_services(settings)) as services,
+    ):
+        owner = this_owner()
+        yield (
+            ToolHost(
+                name=f"{owner.host}/{owner.pid}",
+                tools_for=_ToolsOfRun(settings, services).load,
+                loop=portal.call(_running_loop),
+                redactor=known_secrets_redactor(settings),
+            ),
+            services,
+        )
+
+
+async def _running_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+@dataclass(frozen=True, slots=True)
+class _ToolsOfRun:
+    """Makes the tools of a run as its own process does, with what its goal says of them."""
+
+    settings: Settings
+    services: Services
+
+    def load(self, run: RunId, goal: Goal) -> Mapping[str, Tool]:
+        """Return the tools of a run.
+
+        Raises:
+            ToolDefinitionError: a function or a worker of the project cannot be a tool.
+            PackError: a pack cannot be imported or refuses its settings.
+        """
+        here = {"root": str(self.settings.root), "file": str(self.settings.file)}
+        packs = {name: {**given, **here} for name, given in goal.packs.items() if isinstance(given, dict)}
+        goal = goal.model_copy(update={"packs": packs})
+        services = self.services.for_goal(goal)
+        if services.budget_store is not None:
+            services.budget_store.limit_run(run, goal.limits.budget)
+        return tools_with_redacted_outputs(tools_of_goal(goal, self.settings, services), self.settings)

@@ -1,0 +1,157 @@
+"""Calls of other processes' runs, made with the tools of this one.
+
+Tools run in an event loop of their own, in another thread, so that one which blocks it does not stop what takes the
+calls and sends the answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, TypeAlias
+
+import anyio
+from opentelemetry import propagate, trace
+
+from wavewright.config.redaction import Redactor
+from wavewright.executor.events.json_values import NotJsonError
+from wavewright.executor.fleet.call_messages import CallAnswer, CallRequest, emission_bytes
+from wavewright.executor.run.deadlines import is_process_exception
+from wavewright.executor.run.emissions import CURRENT_CAPTURE, OutputCapture
+from wavewright.executor.run.failures import AttemptFailure, describe_failure, timeout_failure
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.types import RunId
+from wavewright.tools.functions.tool import Emission, Tool
+
+_TRACER: Final = trace.get_tracer("wavewright")
+_MAX_RUNS: Final = 64
+"""Runs whose tools are kept."""
+
+ToolsFor: TypeAlias = Callable[[RunId, Goal], Mapping[str, Tool]]
+"""Returns the tools of a run, made with what its goal says of them."""
+
+
+@dataclass(slots=True)
+class ToolHost:
+    """Makes calls with the tools of a project."""
+
+    name: str
+    """Of the worker, in traces and messages."""
+    tools_for: ToolsFor
+    loop: asyncio.AbstractEventLoop
+    """The event loop in which tools run, in another thread."""
+    redactor: Redactor
+    _tools: dict[RunId, Mapping[str, Tool]] = field(default_factory=dict[RunId, Mapping[str, Tool]])
+
+    async def messages(self, request: bytes) -> AsyncGenerator[bytes]:
+        """Make a call of `RemoteCall.to_bytes`; yield its messages, its answer last.
+
+        Where this is closed before its end, the call is cancelled.
+        """
+        loop = asyncio.get_running_loop()
+        send, receive = anyio.create_memory_object_stream[bytes](math.inf)
+
+        def put(body: bytes) -> None:
+            with suppress(anyio.BrokenResourceError):
+                send.send_nowait(body)
+
+        def emit(emission: Emission) -> None:
+            body = emission_bytes(emission)
+            # Nobody waits any more where the loop or the stream is closed.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(put, body)
+
+        def end(_: Future[CallAnswer]) -> None:
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(send.close)
+
+        wanted = CallRequest.model_validate_json(request)
+        call = asyncio.run_coroutine_threadsafe(self._answer(wanted, emit), self.loop)
+        call.add_done_callback(end)
+        try:
+            with receive:
+                async for message in receive:
+                    yield message
+            yield call.result().to_bytes()
+        finally:
+            call.cancel()
+
+    async def _answer(self, request: CallRequest, emit: Callable[[Emission], None]) -> CallAnswer:
+        async def read_goal() -> Goal:
+            assert request.goal is not None, "a request that is sent whole has its goal"
+            return request.goal
+
+        tool = await self.find_tool(request, read_goal)
+        if isinstance(tool, AttemptFailure):
+            return CallAnswer("failed", failure=tool)
+        return await self.make(tool, request, emit)
+
+    async def find_tool(
+        self, request: CallRequest, read_goal: Callable[[], Awaitable[Goal]]
+    ) -> Tool | AttemptFailure:
+        """Return the tool of a call, or why it cannot be made here."""
+        tools = self._tools.get(request.run)
+        if tools is None:
+            goal = await read_goal()
+            try:
+                tools = await anyio.to_thread.run_sync(self.tools_for, request.run, goal)
+            except Exception as error:  # noqa: BLE001 - modules of the project are imported
+                return describe_failure(error, time.time(), self.redactor)
+            while len(self._tools) >= _MAX_RUNS:
+                del self._tools[next(iter(self._tools))]
+            self._tools[request.run] = tools
+        tool = tools.get(request.tool)
+        if tool is None or tool.signature.version != request.version:
+            return AttemptFailure(
+                "tool",
+                f"the worker {self.name!r} has another version of the tool {request.tool!r} than the run",
+                hint="install the same release of the tools on all machines, with the same settings",
+            )
+        return tool
+
+    async def make(self, tool: Tool, request: CallRequest, emit: Callable[[Emission], None]) -> CallAnswer:
+        """Make a call; to be run in `loop`."""
+        call, data = request.to_call(tool, emit)
+        capture = OutputCapture()
+        token = CURRENT_CAPTURE.set(capture)
+        made = partial(CallAnswer, "ok")
+        try:
+            with (
+                _TRACER.start_as_current_span(
+                    f"call {request.tool}",
+                    context=propagate.extract(request.trace),
+                    attributes={"wavewright.step": request.step, "wavewright.worker": self.name},
+                ),
+                anyio.move_on_after(request.timeout) as scope,
+            ):
+                made = partial(CallAnswer, "ok", await tool.call(call))
+            if scope.cancelled_caught:
+                made = partial(CallAnswer, "failed", failure=timeout_failure(request.timeout or 0.0))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            # A tool may raise anything, and each exception is a failure of its call.
+            if is_process_exception(error, asyncio.current_task()):
+                raise
+            failure = describe_failure(error, time.time(), self.redactor)
+            made = partial(CallAnswer, "failed", failure=failure)
+        finally:
+            CURRENT_CAPTURE.reset(token)
+            printed = capture.close(self.redactor)
+        return _valid(made(data=data.written, printed=printed))
+
+
+def _valid(answer: CallAnswer) -> CallAnswer:
+    """Return the answer; where it is not JSON, the failure that says so."""
+    try:
+        answer.to_bytes()
+    except NotJsonError as error:
+        failure = AttemptFailure("output", str(error), hint="return plain JSON values")
+        return CallAnswer("failed", failure=failure, printed=answer.printed)
+    return answer
