@@ -77,6 +77,8 @@ def view_schema(place: ScopedSchema, depth: int = 0) -> SchemaView:
     if depth > _ALTERNATIVES_FOLLOWED:
         return ANYTHING
     schema, root = _follow_references(place) if "$ref" in place.schema else place
+    if isinstance(parts := schema.get("allOf"), list) and parts:
+        return _all_of(schema, parts, root, depth)
     named = schema.get("type")
     if isinstance(named, str):
         named = schema.get(CEL_TYPE, named if named in _JSON_TYPES else "open")
@@ -89,8 +91,6 @@ def view_schema(place: ScopedSchema, depth: int = 0) -> SchemaView:
         branches = schema.get(word)
         if isinstance(branches, list) and branches and "properties" not in schema:
             return _union([view_schema(subschema(branch, root), depth + 1) for branch in branches])
-    if isinstance(parts := schema.get("allOf"), list) and parts:
-        return _all_of(schema, parts, root, depth)
     return _untyped(schema, root, depth)
 
 
@@ -165,10 +165,10 @@ def _all_of(schema: JsonSchema, parts: list[Json], root: JsonSchema, depth: int)
     """Return the view of schemas that hold together: objects are merged, else the first that says a kind counts."""
     rest: JsonSchema = {key: value for key, value in schema.items() if key != "allOf"}
     views = [
-        one for one in (view_schema(subschema(part, root), depth + 1) for part in parts) if one.kind != "open"
+        one
+        for one in (view_schema(subschema(part, root), depth + 1) for part in (*parts, rest))
+        if one.kind != "open"
     ]
-    if (own := _untyped(rest, root, depth)).kind != "open":
-        views.append(own)
     if not views:
         return ANYTHING
     if len(views) == 1 or any(one.kind != "object" for one in views):
@@ -176,10 +176,26 @@ def _all_of(schema: JsonSchema, parts: list[Json], root: JsonSchema, depth: int)
     places: dict[str, ScopedSchema] = {}
     needed: list[Json] = []
     for one in views:
-        places |= {name: subschema(part, one.root) for name, part in field_schemas(one).items()}
+        for name, part in field_schemas(one).items():
+            place = subschema(part, one.root)
+            places[name] = both_schemas(places[name], place) if name in places else place
         needed += required_fields(one)
     merged = object_schema(places, needed)
-    return SchemaView("object", all(one.nullable for one in views), merged.schema, merged.root)
+    # Not what a part says of other fields, which it says of the fields of the other parts, too.
+    others: JsonSchema = {"additionalProperties": True} if any(map(_has_other_fields, views)) else {}
+    schema = {**merged.schema, **others}
+    return SchemaView("object", all(one.nullable for one in views), schema, merged.root)
+
+
+def _has_other_fields(owner: SchemaView) -> bool:
+    """Return whether an object says that it has fields beside those that it names."""
+    keywords = owner.schema.keys() & {"patternProperties", "propertyNames"}
+    return bool(keywords) or owner.schema.get("additionalProperties", False) is not False
+
+
+def both_schemas(one: ScopedSchema, other: ScopedSchema) -> ScopedSchema:
+    """Return the schema of a value that fits both."""
+    return one if one == other else compose_schema([one, other], lambda parts: {"allOf": parts})
 
 
 def self_contained_schema(place: ScopedSchema) -> JsonSchema:
