@@ -23,14 +23,13 @@ from wavewright.engine.fixing.edits import (
     remove_member,
     rename_words,
 )
-from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.cel.reads import step_mentions
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.plan import Cap, Gate, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import repoint_cap, repoint_gate, repoint_step, repoint_value
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.uses import ExpressionText, step_reads, step_texts
+from wavewright.planner.plans.uses import ExpressionText, plan_texts, step_reads
 from wavewright.planner.types import Json, StepId
 
 MergedSteps = Mapping[StepId, StepId]
@@ -176,25 +175,14 @@ def _renamings(plan: Plan, old: StepId, new: StepId) -> Iterator[tuple[str, tupl
         for place, name in enumerate(step.depends_on):
             if name == old:
                 yield f"/steps/{number}/depends_on/{place}", (WordRename(0, name, new),)
-    for text in _texts(plan, (old, new)):
+    for gate in plan.gates:
+        if gate.on in (old, new):
+            msg = f"gate {gate.id!r} looks at {gate.on!r} alone"
+            raise NotEditable(msg)
+    for text in plan_texts(plan):
         renamings = tuple(_mentions(text, old, new))
         if renamings:
             yield text.pointer, renamings
-
-
-def _texts(plan: Plan, ungated: tuple[StepId, StepId]) -> Iterator[ExpressionText]:
-    for number, step in enumerate(plan.steps):
-        yield from step_texts(step, number)
-    for number, gate in enumerate(plan.gates):
-        if gate.on in ungated:
-            msg = f"gate {gate.id!r} looks at {gate.on!r} alone"
-            raise NotEditable(msg)
-        if gate.check is not None:
-            yield ExpressionText(f"/gates/{number}/check", gate.check, "gate")
-    for number, cap in enumerate(plan.caps):
-        yield ExpressionText(f"/caps/{number}/when", cap.when, "cap")
-    for pointer, text in iterate_strings(plan.result, "/result"):
-        yield ExpressionText(pointer, text, "result")
 
 
 def _mentions(text: ExpressionText, old: StepId, new: StepId) -> Iterator[WordRename]:

@@ -3,17 +3,171 @@
 A tool without an output schema may give anything, and no plan is prepared for that. So its stub gives what the plan's
 expressions read: the members that they name, and lists where they iterate one. The same holds for the open parts of a
 schema, such as the objects of a `list[dict]`.
+
+A *shape* is a place in an output as expressions read it: the members that are named there, and whether it is iterated
+as a list. It is found in the expressions' trees, through the names that macros and `for_each` give to elements.
 """
 
 from __future__ import annotations
 
-from wavewright.engine.simulation.plan_reads import ReadShape
-from wavewright.planner.language.plan import Step
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wavewright.engine.simulation.plan_reads import embedded_expressions, gate_expressions, step_expressions
+from wavewright.planner.cel.embedded import bare_expression
+from wavewright.planner.cel.nodes import (
+    Binary,
+    Conditional,
+    ExpressionNode,
+    FunctionCall,
+    Has,
+    Identifier,
+    Index,
+    LiteralKind,
+    LiteralValue,
+    Macro,
+    Select,
+    children,
+    without_parens,
+)
+from wavewright.planner.cel.parser import parse_expression
+from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import AGENT
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_list, as_object
 
 _ANNOTATIONS = frozenset({"title", "description", "default", "examples"})
 """Keywords that restrict nothing."""
+_KINDS: Mapping[LiteralKind, str] = {
+    "int": "integer", "uint": "integer", "double": "number", "string": "string", "bool": "boolean",
+}  # fmt: skip
+"""Types of values that an operator joins with a constant."""
+_LIST_FUNCTIONS = frozenset({"sort", "distinct", "slice", "flatten", "join"})
+"""Methods that only a list has."""
+_ENTRY_PRESERVING = frozenset({"filter", "sort", "sortBy", "distinct", "slice"})
+"""Macros and methods whose result has the entries of the list that they iterate."""
+
+
+@dataclass(slots=True)
+class ReadShape:
+    """A place in an output, as expressions read it."""
+
+    members: dict[str, ReadShape] = field(default_factory=dict[str, "ReadShape"])
+    entries: ReadShape | None = None
+    """What each entry is, where the place is iterated as a list."""
+    kind: str = ""
+    """The type of a single value, where a constant beside it shows that."""
+    is_optional: bool = False
+    """Whether an expression asks by `has()` if it is there at all."""
+
+    def member(self, name: str) -> ReadShape:
+        """Return the shape of a member, which is added where it was not read before."""
+        return self.members.setdefault(name, ReadShape())
+
+    def each(self) -> ReadShape:
+        """Return the shape of the entries; the place is a list from then on."""
+        self.entries = self.entries or ReadShape()
+        return self.entries
+
+    def as_schema(self) -> JsonSchema:
+        """Return a schema whose values have all that is read."""
+        if self.members:
+            properties: JsonObject = {name: part.as_schema() for name, part in self.members.items()}
+            required: list[Json] = [name for name, part in self.members.items() if not part.is_optional]
+            return {"type": "object", "properties": properties, "required": required}
+        if self.entries is not None:
+            items = self.entries.as_schema()
+            return {"type": "array", "items": items} if items else {"type": "array"}
+        return {"type": self.kind} if self.kind else {}
+
+
+_Scope = Mapping[str, ReadShape]
+
+
+def shapes_read(plan: Plan) -> dict[StepId, ReadShape]:
+    """Return, for each step of which an expression or a gate reads something, the shape of one call's output."""
+    steps = ReadShape()
+    scope = {"steps": steps}
+    fan_outs = {step.id for step in plan.steps if step.for_each is not None}
+    for step in plan.steps:
+        items = [_read(text, scope) for text in embedded_expressions(step.for_each)]
+        whole = items[0] if isinstance(step.for_each, str) and items else None
+        item = ReadShape() if whole is None else whole.each()
+        for text in step_expressions(step):
+            _read(text, {**scope, "item": item})
+    for gate in plan.gates:
+        output = ReadShape() if gate.on is None else steps.member(gate.on)
+        for text in gate_expressions(gate):
+            _read(text, {**scope, "output": output.each() if gate.on in fan_outs else output})
+    conditions = (bare_expression(cap.when).expression for cap in plan.caps)
+    for text in (*conditions, *embedded_expressions(plan.result)):
+        _read(text, scope)
+    read = {StepId(name): shape for name, shape in steps.members.items()}
+    return {name: shape.each() if name in fan_outs else shape for name, shape in read.items()}
+
+
+def _read(expression: str, scope: _Scope) -> ReadShape | None:
+    return _place(parse_expression(expression), scope)
+
+
+def _place(node: ExpressionNode, scope: _Scope) -> ReadShape | None:
+    """Note what a node reads, and return the place that it stands for, if it is one."""
+    node = without_parens(node)
+    match node:
+        case Identifier():
+            return scope.get(node.name)
+        case Macro():
+            return _macro_place(node, scope)
+        case FunctionCall():
+            return _call_place(node, scope)
+        case Select():
+            owner = _place(node.operand, scope)
+            return owner and owner.member(node.field)
+        case _:
+            places = [_place(part, scope) for part in children(node)]
+    match node, places:
+        case Index(), [ReadShape() as owner, _]:
+            key = without_parens(node.key)
+            if not isinstance(key, LiteralValue):
+                return None
+            return owner.member(key.value) if isinstance(key.value, str) else owner.each()
+        case Conditional(), [_, yes, no]:
+            return yes or no
+        case Has(), [ReadShape() as asked]:
+            asked.is_optional = True
+        case Binary(), [left, right] if node.operator != "in":
+            _note_kind(left, node.right)
+            _note_kind(right, node.left)
+        case _:
+            pass
+    return None
+
+
+def _macro_place(node: Macro, scope: _Scope) -> ReadShape | None:
+    whole = _place(node.range, scope) or ReadShape()
+    element = whole if node.function == "bind" else whole.each()
+    inner = {**scope, **{name: ReadShape() for name in node.variables}, node.variables[-1]: element}
+    made = [_place(argument, inner) for argument in node.arguments][-1]
+    if node.function == "bind":
+        return made
+    if node.function in ("map", "transformList") and made is not None:
+        return ReadShape(entries=made)
+    return whole if node.function in _ENTRY_PRESERVING else None
+
+
+def _call_place(node: FunctionCall, scope: _Scope) -> ReadShape | None:
+    target = None if node.target is None else _place(node.target, scope)
+    for argument in node.arguments:
+        _place(argument, scope)
+    if target is not None and node.function in _LIST_FUNCTIONS:
+        target.each()
+    return target if node.function in _ENTRY_PRESERVING else None
+
+
+def _note_kind(place: ReadShape | None, other: ExpressionNode) -> None:
+    """Note that a place has the type of a constant that an operator joins it with."""
+    constant = without_parens(other)
+    if place is not None and isinstance(constant, LiteralValue):
+        place.kind = place.kind or _KINDS.get(constant.kind, "")
 
 
 def presumed_schema(declared: JsonSchema, step: Step, shape: ReadShape) -> tuple[JsonSchema, bool]:
@@ -53,6 +207,5 @@ def _filled_object(node: JsonObject, shape: ReadShape) -> tuple[JsonSchema, bool
         if name in properties or others is not False:
             properties[name] = filled
     if required:
-        already = node.get("required")
-        node = {**node, "required": [*(already if isinstance(already, list) else ()), *required]}
+        node = {**node, "required": [*as_list(node.get("required")), *required]}
     return {**node, "properties": properties}, is_declared

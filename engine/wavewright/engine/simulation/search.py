@@ -28,14 +28,12 @@ from wavewright.engine.simulation.stub_outputs import StubOutputSource
 from wavewright.executor.events.state import RunState
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.types import JsonObject, StepId
+from wavewright.planner.types import StepId
 
 _OTHER_INPUTS_PENALTY = 100_000
 """What the job's own inputs reach is not looked for with others."""
 _FAILED_STEP_PENALTY = 1000
 _FAILED_GATE_PENALTY = 50
-_TRIES_FOR_CLEANER = 25
-"""For one branch, once a scenario takes it: another may take it with less that fails beside it."""
 _TRIES_FOR_HAPPY_STEP = 80
 
 
@@ -146,17 +144,12 @@ class ScenarioSearch:
                     happy, trial = changed, tried
         return replace(happy, recovery_outputs=happy.outputs)
 
-    async def find(self, branch: Branch, happy: Scenario, *, is_thorough: bool) -> Scenario | None:
-        """Return a scenario that takes a branch, as near as may be to the happy path; none where no try took it.
-
-        A thorough search makes every try for a scenario in which nothing fails beside the branch.
-        """
-        left = 2 * self._bounds.tries if is_thorough else _TRIES_FOR_CLEANER
+    async def find(self, branch: Branch, happy: Scenario) -> Scenario | None:
+        """Return a scenario that takes a branch, as near as may be to the happy path; none where no try took it."""
         clean = min(penalty for penalty, _ in self.best.values()) + _FAILED_GATE_PENALTY
         for candidate in self._candidates(branch, self._start_for(branch, happy)):
-            if branch in self.best:
-                left = left - 1 if self.best[branch][0] > clean else 0
-            if left <= 0 or self.is_over():
+            # A scenario in which less fails beside the branch shows more of it.
+            if (branch in self.best and self.best[branch][0] <= clean) or self.is_over():
                 break
             await self.attempt(candidate)
         if branch not in self.best:
@@ -213,13 +206,9 @@ class ScenarioSearch:
             yield start
         sources = sources_of_branch(branch, self._simulated.plan)
         steps = [self._steps[name] for name in sources.steps]
-        for step in steps if branch.kind == "gate" else ():
-            for outputs in self._outputs.with_every_age(step, start.outputs[step.id]):
-                yield start.with_outputs(step.id, outputs)
-        inputs = start.inputs or self._simulated.plan.inputs
+        if branch.kind == "gate":
+            sources = sources._replace(names=sources.names.union(*map(self._outputs.time_names, steps)))
         for size in (0, 1, 3):
-            if sources.reads_inputs:
-                yield replace(start, inputs=_resized(inputs, sources.names, size))
             resized = {step.id: self._outputs.plausible(step, size) for step in steps}
             yield from (start.with_outputs(step, outputs) for step, outputs in resized.items())
             yield replace(start, outputs={**start.outputs, **resized})
@@ -252,11 +241,3 @@ def _penalty(step: StepId, state: RunState) -> int:
         return _FAILED_STEP_PENALTY
     failed = [record for record in ended.gates if record.has_failed and record.kind != "judge"]
     return sum(_FAILED_GATE_PENALTY if record.severity == "block" else 1 for record in failed)
-
-
-def _resized(inputs: JsonObject, names: frozenset[str], size: int) -> JsonObject:
-    """Return inputs whose named lists have so many entries, as far as there are that many."""
-    return {
-        name: value[:size] if isinstance(value, list) and name in names else value
-        for name, value in inputs.items()
-    }

@@ -33,7 +33,7 @@ from wavewright.planner.checks.feasibility import check_readiness
 from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.types import Json, StepId
+from wavewright.planner.types import Json, StepId, as_list
 
 _MAX_FAILURES = 12
 _MAX_FAILURES_PER_STEP = 3
@@ -116,8 +116,7 @@ class _Simulation:
                 continue
             if self._search.is_over():
                 break
-            # Beside another failed gate with the same recipe, a recipe does not show whether it helps.
-            scenario = await self._search.find(branch, happy, is_thorough=has_recipe)
+            scenario = await self._search.find(branch, happy)
             if scenario is not None:
                 await self._run_scenario(str(branch), scenario)
                 if has_recipe and scenario.inputs is None:
@@ -227,20 +226,18 @@ class _Simulation:
     async def _with_smallest_output(
         self, name: StepId, scenario: Scenario, shows: Callable[[Scenario], Awaitable[bool]]
     ) -> Scenario:
-        """Return the scenario with the smallest output of a step that still causes the failure."""
+        """Return the scenario with the fewest and smallest outputs of a step that still cause the failure."""
         step = self._plan.step(name)
-        outputs = () if name in self._outputs.fixtures else scenario.outputs[name]
-        for output in outputs:
-            alone = scenario.with_outputs(name, (output,))
-            if await shows(alone):
-                break
-        else:
-            return scenario
 
         async def still_fails(smaller: Json) -> bool:
-            return self._outputs.fits(step, smaller) and await shows(alone.with_outputs(name, (smaller,)))
+            outputs = tuple(as_list(smaller))
+            fits = bool(outputs) and all(self._outputs.fits(step, output) for output in outputs)
+            return fits and await shows(scenario.with_outputs(name, outputs))
 
-        return alone.with_outputs(name, (await shrink(output, still_fails),))
+        if name in self._outputs.fixtures:
+            return scenario
+        smallest = await shrink([*scenario.outputs[name]], still_fails)
+        return scenario.with_outputs(name, tuple(as_list(smallest)))
 
     # -- the report
 

@@ -6,25 +6,24 @@ well, where there is a value of both.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import install_hint
-from wavewright.engine.simulation.plan_reads import ReadShape, shapes_read, vocabulary_of
-from wavewright.engine.simulation.presumed_schemas import presumed_schema
+from wavewright.engine.simulation.plan_reads import vocabulary_of
+from wavewright.engine.simulation.presumed_schemas import ReadShape, presumed_schema, shapes_read
 from wavewright.engine.simulation.scenarios import SimulatedPlan, StubOutputs
-from wavewright.engine.simulation.schemas import intersect_schemas
-from wavewright.engine.simulation.texts import PatternNeedsExtra, formatted_text
+from wavewright.engine.simulation.texts import PatternNeedsExtra
 from wavewright.engine.simulation.values import GenerationMode, NoValueFound, ValueGenerator
 from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.language.plan import SUB_PLAN, Step
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import value_reads
 from wavewright.planner.schemas.validation import infer_schema, validator_of
+from wavewright.planner.schemas.views import both_schemas, scoped_schema, self_contained_schema
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 
 _OUTPUTS_PER_FAN_OUT = 3
@@ -97,14 +96,10 @@ class StubOutputSource:
         )
         return (*outputs[:place], varied, *outputs[place + 1 :])
 
-    def with_every_age(self, step: Step, outputs: StubOutputs) -> Iterator[StubOutputs]:
-        """Yield the outputs with other times in the tool's freshness field: fresh, stale, to come."""
+    def time_names(self, step: Step) -> frozenset[str]:
+        """Return the names on the way to the time that the step's tool says its output is of."""
         path = self._simulated.tools[step.tool].signature.freshness_field
-        for age in () if path is None or step.id in self.fixtures else self._vocabulary.ages:
-            then = self._vocabulary.now - dt.timedelta(seconds=age)
-            dated = tuple(_with_time(output, str(path).split("."), then) for output in outputs)
-            if dated != outputs and all(self.fits(step, output) for output in dated):
-                yield dated
+        return frozenset(() if path is None else path.split("."))
 
     def varied_inputs(self, inputs: JsonObject, focus: frozenset[str]) -> JsonObject:
         """Return inputs that differ from these and fit what the goal says of them."""
@@ -124,7 +119,11 @@ class StubOutputSource:
         time_field = self._simulated.tools[step.tool].signature.freshness_field
         schema = self._schemas.get(step.id, self._declared_schema(step))
         wanted = self._simulated.goal.output_schema if step.id in self._result_steps else None
-        for candidate in (schema,) if wanted is None else (intersect_schemas(schema, wanted), schema):
+        candidates = [schema]
+        if wanted is not None:
+            both = both_schemas(scoped_schema(schema), scoped_schema(wanted))
+            candidates.insert(0, self_contained_schema(both))
+        for candidate in candidates:
             try:
                 made = self._generator.make(candidate, mode, time_field=time_field, size=size)
             except NoValueFound:
@@ -145,15 +144,3 @@ def _result_steps(simulated: SimulatedPlan) -> frozenset[StepId]:
     if not found and isinstance(plan.result, str):
         return value_reads(plan.result)
     return frozenset(found or (terminal if plan.result is None else ()))
-
-
-def _with_time(value: Json, path: Sequence[str], then: dt.datetime) -> Json:
-    """Return a value with another time where the path leads, in the form of the one that stands there."""
-    if isinstance(value, list):
-        return [_with_time(entry, path, then) for entry in value]
-    if path:
-        if not isinstance(value, dict) or path[0] not in value:
-            return value
-        return {**value, path[0]: _with_time(value[path[0]], path[1:], then)}
-    kind = "date" if isinstance(value, str) and len(value) == len("2026-01-01") else "date-time"
-    return formatted_text(kind, then, 0) if isinstance(value, str) else value

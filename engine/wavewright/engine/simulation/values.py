@@ -17,10 +17,11 @@ from typing import Literal, TypeAlias, TypeVar
 
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.simulation.plan_reads import PlanVocabulary
-from wavewright.engine.simulation.schemas import simplify_schema
 from wavewright.engine.simulation.texts import formatted_text, texts_of
+from wavewright.planner.schemas import views as s
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
+from wavewright.planner.schemas.views import SchemaView, ScopedSchema, view_schema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
 
 GenerationMode: TypeAlias = Literal["full", "sparse", "mixed"]
 T = TypeVar("T")
@@ -48,7 +49,6 @@ class ValueGenerator:
     def __init__(self, seed: str, vocabulary: PlanVocabulary) -> None:
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self._vocabulary = vocabulary
-        self._root: JsonSchema = {}
         self._time_field: str | None = None
         self._mode: GenerationMode = "full"
         self._nodes = 0
@@ -74,11 +74,11 @@ class ValueGenerator:
             NoValueFound: none was found within some tries.
             PatternNeedsExtra: a pattern needs Hypothesis, which is not installed.
         """
-        self._root, self._time_field, self._full_size = schema, time_field, size
+        self._time_field, self._full_size = time_field, size
         validator = validator_of(schema)
         for number in range(2 * _MAX_TRIES):
             # What a full value breaks, a mixed one may keep.
-            value = self._new(mode if number < _MAX_TRIES else "mixed")
+            value = self._new(schema, mode if number < _MAX_TRIES else "mixed")
             if validator.accepts(value):
                 return value
         raise NoValueFound
@@ -102,43 +102,41 @@ class ValueGenerator:
         Raises:
             PatternNeedsExtra: a pattern needs Hypothesis, which is not installed.
         """
-        self._root, self._time_field, self._full_size = schema, time_field, _FULL_SIZE
+        self._time_field, self._full_size = time_field, _FULL_SIZE
         validator = validator_of(schema)
         for number in range(2 * _MAX_TRIES):
-            varied = self._new("mixed")
+            varied = self._new(schema, "mixed")
             if number < _MAX_TRIES:
                 varied = self._replace_part(value, varied, focus)
-                if self._random.random() < 0.4:
-                    varied = self._replace_part(varied, self._new("mixed"), focus)
             if varied != value and validator.accepts(varied):
                 return varied
         return value
 
-    def _new(self, mode: GenerationMode) -> Json:
+    def _new(self, schema: JsonSchema, mode: GenerationMode) -> Json:
         self._mode, self._nodes = mode, 0
-        return self._value(self._root, (), 0)
+        return self._value(s.scoped_schema(schema), (), 0)
 
     def _pick(self, options: Sequence[T], depth: int) -> T:
         if self._mode == "sparse" or self._nodes > _MAX_NODES or depth >= _MAX_DEPTH:
             return options[-1]
         return options[0] if self._mode == "full" else self._random.choice(options)
 
-    def _value(self, schema: Json, path: Path, depth: int) -> Json:
+    def _value(self, place: ScopedSchema, path: Path, depth: int) -> Json:
         self._nodes += 1
-        node = simplify_schema(schema, self._root, lambda branches: self._pick(branches, depth))
-        if "const" in node:
-            return node["const"]
-        if options := as_list(node.get("enum")):
+        whole = view_schema(place)
+        nothing = (view_schema(s.NULL),) if whole.nullable and whole.kind != "open" else ()
+        view = self._pick((*(whole.branches or (whole,)), *nothing), depth)
+        if options := s.allowed_values(view):
             return self._pick(options, depth)
-        match node.get("type"):
+        match view.kind:
             case "object":
-                return self._object(node, path, depth)
+                return self._object(view, path, depth)
             case "array":
-                return self._array(node, path, depth)
+                return self._array(view, path, depth)
             case "string":
-                return self._text(node, path, depth)
-            case "integer" | "number" as kind:
-                return self._number(node, depth, is_whole=kind == "integer")
+                return self._text(view.schema, path, depth)
+            case "integer" | "number":
+                return self._number(view.schema, depth, is_whole=view.kind == "integer")
             case "boolean":
                 return self._pick((True, False), depth)
             case "null":
@@ -148,56 +146,49 @@ class ValueGenerator:
                 anything: tuple[Json, ...] = (word, True, 7, [word], {"key_1": word}, None)
                 return self._pick(anything, depth)
 
-    def _object(self, node: JsonObject, path: Path, depth: int) -> Json:
-        properties = as_object(node.get("properties"))
-        required = as_list(node.get("required"))
-        rest = node.get("additionalProperties", {})
+    def _object(self, view: SchemaView, path: Path, depth: int) -> Json:
+        properties, required = s.field_schemas(view), s.required_fields(view)
         made: JsonObject = {}
-        for name in (*properties, *(str(name) for name in required if name not in properties)):
+        for name in dict.fromkeys((*properties, *required)):
             if name in required or self._pick((True, True, False), depth):
-                made[name] = self._value(properties.get(name, rest), (*path, name), depth + 1)
+                made[name] = self._value(s.field_schema(view, name) or s.OPEN, (*path, name), depth + 1)
+        rest = view.schema.get("additionalProperties", {})
         if rest is False:
             return made
         others = 0 if properties else self._pick((1, 2, 0), depth)
-        wanted = max(others, int(_count_of(node.get("minProperties"))))
+        wanted = max(others, int(_count_of(view.schema.get("minProperties"))))
         words = (*self._vocabulary.texts, *(f"key_{number}" for number in range(1, wanted + 1)))
         while len(made) < wanted:
             name = self._pick([word for word in reversed(words) if word not in made], depth)
-            made[name] = self._value(rest, (*path, name), depth + 1)
+            made[name] = self._value(s.subschema(rest, view.root), (*path, name), depth + 1)
         return made
 
-    def _array(self, node: JsonObject, path: Path, depth: int) -> Json:
-        first, rest = as_list(node.get("prefixItems")), node.get("items", {})
-        least, most = _count_of(node.get("minItems")), _count_of(node.get("maxItems"), math.inf)
+    def _array(self, view: SchemaView, path: Path, depth: int) -> Json:
+        first = as_list(view.schema.get("prefixItems"))
+        least = _count_of(view.schema.get("minItems"))
+        most = _count_of(view.schema.get("maxItems"), math.inf)
         sizes = [self._full_size, 1, 2, 0]
         if depth <= 1:
             # Long lists stand near the top of an output; below they would only multiply.
             sizes[1:1] = [3, self._random.choice(self._vocabulary.sizes)]
         size = int(min(max(self._pick(sizes, depth), least, len(first)), max(most, least)))
-        is_set = node.get("uniqueItems") is True
+        is_set = view.schema.get("uniqueItems") is True
         made: list[Json] = []
-        for place in range(size):
-            part = first[place] if place < len(first) else rest
-            entry = self._value(part, path, depth + 1)
-            if is_set and entry in made:
-                entry = self._other_than(made, part, path, depth + 1)
-            made.append(entry)
+        for number in range(size):
+            part = first[number] if number < len(first) else view.schema.get("items", {})
+            entry = self._value(s.subschema(part, view.root), path, depth + 1)
+            if not is_set or entry not in made:
+                made.append(entry)
         return made
 
-    def _other_than(self, made: list[Json], schema: Json, path: Path, depth: int) -> Json:
-        mode, self._mode = self._mode, "mixed"
-        drawn = [self._value(schema, path, depth) for _ in range(_MAX_TRIES)]
-        self._mode = mode
-        return next((entry for entry in drawn if entry not in made), drawn[0])
-
-    def _text(self, node: JsonObject, path: Path, depth: int) -> Json:
-        least, most = int(_count_of(node.get("minLength"))), _count_of(node.get("maxLength"), math.inf)
-        if isinstance(pattern := node.get("pattern"), str):
+    def _text(self, schema: JsonSchema, path: Path, depth: int) -> Json:
+        least, most = int(_count_of(schema.get("minLength"))), _count_of(schema.get("maxLength"), math.inf)
+        if isinstance(pattern := schema.get("pattern"), str):
             fitting = texts_of(pattern, self._vocabulary.texts)
             fitting = tuple(text for text in fitting if least <= len(text) <= most) or fitting
             if fitting:
                 return self._pick((fitting[0], *fitting), depth)
-        kind = node.get("format")
+        kind = schema.get("format")
         if ".".join(path) == self._time_field and kind not in ("date", "date-time"):
             kind = self._pick(("date-time", "date", "date-time"), depth)
         text = self._word(path, depth)
@@ -213,11 +204,11 @@ class ValueGenerator:
         known = self._random.choice(self._vocabulary.texts or (plausible,))
         return self._pick((plausible, known, known, self._random.choice(_UNUSUAL_TEXTS), ""), depth)
 
-    def _number(self, node: JsonObject, depth: int, *, is_whole: bool) -> Json:
-        step = node.get("multipleOf")
+    def _number(self, schema: JsonSchema, depth: int, *, is_whole: bool) -> Json:
+        step = schema.get("multipleOf")
         unit = float(step) if isinstance(step, int | float) and step else (1.0 if is_whole else 0.01)
-        low = max(_bounds(node, "minimum", "exclusiveMinimum", unit), default=-math.inf)
-        high = min(_bounds(node, "maximum", "exclusiveMaximum", -unit), default=math.inf)
+        low = max(_bounds(schema, "minimum", "exclusiveMinimum", unit), default=-math.inf)
+        high = min(_bounds(schema, "maximum", "exclusiveMaximum", -unit), default=math.inf)
         if low > high:
             # Narrower than a unit.
             return (low + high) / 2
@@ -252,8 +243,8 @@ class ValueGenerator:
         return other
 
 
-def _bounds(node: JsonObject, inclusive: str, exclusive: str, unit: float) -> list[float]:
-    named = ((node.get(inclusive), 0.0), (node.get(exclusive), unit))
+def _bounds(schema: JsonSchema, inclusive: str, exclusive: str, unit: float) -> list[float]:
+    named = ((schema.get(inclusive), 0.0), (schema.get(exclusive), unit))
     return [float(bound) + more for bound, more in named if isinstance(bound, int | float)]
 
 

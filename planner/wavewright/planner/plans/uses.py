@@ -24,7 +24,7 @@ from wavewright.planner.cel.embedded import (
     split_references,
 )
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.language.plan import Gate, Step
+from wavewright.planner.language.plan import Gate, Plan, Step
 from wavewright.planner.types import Json, StepId
 
 ExpressionRole: TypeAlias = Literal["params", "for_each", "when", "gate", "cap", "result"]
@@ -123,6 +123,19 @@ def step_texts(step: Step, number: int) -> tuple[ExpressionText, ...]:
     if step.when is not None:
         texts.append(ExpressionText(f"{pointer}/when", step.when, "when"))
     return tuple(texts)
+
+
+def plan_texts(plan: Plan) -> Iterator[ExpressionText]:
+    """Yield every text of a plan that may hold an expression: of its steps, gates, caps and result."""
+    for number, step in enumerate(plan.steps):
+        yield from step_texts(step, number)
+    for number, gate in enumerate(plan.gates):
+        if gate.check is not None:
+            yield ExpressionText(f"/gates/{number}/check", gate.check, "gate")
+    for number, cap in enumerate(plan.caps):
+        yield ExpressionText(f"/caps/{number}/when", cap.when, "cap")
+    for pointer, text in iterate_strings(plan.result, "/result"):
+        yield ExpressionText(pointer, text, "result")
 
 
 def step_reads(step: Step) -> tuple[StepId, ...]:
