@@ -39,7 +39,7 @@ WARM_SECONDS: Final = 6.0
 """Before anything is measured: what is imported and remembered once is."""
 _JOBS_OF_A_SLOPE: Final = 2_000
 MANY_STEPS: Final = 50
-"""As many as a plan may have, where nobody says otherwise."""
+"""As many as a plan may have by default."""
 DRAIN_SLOTS: Final = 32
 """As many messages are on their way in at once, at most."""
 
@@ -133,7 +133,7 @@ def measure_steps(extent: Extent) -> None:
 
 
 def measure_drain(extent: Extent) -> None:
-    """Print how fast one daemon gets rid of messages that nobody waits for any more."""
+    """Print how fast one daemon handles messages that no job waits for any more."""
     with _servers() as (url, database):
         if url is None:
             return

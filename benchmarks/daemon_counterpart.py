@@ -1,4 +1,4 @@
-"""Whoever sends jobs to daemons and reads what comes of them."""
+"""A client that sends jobs to daemons and reads their messages."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Counterpart:
         self.sent += 1
 
     async def send_stale(self, count: int, job: str) -> None:
-        """Send verdicts on a package of a job that is done: nobody waits for them."""
+        """Send verdicts on a package of a job that has ended: no job waits for them."""
         verdict = ValidationResult(job_id=job, package_id="long ago", accepted=True, iteration=1, feedback=[])
         await self._send([verdict] * count, [job] * count)
 
@@ -134,7 +134,7 @@ class _Letters(JobStore):
 
 @asynccontextmanager
 async def opposite(site: Site, job: JsonObject) -> AsyncGenerator[Counterpart]:
-    """Connect somebody who sends this job again and again, and reads what comes of it."""
+    """Connect a client that sends this job again and again, and reads its messages."""
     own = site.own
     topology = Topology(
         exchange=f"{own}.topic",

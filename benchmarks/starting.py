@@ -17,7 +17,7 @@ TURNS = 9
 
 
 def measure_starting() -> None:
-    """Print the start-up times of the first commands that anybody types."""
+    """Print the start-up times of the most common commands."""
     with tempfile.TemporaryDirectory(prefix="wavewright-bench-") as folder:
         plan, tools = Path(folder) / "plan.json", Path(folder) / "tools.json"
         made = plan_of(layered(20, 5)).model_copy(update={"result": "${steps.s19}"})

@@ -241,7 +241,7 @@ def _header_values(headers: str) -> Iterator[str]:
 def _passwords(address: str) -> Iterator[str]:
     try:
         password = urlsplit(address).password
-    except ValueError:  # no address: whoever opens it says so
+    except ValueError:  # no address: opening it raises the error
         return
     if password:
         yield unquote(password)
@@ -307,7 +307,7 @@ def _spellings_of(character: str) -> str:
 
 
 def _redact_unescaped(redact: Callable[[str], str], text: str) -> str:
-    """Redact a text as it is written, and as it reads once escapes that nobody needs are undone.
+    """Redact a text as it is written, and as it reads once needless escapes are undone.
 
     They stay where that brings no further secret to light.
     """

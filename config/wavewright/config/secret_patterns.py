@@ -1,4 +1,4 @@
-r"""What secrets look like when nobody has said which they are.
+r"""Patterns of secrets that no setting names.
 
 A *shape* is a pattern of a secret together with the words around it that give it away: a header's name, an address
 that holds a password, a key's prefix. Only the secret is replaced, never what tells the reader where it stood. Every

@@ -109,7 +109,7 @@ async def _planned(
     asker: Asker | None,
     watch: _UsageCollector,
 ) -> PlanningResult:
-    """Plan, and put the planner's questions to whoever can answer them."""
+    """Plan, and put the planner's questions to a person or the process that can answer them."""
     template_plan = order.draft.plan if order.draft is not None else None
     kept = find_kept_plan(order.goal, settings, tools)
     if kept is not None and kept.is_exact and (template_plan is None or services.models is not None):

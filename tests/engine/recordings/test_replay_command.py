@@ -435,7 +435,5 @@ def test_a_tool_that_has_changed_since_is_told(wavewright: CommandLine, quotes_r
 
     found = replayed(wavewright)
 
-    assert found["warnings"] == [
-        "tool 'fetch' has changed since the run; its recorded outputs are used all the same"
-    ]
+    assert found["warnings"] == ["tool 'fetch' has changed since the run; its recorded outputs are used"]
     assert found["is_same_verdict"]

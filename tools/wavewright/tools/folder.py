@@ -211,7 +211,7 @@ class Folder:
                     file.write(content)
                 os.rename(draft, name, src_dir_fd=parent, dst_dir_fd=parent)
             except BaseException as error:
-                with suppress(FileNotFoundError):  # somebody may have taken the folder away meanwhile
+                with suppress(FileNotFoundError):  # the folder may have been removed meanwhile
                     os.unlink(draft, dir_fd=parent)
                 if isinstance(error, OSError):
                     _raise_refused(path, error)

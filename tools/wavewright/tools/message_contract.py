@@ -163,7 +163,7 @@ class JobProgress:
     run: str
     """The job's run."""
     target: str
-    """The target in hand."""
+    """The current target."""
     steps: tuple[str, ...]
     """Steps of its run that have ended."""
     waiting: tuple[str, ...] = ()
@@ -176,7 +176,7 @@ class JobProgress:
     packages: Mapping[str, int] = field(default_factory=dict[str, int])
     """Packages sent so far, by target."""
     tokens_today: int = 0
-    """Tokens of the day that is in hand, where the settings bound them."""
+    """Tokens of the current day, where the settings bound them."""
 
 
 @dataclass(frozen=True, slots=True)

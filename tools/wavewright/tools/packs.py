@@ -200,7 +200,7 @@ def _entry_points() -> Mapping[str, EntryPoint]:
 @lru_cache(maxsize=8)
 def _entry_points_on(places: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     """Return the entry points of what is installed; it reads some hundred files, and a daemon asks for each job."""
-    from importlib.metadata import entry_points  # loads the parser of e-mail: only for whoever asks for packs
+    from importlib.metadata import entry_points  # loads the parser of e-mail: only where packs are asked for
 
     del places  # they are where it looks
     return {entry.name: entry for entry in entry_points(group=PACK_GROUP)}

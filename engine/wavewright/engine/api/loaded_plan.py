@@ -34,9 +34,9 @@ class LoadedPlan:
     inputs: JsonObject = field(default_factory=dict[str, Json])
     """They replace inputs of the document."""
     can_ask: bool = False
-    """Whether a run of it would have somebody to approve."""
+    """Whether a person can approve in a run of it."""
     can_answer: bool = False
-    """Whether a run of it would have somebody to answer questions."""
+    """Whether a person can answer questions in a run of it."""
 
     @cached_property
     def job(self) -> ResolvedJob:

@@ -1,6 +1,6 @@
 """Events and health of the bus.
 
-An event has a name and fields, for log and metrics, and holds no secret. `BrokerHealth` holds the faults that somebody
+An event has a name and fields, for log and metrics, and holds no secret. `BrokerHealth` holds the faults that a person
 must fix at the broker, for consuming and for publishing; a fault is reported at once and then once a minute.
 """
 

@@ -105,7 +105,7 @@ class StoredAnswers:
         return await self._stored_choice(wanted)
 
     async def approve(self, request: ApprovalRequest) -> bool | None:
-        """Return whether exactly this plan or patch was approved or refused; None where nobody has answered."""
+        """Return whether exactly this plan or patch was approved or refused; None where there is no answer."""
         if not self.are_given:
             return False
         wanted = self.journal.open_decision_of(self.run)

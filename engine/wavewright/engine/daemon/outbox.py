@@ -87,7 +87,7 @@ class OutboxJournal:
         return None if projection is None else projection.open_decision
 
     def progress(self, target: str) -> JobProgress:
-        """Return where the job stands, with a target in hand; the job's goal, where it has no targets."""
+        """Return where the job stands and its current target; the job's goal, where it has no targets."""
         waves = self._projection.waves
         if waves is None:
             return JobProgress(run=self._run, target=target, steps=tuple(sorted(self._projection.ended)))

@@ -44,7 +44,7 @@ async def answer_question(
     """Answer a question.
 
     Raises:
-        AnsweredAlready: somebody was faster.
+        AnsweredAlready: another answer was faster.
         AnswerRejected: the answer has no effect.
         RunBusy: another process has the run open.
         JournalError: the answer could not be written.

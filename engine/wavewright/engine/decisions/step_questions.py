@@ -1,7 +1,7 @@
 """What people are asked about ready steps: to approve their calls, or to answer the question of `ask_person`.
 
 A run has one open question at a time: a step that becomes ready while another waits for its answer waits too, and asks
-when the run continues. A question that nobody answers at once is journaled, and the run is interrupted when nothing
+when the run continues. A question without an immediate answer is journaled, and the run is interrupted when nothing
 else is left to do. An answer is journaled, with what it is bound to, before the step acts on it, so a run that was
 killed in between does not ask again.
 """
@@ -51,7 +51,7 @@ class StepQuestions:
     waiting: set[StepId] = field(default_factory=set[StepId])
     """Steps that wait for an answer."""
     _open: Noted | None = field(init=False)
-    """The question that nobody has answered yet."""
+    """The question that has no answer yet."""
     _asking: anyio.Lock = field(init=False, default_factory=anyio.Lock)
 
     def __post_init__(self) -> None:
@@ -122,7 +122,7 @@ def _question_body(ready: ReadyCalls, redactor: Redactor) -> JsonObject:
 
 
 async def _ask_people(ports: Ports, body: JsonObject) -> str | None:
-    """Return a person's answer, `APPROVE` or `REFUSE` for an approval; None where nobody has answered."""
+    """Return a person's answer, `APPROVE` or `REFUSE` for an approval; None where there is no answer."""
     if "question" in body:
         default, step = body.get("default"), str(body.get("step"))
         question = UserQuestion(

@@ -181,7 +181,7 @@ def forecast(
 ) -> DryRun:
     """Return the forecast of a job; a plan that is over a budget has that verdict.
 
-    Where nobody can be asked, a plan that needs a person is not valid; `can_answer` is whether somebody answers
+    Where no person can be asked, a plan that needs one is not valid; `can_answer` is whether a person answers
     questions, by default as `can_ask`.
 
     Raises:

@@ -80,7 +80,7 @@ class Reply:
     piece: int = 40
     """Characters of a streamed piece."""
     cut: Literal["no", "without_finish", "connection"] = "no"
-    """Whether a stream ends early: politely, or with the connection."""
+    """Whether a stream ends early: with a last chunk, or by closing the connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ def slow_drip(given: AnswerLike = "a slow answer", interval: float = 0.05, piece
 
 
 def cut_stream(given: AnswerLike = "this answer is cut", *, connection: bool = False) -> Reply:
-    """End a stream without a word on why: politely, or by closing the connection."""
+    """End a stream without a reason: by its last chunk, or by closing the connection."""
     return replace(_as_reply(given), cut="connection" if connection else "without_finish")
 
 

@@ -102,7 +102,7 @@ def _raised_limits(document: Document, most: MaxLimitsSection) -> Iterator[Docum
                     f"{limit} is {value:,}, and a job that is sent may have {bound:,} at most",
                     document.nearest_span(pointer),
                     pointer,
-                    hint=f"lower it, or have whoever runs the daemon raise daemon.max_limits.{name}",
+                    hint=f"lower it, or have the daemon's operator raise daemon.max_limits.{name}",
                 )
 
 

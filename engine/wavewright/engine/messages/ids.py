@@ -1,6 +1,6 @@
 """Ids that are made of what they name.
 
-Whoever makes such an id again, after a crash or on another machine, makes the same one; so a repeat is known as one.
+An id that is made again, after a crash or on another machine, is the same; so a repeat is recognised.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rules by which messages are accepted: signatures, senders, limits.
 
 A signature is the HMAC-SHA-256 of body, message id, timestamp and routing key, concatenated, in hexadecimal digits.
-Without the key nobody can make a message or move one to another queue. Id and timestamp are those of the envelope as
+Without the key a message can be neither made nor moved to another queue. Id and timestamp are those of the envelope as
 written; the body holds them too, so no two messages sign the same bytes.
 
 An identity is a sender with its broker user and the message types that it may send. Only the broker's user or a

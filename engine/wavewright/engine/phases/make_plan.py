@@ -226,7 +226,7 @@ def _needs_no_planner(draft: PlanDraft | None) -> bool:
 
 
 def _pending_question(state: RunState) -> UserQuestion | None:
-    """Return the question that the run waits with and that nobody has answered since."""
+    """Return the question that the run waits with, unless it was answered since."""
     last = next((noted for noted in reversed(state.notes) if noted.topic in {"question", "answer"}), None)
     if last is None or last.topic == "answer":
         return None

@@ -114,7 +114,7 @@ class RunTargets:
         return halt(await record(self.ports, opened, ended), waves.summary())
 
     async def _run_waves(self, root: TargetRoot) -> None:
-        """Run targets until all have ended, somebody must be waited for, or the job is stopped."""
+        """Run targets until all have ended, an answer must be waited for, or the job is stopped."""
         while not self.ports.cancellation.is_cancelled:
             if not await self._choose_next(root):
                 return
@@ -358,7 +358,7 @@ def _verdict_feedback(verdict: PackageVerdict, most: int) -> Feedback:
 
 
 def _pause_reason(root: TargetRoot) -> str | None:
-    """Return why a job does not continue now though nobody must answer about a target."""
+    """Return why a job does not continue now although no target waits for an answer."""
     if (asked := open_question(root.context.state)) is not None:
         return f"a person must choose: {asked.body['question']}"
     cycles = root.ports.cycles

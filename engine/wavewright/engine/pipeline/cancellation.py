@@ -21,7 +21,7 @@ POLL_SECONDS: Final = 1.0
 """Between two queries for a cancel request."""
 
 FindCancelRequest: TypeAlias = Callable[[RunId], Awaitable[CancelRequest | None]]
-"""Returns who wants a run cancelled, if anybody does."""
+"""Returns who has requested the cancellation of a run, if there is a request."""
 
 
 class CancellationToken:

@@ -140,7 +140,7 @@ class Asker(Protocol):
     """Answers the questions of planner and steps: at a terminal, or with answers given beforehand."""
 
     async def ask(self, question: UserQuestion) -> str | None:
-        """Return the answer; None if there is nobody to give one."""
+        """Return the answer; None where no person can give one."""
         ...
 
 
@@ -213,7 +213,7 @@ class Ports:
     can_ask: bool = True
     """Whether a person can be asked for the approvals that steps need; a plan that needs them is refused otherwise."""
     can_answer: bool = True
-    """Whether somebody can answer the questions of steps; a plan with one that has no default is refused otherwise."""
+    """Whether a person can answer the questions of steps; a plan with one that has no default is refused otherwise."""
     clock: Clock = utc_now
     on_event: Callable[[Event], None] = ignore_event
     """Called with each event once it is journaled."""
@@ -221,7 +221,7 @@ class Ports:
     """Called at the start and at the end of each phase."""
     cancellation: CancellationToken = field(default_factory=CancellationToken)
     find_cancel_request: FindCancelRequest | None = None
-    """Called once a second while the run goes on; None where nobody can ask for its end."""
+    """Called once a second while the run goes on; None where its cancellation cannot be requested."""
     runtime: Runtime | None = None
     """Answers calls in the place of the tools, with stubs or from a recording."""
     publish: Publish = write_package_files

@@ -54,7 +54,7 @@ class Effects(Protocol):
 
 
 class EffectNotAnswered(WavewrightError):
-    """A captured effect that the first pipeline did not have: nobody knows what it would have returned."""
+    """A captured effect that the first pipeline did not have: what it would have returned is unknown."""
 
 
 class DoneEffects:
@@ -211,7 +211,7 @@ class TwinRuns(Generic[A, C]):
                 await _keeping(self.second, theirs).run(start(captured))
         except TimeoutError:
             failure = f"it did not end within {self.seconds:g} s"
-        except Exception as error:  # noqa: BLE001 - whatever the second pipeline raises is reported, and reaches nobody
+        except Exception as error:  # noqa: BLE001 - whatever the second pipeline raises is reported, and reaches no caller
             failure = f"{type(error).__name__}: {error}"
         did = [text for text, _ in done.answers]
         return TwinReport(

@@ -101,7 +101,7 @@ async def replay_job(
     approver: Approver,
     asker: Asker | None = None,
 ) -> JobRecording:
-    """Run a job from its recording; asks nobody and writes nothing.
+    """Run a job from its recording, without asking a model or a person and without writing.
 
     Args:
         request: The job.
@@ -123,7 +123,7 @@ async def replay_job(
         _write_cassette_answers(cassette, recording.answers)
         taped = replace(
             settings,
-            # Whoever replays needs neither the key nor the name of the model: the recording has it.
+            # A replay needs neither the key nor the name of the model: the recording has it.
             model=recording.model,
             model_is_forced=recording.model_is_forced,
             cassette=cassette,

@@ -37,7 +37,7 @@ from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, JsonObject, StepId, StepKey
 
 CallStatus: TypeAlias = Literal["ok", "empty", "failed", "reused", "cancelled"]
-"""How a call ended; `reused` served by another run's, `cancelled` cut off, so that nobody knows what it gives."""
+"""How a call ended; `reused` served by another run's, `cancelled` cut off, so that its output is unknown."""
 
 EmittedEvent: TypeAlias = ModelCalled | RungTaken | OutputStreamed | LoopToolCalled
 """What a tool emits while it works."""

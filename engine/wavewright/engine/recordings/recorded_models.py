@@ -166,7 +166,7 @@ class ReplayedModels:
     misses: Sequence[CallMiss] = ()
     """Calls of the replay that were never recorded, as they come to light."""
     unanswered: list[str] = field(default_factory=list[str])
-    """Questions that nobody was asked when the run was recorded, and that nobody could be asked now."""
+    """Questions that were not asked when the run was recorded, and that cannot be asked now."""
 
     async def ask(
         self, call: ModelCall, *, on_use: OnUse | None = None, on_text: OnText | None = None

@@ -205,7 +205,7 @@ async def _replay(ports: Ports, replay: RunId, *, plans_anew: bool) -> tuple[Com
     except PlanError as error:
         if not plans_anew:
             raise
-        # That nobody could make a valid plan is the outcome of the replay.
+        # That there is no valid plan is the outcome of the replay.
         state = fold(await ports.journal.load(replay))
         first = next((found for found in error.diagnostics if found.severity == "error"), None)
         because = f": {first.code}: {first.message}" if first is not None else ""
@@ -258,7 +258,7 @@ def _makes_new_plan(request: ReplayOptions, events: Sequence[Event], *, had_mode
 
 
 def _initial_events(events: Sequence[Event], replay: RunId, *, plans_anew: bool) -> Iterator[Event]:
-    """Yield what the replay begins with: all up to the plan, or what there was before anybody planned."""
+    """Yield what the replay begins with: all up to the plan, or what there was before the planning."""
     is_first = True
     for event in events:
         if isinstance(event, RunStarted):
@@ -295,7 +295,7 @@ def _changed_tools(started: RunStarted, goal: Goal, settings: Settings, before: 
             )
         version = started.versions.get(f"tool {name}")
         if version is not None and version != here[name].signature.version:
-            yield f"tool {name!r} has changed since the run; its recorded outputs are used all the same"
+            yield f"tool {name!r} has changed since the run; its recorded outputs are used"
 
 
 @asynccontextmanager

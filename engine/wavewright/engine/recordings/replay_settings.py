@@ -64,7 +64,7 @@ class ReplayOptions:
 def live_roles(request: ReplayOptions) -> frozenset[Role]:
     """Return the roles that are asked anew.
 
-    Another plan has other results, and other prompts are other questions: then nobody's earlier answer counts.
+    Another plan has other results, and other prompts are other questions: then no earlier answer counts.
     """
     if request.planner is not None or request.prompt_dir is not None:
         return _ALL_ROLES
@@ -120,7 +120,7 @@ def _check_model_name(option: str, model: str | None, settings: Settings) -> Non
 
 
 def _checked_folder(folder: Path, settings: Settings) -> Path:
-    """Return the whole path of a folder of prompts; one without any would change nothing and say so to nobody."""
+    """Return the whole path of a folder of prompts; one without any would have no effect, without notice."""
     if not folder.is_dir():
         raise ReplayRejected(
             f"--prompt-dir {str(folder)!r} is no folder", "name a folder with prompt templates in it"

@@ -71,7 +71,7 @@ def branches_of(plan: Plan, goal: Goal) -> Iterator[Branch]:
         if step.optional:
             yield Branch("failure", step.id, "failed")
         for gate in plan.gates:
-            # Without a model nobody evaluates a judge gate.
+            # Without a model a judge gate is not evaluated.
             if gate.on == step.id and gate.judge is None:
                 yield from (Branch("gate", gate.id, side) for side in ("passed", "failed"))
     for number, recipe in enumerate(goal.recipes, 1):

@@ -95,7 +95,7 @@ class SimulationReport:
     always_passed: tuple[str, ...]
     always_failed: tuple[str, ...]
     unevaluated: tuple[str, ...]
-    """Judge gates: nobody evaluates them without a model."""
+    """Judge gates, which are not evaluated without a model."""
     failures: tuple[FailureReport, ...]
     approvals: tuple[str, ...]
     """What a run would ask approval for; a simulation gives it."""

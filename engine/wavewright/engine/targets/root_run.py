@@ -151,21 +151,21 @@ class TargetRoot:
 
     @property
     def max_packages(self) -> int:
-        """Packages of one target that somebody looks at."""
+        """Packages of one target that are validated."""
         validation, own = self.ports.validation, self.context.goal.limits.iterations
         if validation is None:
             return 0
         return validation.max_packages if own is None else own
 
     def verdict_on(self, target: str) -> PackageVerdict | None:
-        """Return what was said of the package that a target has sent last; it will do where nobody looks any more."""
+        """Return the verdict on the package that a target has sent last; accepted where it is validated no more."""
         sent = self.waves.packages[target]
         if self.ports.validation is None or self.max_packages == 0:
             return PackageVerdict(accepted=True, package="", iteration=sent.iteration)
         return self.ports.validation.verdict_on(target, sent.iteration)
 
     def runnable_targets(self) -> list[Target]:
-        """Return the targets of the wave in hand that wait for nobody; at most one where each follows the other."""
+        """Return the targets of the current wave that wait for no verdict; at most one where each follows the other."""
         current = self.waves.current()
         if self.waves.targets.forks == "ask" or self.ports.cycles is not None:
             current = current[:1]
@@ -177,7 +177,7 @@ class TargetRoot:
         return awaits or target in self.waiting_targets
 
     async def begin_cycle(self, target: Target) -> bool:
-        """Begin a cycle of a standing job, or continue the one in hand; return whether its time has come."""
+        """Begin a cycle of a standing job, or continue the current one; return whether its time has come."""
         cycles, last = self.ports.cycles, self.waves.cycle
         if cycles is None:
             return True

@@ -66,7 +66,7 @@ class TargetEnd:
 
 @dataclass(frozen=True, slots=True)
 class TargetPackage:
-    """The package that a target has sent last, where somebody looks at it."""
+    """The package that a target has sent last, where it is validated."""
 
     iteration: int
     """Which of the target's packages it is, from 1."""
@@ -108,7 +108,7 @@ class TargetWaves:
     cycle: TargetCycle | None = None
 
     def current(self) -> list[Target]:
-        """Return the targets of the wave in hand that have not ended; none where all is done.
+        """Return the targets of the current wave that have not ended; none where all have.
 
         Where a person is asked at forks, these are all targets that have not ended, the next one first.
         """
@@ -125,7 +125,7 @@ class TargetWaves:
         return []
 
     def known(self) -> list[Target]:
-        """Return every target so far, also those that the wave in hand has found; each once."""
+        """Return every target so far, also those that the current wave has found; each once."""
         return [target for wave in self._waves() for target in wave]
 
     def ended_before(self, target: Target) -> list[Target]:

@@ -70,7 +70,7 @@ class CallRecorder(Runtime):
 
     stubs: Mapping[str, Stub]
     real: Collection[str] = ()
-    """Tools with effects that may be called all the same."""
+    """Tools with effects that are called nevertheless."""
     calls: list[Call] = field(default_factory=list[Call])
     faults: list[str] = field(default_factory=list[str])
     """What is wrong with the test itself: each fails it once the run has ended."""

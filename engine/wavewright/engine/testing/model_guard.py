@@ -1,7 +1,7 @@
 """Keep the tests of a project from asking language models by accident.
 
 Requests to models are *off* for every test of a wavewright project, and for whatever commands such a test starts, but
-where the test is marked as live. A test that asks all the same fails with what would allow it.
+where the test is marked as live. A test that asks nevertheless fails with what would allow it.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class PlanRunner:
             file: The job, the plan or the goal template, by its file or as `ww` has it.
             plan: A plan in place of the job's own.
             stubs: Answers in the place of tools, by step or by tool; a step's goes first.
-            real: Tools that write or send and are called all the same.
+            real: Tools that write or send and are called nevertheless.
             cassette: File of recorded answers of models, to be replayed; a live test records it anew under
                 `WAVEWRIGHT_CASSETTE_MODE=record`.
             without_model: Runs as if no model were configured.
@@ -161,7 +161,7 @@ def _is_answer_unrecorded(error: CassetteError | ModelError, settings: Settings)
 
 
 def _unused_cassette_failure(cassette: str | os.PathLike[str], *, is_live: bool) -> BaseException:
-    """Return the failure of a test whose cassette nobody would look into: the run would be one without a model."""
+    """Return the failure of a test whose cassette would not be read: the run would be one without a model."""
     where = "'model:' in wavewright.yaml" + (" or WAVEWRIGHT_MODEL" if is_live else "")
     of_environment = "" if is_live else ";\n          what the environment names counts for live tests only"
     return assertion_failure(

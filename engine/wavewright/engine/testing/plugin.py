@@ -126,7 +126,7 @@ def run_plan(wavewright_project: ProjectUnderTest, tmp_path_factory: pytest.Temp
 
 @pytest.fixture
 def recorded_run(request: pytest.FixtureRequest) -> RecordedRuns:
-    """Run a job for real once, with --wavewright-record, and from its recording ever after."""
+    """Run a job for real once, with --wavewright-record, and from its recording afterwards."""
     from wavewright.engine.testing.recorded_runs import recording_fixture
 
     return recording_fixture(request)

@@ -1,4 +1,4 @@
-"""Whole runs for tests: for real once, from a recording ever after.
+"""Whole runs for tests: for real once, from a recording afterwards.
 
 A *recorded run* is run with its real tools and models where pytest is given `--wavewright-record`, and what they
 answered is kept beside the test. Without the option it happens again from that file, offline: nothing is called, no
@@ -106,7 +106,7 @@ class RecordedRuns:
                 if self.is_recording
                 else self._read(kept)
             )
-            # Whoever records looks at the replay, too: what is asserted and pinned now holds ever after.
+            # The replay is asserted on while it is recorded, too, so that assertions and snapshots hold from now on.
             people = ScriptedUser(approves=approve, answers=answers)
             ran = self._replay(request, recording, kept, people)
             if self.is_recording:

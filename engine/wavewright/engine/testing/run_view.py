@@ -158,7 +158,7 @@ class RunView:
     events: tuple[Event, ...]
     recorded_calls: tuple[Call, ...]
     approvals: tuple[ApprovalRequest, ...]
-    """What somebody was asked to approve."""
+    """What a person was asked to approve."""
     folder: Path
     """Temporary folder with the run's journal and package."""
     halted: str | None = None

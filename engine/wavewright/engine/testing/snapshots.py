@@ -73,7 +73,7 @@ def _dumper() -> type[SafeDumper]:
 
 
 SUFFIX = "snapshot.yaml"
-"""No snapshot is called `*.plan.yaml`: whoever checks all plans of a project should not find pinned ones among them."""
+"""No snapshot is called `*.plan.yaml`: a check of all plans of a project must not find snapshots among them."""
 _MAX_LINES = 5
 """Sentences that stand on a line each: pytest shows eight lines of a failure unless it is asked for more."""
 _WIDTH = 110

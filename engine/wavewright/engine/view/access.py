@@ -1,4 +1,4 @@
-"""Who may use a page that this process serves: whoever has its token, from the address that is served.
+"""Who may use a page that this process serves: clients with its token, from the address that is served.
 
 The token stands in the address that is printed. The first request exchanges it for a cookie, so that it stays in no
 history. A request that changes something must come from the page itself.

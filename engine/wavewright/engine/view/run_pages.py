@@ -162,7 +162,7 @@ class RunPages:
         return page("events.html.j2", title=f"Events of {run}", run=run, rows=rows, following=following)
 
     async def _steer(self, act: Steering, request: Request) -> Response:
-        """Do something with a run in somebody's name, and lead to the run; a refusal is shown on its page."""
+        """Do something with a run in a person's name, and redirect to the run; a refusal is shown on its page."""
         run, form = _run_of(request), await request.form()
         try:
             led_to = await act(run, Person(by=str(form.get("by") or "view")).by)

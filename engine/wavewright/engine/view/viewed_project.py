@@ -84,7 +84,7 @@ class ViewedProject:
         """Answer a question.
 
         Raises:
-            AnsweredAlready: somebody was faster.
+            AnsweredAlready: another answer was faster.
             AnswerRejected, JournalError: the answer does not count.
         """
         now = time.time()

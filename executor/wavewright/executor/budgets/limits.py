@@ -30,7 +30,7 @@ LimitScope: TypeAlias = Literal["run", "job", "day", "step"]
 Measure: TypeAlias = Literal["calls", "tokens", "usd", "seconds"]
 
 FINISHING_ROLES: Final[frozenset[Role]] = frozenset({"recovery", "reviewer", "judge"})
-"""Roles that may spend what is held back of a run's budget: without a review and a recovery the rest was in vain."""
+"""Roles that may spend what is held back of a run's budget: without a review and a recovery the rest is wasted."""
 
 MEASURES: Final[tuple[Measure, ...]] = ("calls", "tokens", "usd", "seconds")
 _UNITS: Final[dict[Measure, int]] = {"calls": 1, "tokens": 1, "usd": 10**9, "seconds": 10**6}

@@ -120,7 +120,7 @@ class FleetWorker:
                         max_concurrent_tasks=max(self.slots, 2),
                         heartbeat_timeout=timedelta(seconds=self.heartbeat),
                         dequeue_timeout=timedelta(seconds=2),
-                        # Statistics, which nobody reads and a worker may not write.
+                        # Statistics, which are not read and which a worker may not write.
                         log_aggregation_interval=timedelta(0),
                     )
                 finally:

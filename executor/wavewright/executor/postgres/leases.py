@@ -89,7 +89,7 @@ class PostgresLeases:
         return HeldLease(row["no"], fence, seq, row["status"] is not None)
 
     async def check(self, connection: Connection, run: RunId, held: HeldLease) -> None:
-        """Return where the lease is still held; nobody can acquire it until the transaction ends.
+        """Return where the lease is still held; no process can acquire it until the transaction ends.
 
         Raises:
             RunLost: another owner has it.

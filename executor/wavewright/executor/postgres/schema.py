@@ -50,7 +50,7 @@ _TABLES: Final = f"""
         since double precision,
         -- Who had it last, for an owner who comes back late.
         host text, pid bigint,
-        -- Who wants it cancelled: anybody writes it, and the owner, who alone adds events, reads it.
+        -- Who requested its cancellation: any process writes it, and the owner, which alone adds events, reads it.
         cancel_by text, cancel_at double precision
     );
     CREATE INDEX run_status ON run (status, no);

@@ -133,7 +133,7 @@ class PersonReply:
     """What came of asking a person about a step."""
 
     answer: str | None
-    """The answer to a question, any text for an approval; None where nobody has answered, and the step waits."""
+    """The answer to a question, any text for an approval; None where there is none, and the step waits."""
     is_refused: bool = False
     """Whether the calls may not be made."""
     note: Noted | None = None

@@ -80,7 +80,7 @@ def _check_file(path: Path) -> None:
 def _connect(path: Path, *, is_read_only: bool) -> sqlite3.Connection:
     options = ""
     if is_read_only:
-        # With no -wal beside it the file is whole and nobody writes it; a disk that is read-only cannot hold the
+        # With no -wal beside it the file is whole and no process writes it; a disk that is read-only cannot hold the
         # -shm file that SQLite wants otherwise.
         is_frozen = not os.access(path.parent, os.W_OK) and not _has_text(path.with_name(path.name + "-wal"))
         options = "?immutable=1" if is_frozen else "?mode=ro"
@@ -169,7 +169,7 @@ class SqliteTransaction:
     __slots__ = ("_connection", "_patience")
 
     def __init__(self, connection: sqlite3.Connection, patience: float) -> None:
-        """Begin within so many seconds, whoever has the lock; 0 for at once or not at all."""
+        """Begin within so many seconds, also while the lock is held; 0 for at once or not at all."""
         self._connection = connection
         self._patience = patience
 
@@ -208,7 +208,7 @@ def wait_for_lock(patience: float, attempt: Callable[[], _T]) -> _T:
         except sqlite3.OperationalError as error:
             if not is_locked(error) or time.monotonic() >= deadline:
                 raise
-        time.sleep(pause)  # noqa: TID251 - SQLite tells nobody when a lock is free
+        time.sleep(pause)  # noqa: TID251 - SQLite does not notify when a lock is free
         pause = min(pause * 2, 0.05)
 
 

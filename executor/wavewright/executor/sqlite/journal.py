@@ -104,7 +104,7 @@ class SqliteJournal(StoredJournal):
         )
 
     def _is_written_in_place(self, entry: AppendEntry) -> bool:
-        """Write the append here and now, unless somebody else is using the store or the file.
+        """Write the append in this thread, unless the store or the file is in use.
 
         Raises:
             JournalError: it cannot be written.

@@ -22,7 +22,7 @@ TABLES: Final = (
         fence INTEGER NOT NULL DEFAULT 0,
         owner TEXT, host TEXT, pid INTEGER, process_start TEXT, pid_namespace TEXT,
         since REAL, heartbeat INTEGER NOT NULL DEFAULT 0, heartbeat_at REAL, lease REAL,
-        -- Who wants it cancelled: anybody writes it, and the owner, who alone adds events, reads it.
+        -- Who requested its cancellation: any process writes it, and the owner, which alone adds events, reads it.
         cancel_by TEXT, cancel_at REAL
     )""",
     "CREATE INDEX run_status ON run (status, no)",

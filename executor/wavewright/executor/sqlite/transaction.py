@@ -106,7 +106,7 @@ class SqliteStatements(Statements):
 
     @staticmethod
     def lock_of(parameter: str) -> str:
-        # Nobody else writes the file.
+        # No other process writes the file.
         return parameter
 
     async def try_lock(self, name: str) -> bool:

@@ -144,7 +144,7 @@ class AppendBatch:
 
 LockOrder: TypeAlias = tuple[int, str]
 """Of a transaction among those that are executed together: what waits for rows that others may have locked is done in
-one order on every machine, and what does not wait comes last, so that nobody waits in a circle."""
+one order on every machine, and what does not wait comes last, so that there is no deadlock."""
 ANY_ORDER: Final[LockOrder] = (1, "")
 LAST_ORDER: Final[LockOrder] = (2, "")
 """For what locks rows and waits for none."""

@@ -68,8 +68,8 @@ class DecisionMade:
     by: str
     """Who, as the door knows them: the sender of a message, the user at the command line."""
     is_vouched_for: bool = True
-    """Whether somebody vouches for who that is: the broker or a signature for a sender; nobody does for the name alone
-    that a message has in it. Questions may be answered by anybody, approvals are given by those."""
+    """Whether that identity is verified, by the broker or by the sender's signature; it is not for the name alone
+    that a message has in it. Questions may be answered by anyone, approvals only with a verified identity."""
 
 
 Request: TypeAlias = JobRequested | VerdictGiven | DecisionMade
@@ -191,7 +191,7 @@ class JobRow:
     received: float
     weight: float = 1.0
     attempts: int = 0
-    """How often somebody began to work on it and did not say how that ended."""
+    """How often an attempt was begun whose end was not recorded."""
     iteration: int = 0
     """Packages that have gone out."""
     package: str | None = None
@@ -213,7 +213,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class RetentionCursor:
-    """How far somebody is who looks through all messages, a part at a time."""
+    """The position of a reader that looks through all messages, a part at a time."""
 
     inbox: int = 0
     outbox: int = 0

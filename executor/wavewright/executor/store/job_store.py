@@ -172,7 +172,7 @@ class JobStore(Outbox):
         return await _shielded(self._journal.transact(work, order=SEPARATE))
 
     async def request_cancel(self, run: RunId, wanted: CancelRequest) -> None:
-        """Keep for a run's owner that somebody wants it cancelled; the first request stands.
+        """Keep the request to cancel a run for its owner; the first request stands.
 
         Raises:
             JournalError: nothing was written.
@@ -180,7 +180,7 @@ class JobStore(Outbox):
         await self._journal.transact(partial(run_queries.request_cancel, run=run, wanted=wanted))
 
     async def find_cancel_request(self, run: RunId) -> CancelRequest | None:
-        """Return who wants a run cancelled, if anybody does."""
+        """Return who has requested the cancellation of a run, if there is a request."""
         return await self._journal.read(partial(run_queries.find_cancel_request, run=run))
 
     async def forget(

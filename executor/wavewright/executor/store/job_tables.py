@@ -83,7 +83,7 @@ _FORGET_OUTBOX: Final = f"""
 
 
 class BegunJob(NamedTuple):
-    """A job that somebody has begun, and who holds its run."""
+    """A job that was begun, and who holds its run."""
 
     place: WaitingJob
     lease: Lease | None
@@ -181,7 +181,7 @@ class JobTables:
         return FoundWork(now, bool(has_ripe), bool(has_due), begun)
 
     async def lock_begun(self, job: JobId) -> JobRow | None:
-        """Lock and return a job; None where somebody else has it locked, or it is not begun any more."""
+        """Lock and return a job; None where another transaction has it locked, or it is not begun any more."""
         query = f"{SELECT_JOB} WHERE job = $1 AND state = 'running'{self._transaction.skip_locked('job')}"
         row = await self._transaction.fetch_one(query, job)
         return None if row is None else read_job(row)
@@ -189,7 +189,7 @@ class JobTables:
     async def next_waiting(
         self, most_weight: float, now: float, after: WaitingJob | None
     ) -> tuple[WaitingJob, JobRow] | None:
-        """Lock and return the next job that is queued and due, leaving those out that somebody else has locked."""
+        """Lock and return the next job that is queued and due, without those that other transactions have locked."""
         place = (-math.inf, 0) if after is None else (after.queue_rank, after.no)
         query = f"""{SELECT_JOB} WHERE {_IS_DUE.format(now="$2")} AND (queue_rank, no) > ($3, $4)
                     ORDER BY queue_rank, no LIMIT 1{self._transaction.skip_locked("job")}"""
@@ -321,5 +321,5 @@ class JobTables:
         return await self._transaction.has_rows(_TAKE, now, decision)
 
     async def has_untaken_answer(self, job: JobId, now: float) -> bool:
-        """Return whether somebody answered a question of the job that the job has not looked at yet."""
+        """Return whether there is an answer to a question of the job that the job has not read yet."""
         return await self._transaction.has_rows(_UNTAKEN, now, job)

@@ -275,7 +275,7 @@ async def change(transaction: StoreTransaction, wanted: JobChange, project: Proj
 async def cancel_waiting(
     transaction: StoreTransaction, job: JobId, reason: str, project: ProjectJob
 ) -> JobRow:
-    """Cancel a job that nobody works on, and return it; any other is returned unchanged."""
+    """Cancel a job that no daemon works on, and return it; any other is returned unchanged."""
     found = await _require_job(JobTables(transaction), job)
     if found.state == "running" or found.state in FINAL_STATES:
         return found

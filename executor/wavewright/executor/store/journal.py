@@ -34,7 +34,7 @@ RunStatus: TypeAlias = Literal[
     "waiting_for_approval",
     "waiting_for_answer",
 ]
-"""`running` while its owner lives; a run that nobody owns and that never finished is `interrupted`.
+"""`running` while its owner lives; a run without an owner that never finished is `interrupted`.
 
 What a run waits for is no concern of a store's: it gives such a run as `interrupted`.
 """
@@ -65,7 +65,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class CancelRequest:
-    """Somebody wants a run cancelled."""
+    """A request to cancel a run."""
 
     by: str
     at: float
@@ -143,7 +143,7 @@ class Journal(Protocol):
         """Become the run's one owner, new or to be resumed; an `append` to a run not yet opened does so as well.
 
         Raises:
-            RunBusy: somebody has it open.
+            RunBusy: another process has it open.
         """
         ...
 
@@ -295,7 +295,7 @@ COMPLETED: Final[Awaitable[None]] = _Completed()
 
 
 def run_status(ended: RunStatus | None, *, is_owned: bool) -> RunStatus:
-    """Return how a run stands, from how it last ended and whether somebody has it open."""
+    """Return how a run stands, from how it last ended and whether a process has it open."""
     if ended is None or ended == "interrupted":
         return "running" if is_owned else "interrupted"
     return ended

@@ -151,7 +151,7 @@ class HeldLease:
 
 
 def read_lease(columns: tuple[object, ...]) -> Lease | None:
-    """Return the lease in those columns of a run's row; None for a run that nobody has open."""
+    """Return the lease in those columns of a run's row; None for a run that no process has open."""
     token, host, pid, process_start, pid_namespace, since, heartbeat, heartbeat_at, lease = columns
     if token is None:
         return None
@@ -194,7 +194,7 @@ def probe_before_acquiring(
 
     Args:
         run: The run.
-        lease: Its lease; None if nobody has it open.
+        lease: Its lease; None if no process has it open.
         owner: Who wants to acquire it.
         now: Seconds since the epoch, by the clock of the heartbeats.
         unmoved: The heartbeat of a probe that has ended.

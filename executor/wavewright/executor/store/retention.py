@@ -1,7 +1,7 @@
 """Retention: removal of ended runs and of the ids of old messages.
 
 Runs that name each other (a job and its targets, a run and its retries) form a *group*, which is removed in one
-transaction once each of its runs may be: it has ended, nobody holds its lease, and its job has ended. Model costs stay
+transaction once each of its runs may be: it has ended, its lease is not held, and its job has ended. Model costs stay
 counted.
 
 Message ids are removed in parts, in the order of arrival, until a part begins with a recent one. Deferred messages are
@@ -124,7 +124,7 @@ class RunRemoval:
         self._journal = journal
 
     async def removable(self, before: float) -> list[RunId]:
-        """Return runs that ended before an instant, that nobody holds and whose job is not open, the oldest first."""
+        """Return runs that ended before an instant, have no holder and belong to no open job, the oldest first."""
 
         async def ask(transaction: StoreTransaction) -> list[RunId]:
             query = f"{_removable(transaction)} ORDER BY finished, run.no"

@@ -136,7 +136,7 @@ async def list_newest_runs(
 
 
 async def request_cancel(transaction: StoreTransaction, *, run: RunId, wanted: CancelRequest) -> None:
-    """Keep that somebody wants a run cancelled; the first request stands."""
+    """Keep the request to cancel a run; the first request stands."""
     await transaction.execute(
         "UPDATE run SET cancel_by = $2, cancel_at = $3 WHERE run = $1 AND cancel_by IS NULL",
         run,
@@ -146,7 +146,7 @@ async def request_cancel(transaction: StoreTransaction, *, run: RunId, wanted: C
 
 
 async def find_cancel_request(transaction: StoreTransaction, *, run: RunId) -> CancelRequest | None:
-    """Return who wants a run cancelled, if anybody does."""
+    """Return who has requested the cancellation of a run, if there is a request."""
     row = await transaction.fetch_one("SELECT cancel_by, cancel_at FROM run WHERE run = $1", run)
     return None if row is None or row[0] is None else CancelRequest(*row)
 

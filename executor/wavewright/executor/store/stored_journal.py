@@ -275,7 +275,7 @@ class StoredJournal:
     async def _write(self, commands: Sequence[AppendBatch | QueuedTransaction]) -> None:
         """Write what was appended and do the transactions, in one transaction but for those that are separate.
 
-        Nobody has the result of a transaction yet, so no event can rest on one, and the events come first.
+        No caller has the result of a transaction yet, so no event can depend on one, and the events come first.
         """
         batches = [command for command in commands if isinstance(command, AppendBatch)]
         queued = [command for command in commands if isinstance(command, QueuedTransaction)]

@@ -104,7 +104,7 @@ class Statements(ABC):
         """Hold a lock of that name until the transaction ends, unless another transaction has it."""
 
     async def lock(self, name: str) -> None:
-        """Hold a lock of that name until the transaction ends; wait for whoever has it."""
+        """Hold a lock of that name until the transaction ends; wait while another transaction has it."""
         await self.fetch(f"SELECT {self.lock_of('$1')}", name)
 
     async def fetch_one(self, statement: str, *values: object) -> Row | None:
@@ -212,7 +212,7 @@ class StoreTransaction(Statements):
         """Return the newest event under a step key: its run's id, `seq`, kind, checksum and body."""
 
     async def owner_of(self, run: RunId) -> str | None:
-        """Return who has the run open, for people; None where nobody does, or nobody who is alive."""
+        """Return who has the run open, for people; None where no live process does."""
         row = await self.fetch_one(
             f"SELECT clock_seconds(), {self.lease_columns} FROM run {self.lease_join} WHERE run.run = $1",  # noqa: S608 - constants
             run,

@@ -30,7 +30,7 @@ _MAX_BATCH: Final = 500
 
 def call_on_loop(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *arguments: object) -> None:
     """Call back on the loop, from any thread."""
-    # Where the loop is closed, nobody waits any more.
+    # Where the loop is closed, no caller waits any more.
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(callback, *arguments)
 
@@ -45,7 +45,7 @@ def set_exception(future: asyncio.Future[_T], error: BaseException) -> None:
     """Set the exception, unless the caller was cancelled."""
     if not future.done():
         future.set_exception(error)
-        # Mark it as seen: an append that nobody awaits fails again at the next one, so no warning is needed.
+        # Mark it as seen: an append that is not awaited fails again at the next one, so no warning is needed.
         future.exception()
 
 
@@ -230,13 +230,13 @@ class WriterThread(Generic[_Item]):
         with self._make_runner() as self._runner:
             try:
                 self._run_commands()
-            except BaseException as error:  # noqa: BLE001 - the edge of the thread: the error goes to whoever waits
+            except BaseException as error:  # noqa: BLE001 - the edge of the thread: the error goes to the waiting caller
                 self._ended_by = error
             finally:
                 # After an orderly stop nothing is left; after an internal error no caller may wait for ever.
                 self.is_closed = self._has_ended = True
                 self._reject_rest()
-                # The first error is the one to report; the connection is closed all the same.
+                # The first error is the one to report; the connection is closed nevertheless.
                 with suppress(Exception):
                     self._runner.run(self._handlers.close())
 

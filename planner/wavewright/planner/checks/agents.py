@@ -83,7 +83,7 @@ def _brings_private_data(subject: CheckContext, step: Step) -> bool:
 
 
 def _is_private(signature: ToolSignature) -> bool:
-    """Whether the output may hold text that nobody outside has."""
+    """Whether the output may hold text that is not public."""
     # A model has only what it was given, a tool that reads run data what others have written there.
     is_derived = signature.expected_tokens > 0 or bool(signature.reads_data - {RUN_INPUTS})
     is_public = signature.untrusted_output and "egress" in signature.effects

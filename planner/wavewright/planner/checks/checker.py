@@ -199,7 +199,7 @@ def check(
         finished: Steps that have run, so that they take nothing any more.
         items_done: Of steps that run once an item and have not ended, how many items have run.
         can_ask: Whether a person can be asked for the approvals that steps need.
-        can_answer: Whether somebody can answer the questions of steps.
+        can_answer: Whether a person can answer the questions of steps.
     """
     subject = CheckContext(plan, goal, tools, limits or (goal.limits if goal else Limits()))
     found = [

@@ -41,7 +41,7 @@ _NARROW_PATTERN: Final = re.compile(
 _PLACE_PATTERN: Final = re.compile(
     r"\[[^\]]*[.:]|\[[^\]]*(?<!\\)[A-Za-z].*[.@/]|[.@/].*\[[^\]]*(?<!\\)[A-Za-z]"
 )
-"""Patterns that a host, a path or an e-mail address of somebody's choice fits."""
+"""Patterns that a host, a path or an e-mail address of the writer's choice matches."""
 
 
 def holds_free_text(place: ScopedSchema, depth: int = 0) -> bool:

@@ -139,7 +139,7 @@ def _expected_amount(
         case "calls":
             return estimate.calls
         case "usd":
-            # To the billionth of a dollar, as budgets are kept: what is left over of a float is nobody's money.
+            # To the billionth of a dollar, as budgets are kept: the rest is an error of floats.
             return None if price is None else round(estimate.tokens * price / 1000, 9)
 
 

@@ -1,4 +1,4 @@
-"""Family E6: what a plan's data could do: untrusted text, secrets on their way out, approvals that nobody can give.
+"""Family E6: what a plan's data could do: untrusted text, secrets on their way out, approvals that no person can give.
 
 *Untrusted text* comes from tools with untrusted output. It does harm in a parameter that writes, that chooses an
 address, a recipient, a path or a command, or that tells an agent what to do. A *secret* is an input that its schema
@@ -296,7 +296,7 @@ _WHERE: Final = "at a terminal, with `--approve wait`, or by a daemon whose deci
 def unanswerable_steps(
     subject: CheckContext, finished: Collection[StepId], *, can_ask: bool, can_answer: bool
 ) -> Iterator[Diagnostic]:
-    """Yield the steps that would wait for an approval that nobody can give, or for an answer that nobody has."""
+    """Yield the steps that would wait for an approval or an answer that no person can give."""
     for number, step in enumerate(subject.plan.steps):
         signature = subject.signature(step)
         if signature is None or step.id in finished:

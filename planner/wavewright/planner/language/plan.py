@@ -179,7 +179,7 @@ _INSTANCES_TO_SHARE_KEYS: Final = 32
 """Python leaves room for more attributes, and less of it in each further instance."""
 _STEP_FIELDS: Final = _shared_key_dict(Step.model_fields)
 _GIVEN_FIELDS: Final = dict[frozenset[str], set[str]]()
-"""The sets of fields that steps were given, one for all that were given the same; nobody changes one in place."""
+"""The sets of fields that steps were given, one for all that were given the same; none is changed in place."""
 
 
 class JudgeCheck(DocumentModel):
@@ -340,7 +340,7 @@ class PlanPatch(DocumentModel):
     base: PlanHash
     """Hash of the plan that the patch was made for; it applies to no other."""
     reason: Annotated[str, Field(min_length=1)]
-    """Why the plan should change, for whoever approves it."""
+    """Why the plan should change, for the person who approves it."""
     ops: Annotated[tuple[PatchOp, ...], Field(strict=False)]
     """Operations, applied in this order."""
     expect: Annotated[tuple[GateId, ...], Field(strict=False)] = ()

@@ -59,7 +59,7 @@ class ToolSignature(DocumentModel):
     cache_for: Seconds | None = None
     """How long another run may reuse a result; never where absent, nor for a tool that writes."""
     untrusted_output: bool = False
-    """Whether the output holds text that somebody outside wrote."""
+    """Whether the output holds text from outside, which is not trusted."""
     needs_approval: bool = False
     """Whether a person must allow each call."""
     accepts_untrusted: Annotated[frozenset[str], Field(strict=False)] = frozenset()
@@ -88,7 +88,7 @@ class ToolSignature(DocumentModel):
 
     @property
     def only_reads(self) -> bool:
-        """Whether two equal calls are one: what is asked of somebody outside (`read` and `egress`) is asked once."""
+        """Whether two equal calls are one: what is asked of another system (`read` and `egress`) is asked once."""
         return not self.effects or ("read" in self.effects and not self.writes)
 
 

@@ -148,7 +148,7 @@ def startable_steps(
 
 
 def _only_looks(step: Step, signature: ToolSignature) -> bool:
-    """Whether a step does nothing but read, and asks nobody."""
+    """Whether a step only reads and asks no person."""
     return (
         signature.effects <= {"read"}
         and not asks_approval(step, signature)

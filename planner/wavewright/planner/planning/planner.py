@@ -69,7 +69,7 @@ async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
             suggests calls.
         run: The run that pays for the questions.
         answers: What the user said to earlier questions of this plan.
-        may_ask: Whether somebody is there to answer a question.
+        may_ask: Whether a person can answer a question.
         history: How long such questions took before, for the clocks.
         allowance: What is left to spend; a plan with a higher estimate is not valid.
         on_use: Receives the cost of every question.

@@ -35,7 +35,7 @@ def emit_schema(tools: Sequence[str], *, sub_plans: Sequence[str] = (), may_ask:
     Args:
         tools: Names of the tools that the goal allows, in the order of the prompt.
         sub_plans: Names of the plans that its steps may call.
-        may_ask: Whether a question is a legal answer; it is not where nobody can reply.
+        may_ask: Whether a question is a legal answer; it is not where no person can reply.
     """
     properties: JsonObject = {
         "reasoning": _text_schema("How the plan reaches the goal, in a few sentences."),

@@ -54,7 +54,7 @@ class PatchCheck:
     needs_approval: tuple[StepId, ...]
     """New and replaced steps with an effect outside the run, for which a person has to answer."""
     allowed: tuple[StepId, ...]
-    """Those for which nobody has to answer, because the goal's `recovery.allow` covers them."""
+    """Those that need no answer, because the goal's `recovery.allow` covers them."""
     fingerprint: str
     """Equal for patches that try the same against the same failed gates."""
 

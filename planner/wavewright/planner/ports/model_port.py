@@ -100,7 +100,7 @@ class ModelUse:
     message: str = ""
     """Why there was no answer."""
     is_implausible: bool = False
-    """Whether the provider claims far more tokens than were asked and answered; they count all the same."""
+    """Whether the provider claims far more tokens than were asked and answered; they count nevertheless."""
 
     @property
     def tokens(self) -> int:

@@ -3,7 +3,7 @@
 A *validator* is compiled once for each schema and reused. `$ref` is followed inside the schema only, so no request is
 ever made. `true` is no number and no integer.
 
-An inferred schema describes inputs that nobody declared; where the items of a list differ it is left open.
+An inferred schema describes inputs without a declaration; where the items of a list differ it is left open.
 """
 
 from __future__ import annotations

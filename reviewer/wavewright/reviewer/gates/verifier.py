@@ -38,7 +38,7 @@ from wavewright.reviewer.gates.kinds import (
 )
 
 if TYPE_CHECKING:
-    # Whoever judges brings the module along; a run without a model does not load it.
+    # The caller with a judge has imported the module; a run without a model does not load it.
     from wavewright.reviewer.gates.judge import GateJudge
 
 LIVE_LEEWAY_SECONDS = 3600.0

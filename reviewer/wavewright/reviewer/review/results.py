@@ -1,7 +1,7 @@
 """The result of a run, and which parts of it are missing.
 
 The *result* is what the plan's `result` names, or the outputs of its terminal steps. A missing part becomes null and is
-listed, so that a review can name it and the package is written all the same.
+listed, so that a review can name it and the package is still written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Announcements from a folder of Markdown or HTML files with dates.
 
 A file says its date and code in its front matter (`date:`, `code:`), in its page (`<meta name="date">`,
-`<time datetime="…">`), or in its name (`2010-02-01_AAPL_results.md`), in this order. Text is somebody else's:
+`<time datetime="…">`), or in its name (`2010-02-01_AAPL_results.md`), in this order. Text is not trusted:
 scripts and marks never leave this module, and the tool's output is marked untrusted.
 """
 

@@ -79,7 +79,7 @@ def _is_supported(match: re.Match[str], supports: list[Decimal]) -> bool:
 
 
 def _rounds_to(number: Decimal, stated: Decimal, places: int) -> bool:
-    # Half a unit of the last place, both ways: nobody is held to how a half is rounded.
+    # Half a unit of the last place, both ways: either rounding of a half is accepted.
     return abs(number - stated) <= Decimal(5).scaleb(-places - 1)
 
 

@@ -137,7 +137,7 @@ class IndexDocument(_SeriesDocument):
 
 
 class Announcement(FrozenRecord):
-    """One announcement of a company, as somebody outside wrote it."""
+    """One announcement of a company, as it was published; its text is not trusted."""
 
     date: dt.date
     title: str
@@ -163,7 +163,7 @@ class AnnouncementsDocument(FrozenRecord):
 
 
 class SearchHit(FrozenRecord):
-    """One result of a web search, as somebody outside wrote it."""
+    """One result of a web search, as it was returned; its text is not trusted."""
 
     title: str
     url: str

@@ -109,7 +109,7 @@ def benchmark_text(benchmark: BenchmarkResult) -> str:
 
 
 def news_list(news: list[NewsLine]) -> list[str]:
-    """Return the announcements as Markdown list items; their titles are somebody else's words."""
+    """Return the announcements as Markdown list items; their titles are not trusted."""
     return [f"- {line.date} {line.code}: {one_line(line.title)} ({line.source})" for line in news]
 
 

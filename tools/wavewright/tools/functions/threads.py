@@ -54,7 +54,7 @@ async def call_in_thread(function: UserFunction, arguments: Mapping[str, object]
 
 
 def _call(function: UserFunction, arguments: Mapping[str, object]) -> tuple[object, BaseException | None]:
-    """Call a plain function in a worker thread; return its result, or what it raised, at which nobody looks there.
+    """Call a plain function in a worker thread; return its result, or what it raised, which is not handled there.
 
     What the event loop would take for its own (the closing of a coroutine, the end of an iterator, Ctrl-C) becomes a
     `ToolError`.

@@ -208,7 +208,7 @@ def _appended_to_path(folder: Path) -> Generator[None]:
         yield
     finally:
         if entry in sys.path:
-            # The last one is ours; an equal entry before it is somebody else's.
+            # The last one is ours; an equal entry before it is not.
             del sys.path[len(sys.path) - 1 - sys.path[::-1].index(entry)]
 
 

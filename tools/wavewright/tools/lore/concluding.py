@@ -95,7 +95,7 @@ class ResearchConclusion:
         """Hold the records of all five categories against each other: contradictions, and confidences.
 
         Args:
-            feedback: Why the last package was rejected; a model heeds what is about conflicts and confidences.
+            feedback: Why the last package was rejected; a model considers what is about conflicts and confidences.
         """
         done = data.read(EXTRACTED)
         missing = [category for category in CATEGORIES if category not in done]
@@ -122,7 +122,7 @@ class ResearchConclusion:
         """Find the zones that are connected to the researched one and not known yet.
 
         Args:
-            feedback: Why the last package was rejected; a model heeds what is about connected zones.
+            feedback: Why the last package was rejected; a model considers what is about connected zones.
         """
         zone, note = zone_of(data), ""
         pages = stored_pages(data, [*self.topics, DIRECT])

@@ -154,7 +154,7 @@ class FactionData(LoreRecord):
     """Such as guild, order, major faction."""
     inter_faction: list[FactionRelation] = []
     exclusive_with: list[str] = []
-    """Slugs of factions that nobody can belong to at the same time."""
+    """Slugs of factions that exclude one another: no character belongs to two of them."""
     ideology: str = ""
     goals: list[str] = []
 

@@ -82,7 +82,7 @@ class RecordExtraction:
 
         Args:
             category: One of zone, npcs, factions, lore, narrative_items.
-            feedback: Why the last package was rejected; a model heeds what is about the category.
+            feedback: Why the last package was rejected; a model considers what is about the category.
         """
         zone = zone_of(data)
         own = [name for name, topic in self.topics.items() if topic.category == category]

@@ -1,4 +1,4 @@
-"""The lock of MCP tools: what each server offered when somebody accepted it.
+"""The lock of MCP tools: what each server offered when it was accepted.
 
 `tools.lock.json` lies beside `wavewright.yaml`. Plans are checked against it without starting a server, and a server
 whose tools differ from it is refused: a description is read by models, so a changed one can be an attack.

@@ -48,7 +48,7 @@ async def stdio_transport(
 ) -> AsyncGenerator[TransportStreams]:
     assert server.command is not None
     process: Process | None = None
-    # A cancelled start would leave a program that nobody ends.
+    # A cancelled start would leave a program running.
     with anyio.CancelScope(shield=True):
         process = await anyio.open_process(
             [server.command, *server.args],

@@ -108,7 +108,7 @@ def fault_of(error: Exception, model: str, asked: str) -> ModelFault:
         return ModelFault(
             "denied", f"{model} cannot be asked this: {_quoted(error.message, asked)}", is_free=True
         )
-    return ModelFault("bad_answer", f"{model} sent an answer that nobody can use", is_retryable=True)
+    return ModelFault("bad_answer", f"{model} sent an answer that cannot be used", is_retryable=True)
 
 
 def _api_fault(error: ModelAPIError, model: str, asked: str) -> ModelFault:
@@ -130,7 +130,7 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> ModelFault:
             otherwise = _REJECTED if isinstance(error, ModelHTTPError) else None
     fault = next((one for kinds, one in _API_FAULTS if isinstance(error, kinds)), otherwise)
     if fault is None:
-        return ModelFault("bad_answer", f"{model} sent an answer that nobody can use", is_retryable=True)
+        return ModelFault("bad_answer", f"{model} sent an answer that cannot be used", is_retryable=True)
     return replace(
         fault,
         message=fault.message.format(model) + _error_text(error, asked),

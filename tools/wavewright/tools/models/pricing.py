@@ -63,7 +63,7 @@ def price_of(
 
     `cached` are those of the input tokens that the provider read from its cache. `prices` are the settings'
     `models.prices`, by name without provider or by the whole name. `base_url` is the address that is asked where
-    that is not the provider's own: then only the list of whoever runs that address counts, and nobody's where it is
+    that is not the provider's own: then only the list of that address's operator counts, and none where it is
     unknown. `when` is the time of the call, because lists change with time; the present where absent.
     """
     provider, _, name = model.partition(":")

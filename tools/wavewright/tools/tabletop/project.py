@@ -48,7 +48,7 @@ async def open_project_game(
         DocumentError: the settings cannot be read.
         PackError: those of the pack, or the world that they name, are wrong.
         ModelConfigError: a model's name, its key or an address is wrong or missing.
-        JournalError: the journal cannot be used, or somebody else has the game open.
+        JournalError: the journal cannot be used, or another process has the game open.
         WavewrightError: the second pipeline cannot be made.
     """
     settings = load_settings(Path(root), environment)
@@ -105,7 +105,7 @@ async def _open_services(
         return None
     budgets = await stack.enter_async_context(budget_store_of(settings))
     models = await stack.enter_async_context(
-        # Libraries that are loaded at the first question would hold up whoever looks at the game.
+        # Libraries that are loaded at the first question would block the page.
         open_models(settings, budgets, environment=environment, memory=memory, loads_libraries=True)
     )
     return make_services(settings, models, budgets, memory)

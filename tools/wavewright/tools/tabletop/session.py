@@ -1,4 +1,4 @@
-"""One game: opened from a journal, played turn by turn, undone, read again by whoever shows it."""
+"""One game: opened from a journal, played turn by turn, undone, and read by its page."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Game:
             twin: A second pipeline, which is compared.
 
         Raises:
-            JournalError: the journal cannot be read or written, or somebody else has the game open.
+            JournalError: the journal cannot be read or written, or another process has the game open.
         """
         run = RunId(name)
         async with AsyncExitStack() as stack:
@@ -218,7 +218,7 @@ class Game:
             await changed.wait()
 
     async def turn(self, message: str, agent_hint: str | None = None) -> AsyncGenerator[NumberedEvent]:
-        """Play a turn and yield its events as they happen; it is played to its end also if nobody reads them.
+        """Play a turn and yield its events as they happen; it is played to its end also if they are not read.
 
         Raises:
             WavewrightError: a turn is under way, or this one failed.

@@ -124,7 +124,7 @@ def _cells(line: str, mark: str) -> list[str]:
         return [cell.strip() for cell in line.strip("|").split("|")]
     try:
         rows = list(csv.reader([line], delimiter=mark, skipinitialspace=True))
-    except csv.Error:  # a cell of more than 128 KiB: no table that anybody wrote
+    except csv.Error:  # a cell of more than 128 KiB: not a real table
         return []
     return [cell.strip() for cell in rows[0]] if rows else []
 

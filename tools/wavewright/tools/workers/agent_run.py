@@ -160,7 +160,7 @@ class AgentRun:
         return await self._read_answer(models, self.last_answer)
 
     async def _read_answer(self, models: ModelClient, answer: ModelAnswer) -> JsonObject | FallbackFailure:
-        """Return the loop's last words as the answer; what does not fit is asked for again, without tools."""
+        """Return the loop's final message as the answer; what does not fit is asked for again, without tools."""
         if self._suggested_calls(answer):
             return FallbackFailure("it wrote calls of tools down instead of making them")
         if self._schema is None:
@@ -173,12 +173,12 @@ class AgentRun:
         return await self._ask_again(models, answer, "agent")
 
     def _text_answer(self, answer: ModelAnswer) -> JsonObject | FallbackFailure:
-        """Return the last words, where they can be an answer."""
+        """Return the final message, where it can be an answer."""
         text = answer.text.strip()
         if not text:
-            return FallbackFailure("its last words are empty")
+            return FallbackFailure("its final message is empty")
         if read_suggested_calls(text) and read_text(text).is_whole:
-            return FallbackFailure("its last words are a call of a tool that it has not")
+            return FallbackFailure("its final message is a call of a tool that it has not")
         # Who has looked and says "I cannot find it" has answered.
         if is_short_refusal(text) and not self.calls.records:
             self.error = ModelError("refused", "the model declined")
@@ -202,7 +202,7 @@ class AgentRun:
                 return self._result(fitting[-1], "suggested")
         made = await self._make_suggested(self.last_answer)
         if not made:
-            return FallbackFailure("its last words hold neither an answer nor a call of a tool")
+            return FallbackFailure("its final message holds neither an answer nor a call of a tool")
         return await self._ask_again(models, self.last_answer, "suggested")
 
     def _suggested_calls(self, answer: ModelAnswer) -> list[SuggestedCall]:

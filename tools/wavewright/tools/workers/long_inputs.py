@@ -172,7 +172,7 @@ SUMMARIZER_SPEC = WorkerSpec(
             "summary": {"type": "string", "description": "The summary, or the text where `method` says so."},
             "method": {
                 "enum": ["agent", UNCHANGED],
-                "description": "Who wrote the summary: a model, or nobody.",
+                "description": "Who wrote the summary: a model, or none.",
             },
             "source_chars": {"type": "integer", "description": "Length of the text, in characters."},
         },

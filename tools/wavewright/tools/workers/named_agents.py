@@ -1,6 +1,6 @@
 """Named agents with their tools: what steps, tools and other agents call.
 
-An agent calls only tools that read, need no approval and ask nobody; its calls are events of the step that it works
+An agent calls only tools that read, need no approval and ask no person; its calls are events of the step that it works
 in, and budgets, limits and the journal hold for them. The tokens of an agent that a tool or another agent calls are
 worker tokens, those of an agent step are orchestrator tokens.
 """
@@ -224,7 +224,7 @@ class AgentCatalog:
         if not is_open_to_agents(tool.signature):
             raise ToolDefinitionError(
                 f"agent {agent!r} may not call {name!r}",
-                hint="an agent calls tools that only read, need no approval and ask nobody",
+                hint="an agent calls tools that only read, need no approval and ask no person",
             )
         return tool
 

@@ -106,7 +106,7 @@ def make_services(
 
 @dataclass(frozen=True, slots=True)
 class _LazyLadders(Mapping[str, "Ladder"]):
-    """Ladders that are read when one is first asked for: whoever only lists tools does not wait for that."""
+    """Ladders that are read when one is first asked for: listing tools does not wait for that."""
 
     settings: Settings
     _loaded: dict[str, Ladder] = field(default_factory=dict[str, "Ladder"])

@@ -243,7 +243,7 @@ class Worker:
         """Return what of the declaration could never work without code that this worker has not."""
         spec = self.spec
         if spec.longer_inputs == "parts" and spec.text_field is None and self.join is None:
-            return "'longer_inputs: parts' needs 'text_field': nobody knows how to join other answers"
+            return "'longer_inputs: parts' needs 'text_field': other answers cannot be joined"
         if self.draft is None and spec.writes:
             return "'writes' needs a draft of code, which only workers of packs have"
         required = spec.output_schema.get("required")

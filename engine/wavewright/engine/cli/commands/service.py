@@ -188,7 +188,7 @@ def view(
 ) -> None:
     """Serve a live page of the project's runs, jobs and decisions.
 
-    The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Whoever has it may answer decisions
+    The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Anyone with it may answer decisions
     and resume runs.
     """
     from wavewright.engine.cli.common.arguments import project_settings
@@ -215,7 +215,7 @@ def play(
 ) -> None:
     """Serve the page that a pack brings, such as a game.
 
-    The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Whoever has it plays.
+    The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Anyone with it plays.
     """
     from wavewright.engine.cli.service import play_command
 

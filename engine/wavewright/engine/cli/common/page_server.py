@@ -1,4 +1,4 @@
-"""Pages that a command serves to whoever has the token of the printed address."""
+"""Pages that a command serves to clients with the token of the printed address."""
 
 from __future__ import annotations
 

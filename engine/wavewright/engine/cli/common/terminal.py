@@ -106,7 +106,7 @@ class CommandLineAsker:
     _answered: int = field(default=0, init=False)
 
     async def ask(self, question: UserQuestion) -> str | None:
-        """Return the answer, or None if nobody gives one."""
+        """Return the answer, or None where there is none."""
         if self._answered < len(self.given_answers):
             answer = chosen_option(question, self.given_answers[self._answered])
             self._answered += 1
@@ -195,7 +195,7 @@ def can_approve(approver: Approver) -> bool:
 
 
 def can_answer(approver: Approver, asker: Asker | None) -> bool:
-    """Whether somebody may answer the questions of steps, now or while the run waits."""
+    """Whether a person may answer the questions of steps, now or while the run waits."""
     has_answers = isinstance(asker, CommandLineAsker) and (asker.is_attended or bool(asker.given_answers))
     return has_answers or can_approve(approver)
 

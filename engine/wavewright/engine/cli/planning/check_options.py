@@ -34,7 +34,7 @@ class CheckOptions:
 
     @property
     def can_ask(self) -> bool:
-        """Whether the run would have somebody to ask."""
+        """Whether a person can be asked in the run."""
         if self.approve is None:
             return True
         from wavewright.engine.cli.common.terminal import may_ask

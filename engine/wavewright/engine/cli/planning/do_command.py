@@ -57,7 +57,7 @@ def request_to_run(options: DoOptions) -> RunRequest | int:
     """Return the request of the run that is to follow, or the exit code where none does.
 
     Raises:
-        CommandError: no model is configured, or nobody can confirm the run.
+        CommandError: no model is configured, or no person can confirm the run.
     """
     settings = project_settings()
     if settings.model is None and not find_templates(options.goal, settings, is_kept=True):

@@ -61,7 +61,7 @@ class DryRunOptions:
 
     @property
     def can_ask(self) -> bool:
-        """Whether the run would have somebody to ask."""
+        """Whether a person can be asked in the run."""
         return may_ask(self.approve)
 
 

@@ -56,7 +56,7 @@ class CheckBasis:
     obstacles: Mapping[str, Obstacle] = field(default_factory=dict[str, "Obstacle"])
     """Why tools cannot work in the project, by tool name."""
     can_ask: bool = True
-    """Whether a run would have somebody to ask."""
+    """Whether a person can be asked in a run."""
 
     def check(self, plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
         """Return a plan bound to the goal, with its diagnostics."""

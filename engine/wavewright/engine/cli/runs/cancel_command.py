@@ -1,6 +1,6 @@
 """`wavewright cancel`: ends a run, or a job of the daemon, for good.
 
-A run that nobody has open is ended here. Else a cancel request is kept in the journal, where the run's owner looks for
+A run that no process has open is ended here. Else the request is kept in the journal, where the run's owner looks for
 one each second, and this command waits until the owner has ended the run.
 """
 

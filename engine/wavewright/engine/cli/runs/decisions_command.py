@@ -103,7 +103,7 @@ def _lines(question: OpenQuestion, *, is_whole: bool) -> list[str]:
     lines += [f"  {number}. {printable(option)}" for number, option in enumerate(question.options, start=1)]
     if question.context:
         context = [f"  {printable(line)}" for line in question.context.splitlines()]
-        # What an approval would let a step do is in the list, too: nobody answers without having seen it.
+        # What an approval would let a step do is in the list, too, so that it is seen before it is answered.
         is_cut = not is_whole and len(context) > _MAX_LISTED_LINES
         lines += ["", *(context[:_MAX_LISTED_LINES] if is_cut else context)]
         if is_cut:

@@ -50,7 +50,7 @@ class GraphReader:
         return [EntityMerge(id=one, kept=kept, merged=merged, reason=why) for one, kept, merged, why in rows]
 
     def undone_merges(self) -> set[tuple[str, str]]:
-        """Return the pairs of entities that somebody has taken apart."""
+        """Return the pairs of entities that a person has separated."""
         return {*self._database.execute("SELECT kept, dropped FROM merge WHERE is_undone = 1")}
 
     def graph(self) -> KnowledgeGraph:

@@ -176,7 +176,7 @@ class _ReplayedStream(StreamedResponse):
 
 
 def _refuse_request(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
-    raise AssertionError("a cassette without a model asks nobody")
+    raise AssertionError("a cassette without a model asks none")
 
 
 def _placeholder_model() -> Model:

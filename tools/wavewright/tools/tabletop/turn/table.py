@@ -202,7 +202,7 @@ class GameTable:
             return False
 
     def wake(self) -> None:
-        """Let whoever waits for a change look again."""
+        """Wake those who wait for a change."""
         changed, self.changed = self.changed, anyio.Event()
         changed.set()
 
