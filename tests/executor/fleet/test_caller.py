@@ -124,11 +124,32 @@ async def test_a_run_that_is_continued_takes_what_is_not_in_its_journal(
     assert shown(after) == [2, "taken"] if is_journaled else [1, 2, "taken"]
 
 
+async def test_a_call_for_which_nobody_beats_is_lost_though_others_are_answered(
+    postgres: PostgresServer,
+) -> None:
+    """Its job is not in the queue any more, so no other worker can find it there."""
+    async with (
+        open_fleet_database(postgres.database()) as database,
+        routed(database, {}) as make,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(ended, make, new_call([]))
+        while not await database.fetch(BEGIN, [CALL], WORKER):  # noqa: ASYNC110 - the call is sent meanwhile
+            await anyio.sleep(0.01)
+        await database.fetch("DELETE FROM wavewright_fleet.pgqueuer")
+        with anyio.fail_after(10):
+            while not await database.fetch(BEGIN, [AGAIN], "another worker"):
+                await database.fetch("SELECT pg_notify('wavewright_fleet_answered', $1)", CALL)
+                await anyio.sleep(0.1)
+        group.cancel_scope.cancel()
+
+
 async def ended(make: ToolFunction, call: ToolCall) -> None:
     await make(call)
 
 
 CALL = call_id(RUN, StepId("one"), None, StepKey("key"), 1, 0)
+AGAIN = call_id(RUN, StepId("one"), None, StepKey("key"), 1, 1)
 
 
 def emissions(*made: Emission) -> tuple[list[str], list[bytes], list[bool]]:

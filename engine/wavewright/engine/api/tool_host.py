@@ -49,7 +49,8 @@ def opened_tools(settings: Settings) -> Generator[tuple[ToolHost, Services]]:
         owner = this_owner()
         yield (
             ToolHost(
-                name=f"{owner.host}/{owner.pid}",
+                # A container that is started again has the same host and process number as the one that died.
+                name=f"{owner.host}/{owner.pid}/{owner.token[:8]}",
                 tools_for=_ToolsOfRun(settings, services).load,
                 loop=portal.call(_running_loop),
                 redactor=known_secrets_redactor(settings),

@@ -110,6 +110,8 @@ class FleetCaller(Runtime):
     """Of calls that had emissions, the number of the last one that was taken."""
     _news: set[str] = field(default_factory=set[str])
     _woken: anyio.Event = field(default_factory=anyio.Event)
+    _broke_at: float = float("-inf")
+    """When the database was last found to be away, on the event loop's clock."""
     _room: QueueRoom = field(default_factory=QueueRoom)
     _sends: GroupedWrites[_Sending, None] = field(init=False)
 
@@ -204,18 +206,25 @@ class FleetCaller(Runtime):
             group.start_soon(self._sends.run)
             group.start_soon(self._listen)
             group.start_soon(self._watch_workers)
+            look_at = anyio.current_time() + _LOOK_SECONDS
             while True:
-                with anyio.move_on_after(_LOOK_SECONDS) as waited:
+                with anyio.CancelScope(deadline=look_at):
                     await self._woken.wait()
                 self._woken = anyio.Event()
                 news, self._news = self._news, set()
-                ids = [*self._waiting] if waited.cancelled_caught else [*(news & self._waiting.keys())]
+                is_look = anyio.current_time() >= look_at
+                if is_look:
+                    look_at = anyio.current_time() + _LOOK_SECONDS
+                ids = [*self._waiting] if is_look else [*(news & self._waiting.keys())]
                 if ids:
-                    with suppress(*DRIVER_ERRORS):
-                        await self._take(ids, looks_for_lost=waited.cancelled_caught)
+                    try:
+                        await self._take(ids, looks_for_lost=is_look)
+                    except DRIVER_ERRORS:
+                        self._broke_at = anyio.current_time()
 
     async def _take(self, ids: list[str], *, looks_for_lost: bool) -> None:
-        if looks_for_lost:
+        # While the database was away, no worker could beat: those that live have the time to do it again.
+        if looks_for_lost and anyio.current_time() > self._broke_at + self.heartbeat + _LOOK_SECONDS:
             await self.database.fetch(DECLARE_LOST, ids, LOST.to_bytes(), self.heartbeat)
         # In this order, since a worker writes both at once: what a call emitted is there where its answer was read.
         answers = await self.database.fetch(READ_ANSWERS, ids)
@@ -248,6 +257,7 @@ class FleetCaller(Runtime):
                     await self._broken(connection)
                 finally:
                     connection.terminate()
+            self._broke_at = anyio.current_time()
             await anyio.sleep(_LOOK_SECONDS)
 
     async def _broken(self, connection: Connection) -> None:

@@ -85,9 +85,10 @@ SEND: Final = """
     RETURNING convert_from(payload, 'UTF8') AS call, id AS job"""
 SEND_GOAL: Final = "INSERT INTO wavewright_fleet.goal (run, goal) VALUES ($1, $2) ON CONFLICT DO NOTHING"
 READ_GOAL: Final = "SELECT goal FROM wavewright_fleet.goal WHERE run = $1"
+# Also what this worker has begun by a statement whose result was lost with its connection.
 BEGIN: Final = """
-    UPDATE wavewright_fleet.call SET begun = now(), worker = $2, db_user = current_user
-    WHERE id = ANY ($1) AND begun IS NULL AND answer IS NULL
+    UPDATE wavewright_fleet.call SET begun = coalesce(begun, now()), worker = $2, db_user = current_user
+    WHERE id = ANY ($1) AND (begun IS NULL OR worker = $2) AND answer IS NULL
     RETURNING id, request"""
 ANSWER: Final = """
     WITH given AS (SELECT * FROM unnest($1::text[], $2::bytea[]) AS given (id, answer)),
@@ -114,12 +115,13 @@ EMIT: Final = """
         SELECT call, body, is_text FROM given ORDER BY place RETURNING call
     )
     SELECT pg_notify('wavewright_fleet_answered', call) FROM (SELECT DISTINCT call FROM kept) AS calls"""
-# A picked job without a heartbeat: its worker died. Also where no worker is left that would pick it again.
+# Begun, and nobody beats for it: its worker died. Also where no worker is left that would take it from the queue.
 DECLARE_LOST: Final = """
-    UPDATE wavewright_fleet.call SET answer = $2 FROM wavewright_fleet.pgqueuer AS job
-    WHERE call.id = ANY ($1) AND call.begun IS NOT NULL AND call.answer IS NULL
-      AND job.payload = convert_to(call.id, 'UTF8') AND job.status = 'picked'
-      AND job.heartbeat < now() - make_interval(secs => $3)"""
+    UPDATE wavewright_fleet.call SET answer = $2
+    WHERE id = ANY ($1) AND begun IS NOT NULL AND answer IS NULL AND NOT EXISTS (
+        SELECT FROM wavewright_fleet.pgqueuer AS job
+        WHERE job.payload = convert_to(call.id, 'UTF8') AND job.heartbeat > now() - make_interval(secs => $3)
+    )"""
 READ_ANSWERS: Final = (
     "SELECT id, answer FROM wavewright_fleet.call WHERE id = ANY ($1) AND answer IS NOT NULL"
 )
@@ -182,16 +184,17 @@ class FleetDatabase:
 
 def queue_on(connection: AnyConnection) -> Queries:
     """Return the queue's operations over a connection."""
+    # One of a pool has the same methods.
+    return queue_over(AsyncpgDriver(cast("Connection", connection)))
+
+
+def queue_over(driver: AsyncpgDriver) -> Queries:
+    """Return the queue's operations over a driver."""
     settings = DBSettings(
         db_schema=SCHEMA, channel=Channel("wavewright_fleet_queue"), durability=Durability.balanced
     )
     environment = QueryBuilderEnvironment(settings=settings)
-    # One of a pool has the same methods.
-    return Queries(
-        AsyncpgDriver(cast("Connection", connection)),
-        qbe=environment,
-        qbq=QueryQueueBuilder(settings=settings),
-    )
+    return Queries(driver, qbe=environment, qbq=QueryQueueBuilder(settings=settings))
 
 
 async def _to_its_end(work: Awaitable[_T]) -> _T:

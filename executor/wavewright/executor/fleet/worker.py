@@ -28,6 +28,7 @@ from wavewright.executor.fleet.call_messages import (
     emission_bytes,
 )
 from wavewright.executor.fleet.grouping import GroupedWrites
+from wavewright.executor.fleet.queue_driver import open_queue_driver
 from wavewright.executor.fleet.tables import (
     ANSWER,
     BEGIN,
@@ -38,8 +39,7 @@ from wavewright.executor.fleet.tables import (
     READ_GOAL,
     WAITING_FOR_OTHERS,
     FleetDatabase,
-    connect,
-    queue_on,
+    queue_over,
 )
 from wavewright.executor.fleet.tool_host import ToolHost
 from wavewright.executor.postgres.driver import DRIVER_ERRORS
@@ -53,7 +53,7 @@ DRAIN_SECONDS: Final = 6.0
 """How long calls may go on after a stop was requested; then they are cancelled, and other workers make them."""
 _FLUSH_SECONDS: Final = 0.25
 """After which emissions are sent."""
-_RECONNECT_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 1.0
 
 OnCall: TypeAlias = Callable[[str, Ending, float], None]
 """Is told of a call that has ended: the tool, how, and the seconds that it took."""
@@ -105,12 +105,11 @@ class FleetWorker:
             await self.database.fetch(LEAVE, self.name)
 
     async def _serve_queue(self) -> None:
-        """Take calls from the queue; where the connection breaks, go on over a new one."""
+        """Take calls from the queue; where the database refuses that, try again."""
         while not self._is_stopped:
             with suppress(*DRIVER_ERRORS):
-                connection = await connect(self.database.url)
-                try:
-                    queries = queue_on(connection)
+                async with open_queue_driver(self.database.url, self.heartbeat) as driver:
+                    queries = queue_over(driver)
                     self._queue = QueueManager(queries, queries.qbe.settings.channel)
                     for name in self.entrypoints:
                         self._queue.entrypoint(name, accepts_context=True)(self._serve)
@@ -123,10 +122,8 @@ class FleetWorker:
                         # Statistics, which are not read and which a worker may not write.
                         log_aggregation_interval=timedelta(0),
                     )
-                finally:
-                    connection.terminate()
             if not self._is_stopped:
-                await anyio.sleep(_RECONNECT_SECONDS)
+                await anyio.sleep(_RETRY_SECONDS)
 
     async def _drain(self, wait_stopped: Callable[[], Awaitable[None]]) -> None:
         """Take no more calls once a stop is requested, and cancel those that do not end in time."""
