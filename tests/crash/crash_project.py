@@ -168,6 +168,8 @@ class Called:
     job: str
     key: str
     at: float
+    process: int = 0
+    """Which has written the line."""
 
 
 def write_workplace(folder: Path, daemon: JsonObject | None = None, **settings: Json) -> None:
@@ -314,7 +316,7 @@ def read_asked(folder: Path) -> list[Asked]:
 def read_ledger(folder: Path) -> list[Called]:
     """Return what the tools wrote down."""
     return [
-        Called(line["event"], line["tool"], line["job"], line["key"], line["at"])
+        Called(line["event"], line["tool"], line["job"], line["key"], line["at"], line.get("pid", 0))
         for line in read_lines(folder / LEDGER)
     ]
 

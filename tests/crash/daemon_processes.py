@@ -11,8 +11,6 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -32,6 +30,7 @@ from tests.crash.crash_project import KEY, LEDGER, Tail, request_of, settings_of
 from tests.crash.file_broker import Sent
 from tests.crash.minimal_daemon import Agreeing
 from tests.crash.oracle import TOLD_ENDS, Findings
+from tests.support.prepared_command import RunningCommand, Spawn, new_process
 from wavewright.engine.bus.declaration import declare_topology
 from wavewright.engine.bus.message_conversion import message_of
 from wavewright.engine.bus.topology import Topology, topology_of
@@ -47,7 +46,7 @@ _LOST: Final = (*CONNECTION_EXCEPTIONS, AMQPError, asyncio.CancelledError, Runti
 class Daemon:
     """One daemon's process."""
 
-    running: subprocess.Popen[bytes]
+    running: RunningCommand
     log: Path
     begun: float
 
@@ -98,6 +97,8 @@ class Fleet:
     """Where everybody else finds it."""
     section: JsonObject
     environment: dict[str, str] = field(default_factory=dict[str, str])
+    spawn: Spawn = new_process
+    """Starts the processes."""
     daemons: list[Daemon] = field(default_factory=list[Daemon])
     submitted: list[JobId] = field(default_factory=list[JobId])
     sent: list[Sent] = field(default_factory=list[Sent])
@@ -123,17 +124,9 @@ class Fleet:
         log = self.folder / f"log-{len(list(self.folder.glob('log-*')))}.txt"
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")}
         own = {"WAVEWRIGHT_AMQP_URL": self.url, "WAVEWRIGHT_HMAC_KEY": KEY}
-        with log.open("wb") as output:
-            running = subprocess.Popen(
-                [sys.executable, "-m", "wavewright.engine.main", "daemon"],
-                cwd=self.folder,
-                env=kept | own | self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        daemon = Daemon(running, log, time.time())
+        begun = time.time()
+        running = self.spawn(["daemon"], self.folder, kept | own | self.environment, log)
+        daemon = Daemon(running, log, begun)
         self.daemons.append(daemon)
         return daemon
 
