@@ -18,7 +18,9 @@ from wavewright.executor.fleet.tables import (
     ANSWER,
     BEGIN,
     EMIT,
+    LOSE,
     READ_ANSWERS,
+    SEND,
     TAKE_EMISSIONS,
     FleetDatabase,
     open_fleet_database,
@@ -43,7 +45,9 @@ class AnsweredBetween(FleetDatabase):
         if query in {TAKE_EMISSIONS, READ_ANSWERS}:
             async with self.transaction() as connection:
                 if await connection.fetch(BEGIN, values[0], WORKER):
-                    await connection.execute(EMIT, values[0], [emission_bytes(TextChunk("so far"))], [True])
+                    await connection.execute(
+                        EMIT, values[0], [emission_bytes(TextChunk("so far"))], [True], WORKER
+                    )
                     await connection.execute(ANSWER, values[0], [CallAnswer("ok", 1).to_bytes()], WORKER)
         return rows
 
@@ -144,6 +148,41 @@ async def test_a_call_for_which_nobody_beats_is_lost_though_others_are_answered(
         group.cancel_scope.cancel()
 
 
+async def test_a_call_that_was_cancelled_before_it_began_is_sent_again_by_the_next_process(
+    postgres: PostgresServer,
+) -> None:
+    async with open_fleet_database(postgres.database()) as database:
+        for _ in range(2):
+            async with routed(database, {}) as make, anyio.create_task_group() as group:
+                group.start_soon(ended, make, new_call([]))
+                with anyio.fail_after(10):
+                    while not await database.fetch("SELECT FROM wavewright_fleet.pgqueuer"):  # noqa: ASYNC110 - sent meanwhile
+                        await anyio.sleep(0.01)
+                group.cancel_scope.cancel()
+
+            assert await database.fetch("SELECT FROM wavewright_fleet.pgqueuer") == []
+
+
+async def test_a_call_that_the_process_before_has_sent_is_cancelled_and_a_lost_one_emits_nothing(
+    postgres: PostgresServer,
+) -> None:
+    emitted: list[Emission] = []
+    async with open_fleet_database(postgres.database()) as database:
+        await database.fetch(SEND, [CALL], [RUN], [b"{}"], ["count@1"])
+        await database.fetch(BEGIN, [CALL], WORKER)
+        async with routed(database, {}) as make, anyio.create_task_group() as group:
+            group.start_soon(ended, make, new_call(emitted))
+            await database.fetch(EMIT, *emissions(Counted(1)))
+            while not emitted:  # noqa: ASYNC110 - a notice comes from the database
+                await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
+        await database.fetch(LOSE, CALL, b"{}", "another worker")
+        await database.fetch(EMIT, *emissions(Counted(2)))
+
+        assert await database.fetch("SELECT FROM wavewright_fleet.pgqueuer") == []
+        assert len(await database.fetch("SELECT FROM wavewright_fleet.emission")) == 1
+
+
 async def ended(make: ToolFunction, call: ToolCall) -> None:
     await make(call)
 
@@ -152,12 +191,13 @@ CALL = call_id(RUN, StepId("one"), None, StepKey("key"), 1, 0)
 AGAIN = call_id(RUN, StepId("one"), None, StepKey("key"), 1, 1)
 
 
-def emissions(*made: Emission) -> tuple[list[str], list[bytes], list[bool]]:
+def emissions(*made: Emission) -> tuple[list[str], list[bytes], list[bool], str]:
     """Return the values with which a worker writes them."""
     return (
         [CALL] * len(made),
         [emission_bytes(one) for one in made],
         [isinstance(one, TextChunk) for one in made],
+        WORKER,
     )
 
 

@@ -64,7 +64,7 @@ def test_a_write_whose_worker_is_killed_ends_as_interrupted(site: FleetSite) -> 
 
     assert run.wait() == 1
     assert len(site.processes("one began")) == 1
-    assert "its worker died, and the call may have taken effect" in site.printed()
+    assert "its worker died or was stopped, and the call may have taken effect" in site.printed()
 
 
 def test_what_ends_while_the_coordinator_is_dead_is_not_called_again(site: FleetSite) -> None:

@@ -111,8 +111,8 @@ class CallRequest(BaseModel):
         return call, data
 
 
-Ending: TypeAlias = Literal["ok", "failed", "lost", "cancelled"]
-"""How a call ended: `lost` where its worker died or was stopped, `cancelled` where its coordinator wanted that."""
+Ending: TypeAlias = Literal["ok", "failed", "lost", "stopped", "cancelled"]
+"""How a call ended: `lost` and `stopped` with its worker, `cancelled` where its coordinator wanted that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +173,13 @@ def output_of(answer: CallAnswer, call: ToolCall) -> Json:
 
 
 UNCLEAR_ON_WORKER: Final = AttemptFailure(
-    "interrupted", "its worker died, and the call may have taken effect", UNCLEAR.hint, is_final=True
+    "interrupted",
+    "its worker died or was stopped, and the call may have taken effect",
+    UNCLEAR.hint,
+    is_final=True,
 )
 LOST: Final = CallAnswer("lost")
+STOPPED: Final = CallAnswer("stopped")
 CANCELLED: Final = CallAnswer("cancelled")
 
 

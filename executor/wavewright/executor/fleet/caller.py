@@ -33,6 +33,7 @@ from wavewright.executor.fleet.room import QueueRoom
 from wavewright.executor.fleet.routing import entrypoint_of, runs_on_fleet
 from wavewright.executor.fleet.tables import (
     ANSWERED,
+    CANCEL,
     DECLARE_LOST,
     FORGET,
     FORGET_OLD,
@@ -81,7 +82,6 @@ class _Waiting:
     entrypoint: str
     taken: dict[str, int]
     """Of calls of the run that had emissions, the number of the last one that was taken."""
-    job: JobId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +158,13 @@ class FleetCaller(Runtime):
     async def _answer_of(self, sending: _Sending, tool: Tool, call: ToolCall) -> CallAnswer:
         answer: asyncio.Future[CallAnswer] = asyncio.get_running_loop().create_future()
         taken = self._taken.setdefault(call.run, {})
-        waiting = self._waiting[sending.id] = _Waiting(answer, call, tool, sending.entrypoint, taken)
+        self._waiting[sending.id] = _Waiting(answer, call, tool, sending.entrypoint, taken)
         try:
             await self._sends.add(sending)
             return await answer
         except asyncio.CancelledError:
             with anyio.CancelScope(shield=True), suppress(*DRIVER_ERRORS):
-                await self._cancel([] if waiting.job is None else [waiting.job])
+                await self._cancel([sending.id])
             raise
         finally:
             del self._waiting[sending.id]
@@ -178,18 +178,19 @@ class FleetCaller(Runtime):
             [one.request.to_bytes() for one in group],
             [one.entrypoint for one in group],
         )
-        jobs = {row["call"]: JobId(row["job"]) for row in rows}
-        for id_ in jobs.keys() & self._waiting.keys():
-            self._waiting[id_].job = jobs[id_]
-        self._wake(*({one.id for one in group} - jobs.keys()))
+        new = {row["call"] for row in rows}
+        self._wake(*({one.id for one in group} - new))
         # What was cancelled while it was sent.
-        await self._cancel([jobs[id_] for id_ in jobs.keys() - self._waiting.keys()])
+        await self._cancel([*(new - self._waiting.keys())])
         return [None] * len(group)
 
-    async def _cancel(self, jobs: list[JobId]) -> None:
-        if jobs:
+    async def _cancel(self, ids: list[str]) -> None:
+        """Take calls out of the queue and end them on their workers, also those that another process has sent."""
+        if ids:
             async with self.database.transaction() as connection:
-                await queue_on(connection).mark_job_as_cancelled(jobs)
+                jobs = [JobId(row["id"]) for row in await connection.fetch(CANCEL, ids)]
+                if jobs:
+                    await queue_on(connection).notify_job_cancellation(jobs)
 
     async def _is_under_way(self, run: RunId, step: StepId, index: int | None, key: StepKey) -> bool:
         """Return whether a call was sent before this process continued its run: its answer is, or will be, there."""

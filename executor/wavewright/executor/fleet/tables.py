@@ -82,7 +82,7 @@ SEND: Final = """
     )
     INSERT INTO wavewright_fleet.pgqueuer (priority, entrypoint, payload, status)
     SELECT 0, entrypoint, convert_to(id, 'UTF8'), 'queued' FROM given JOIN sent USING (id) ORDER BY place
-    RETURNING convert_from(payload, 'UTF8') AS call, id AS job"""
+    RETURNING convert_from(payload, 'UTF8') AS call"""
 SEND_GOAL: Final = "INSERT INTO wavewright_fleet.goal (run, goal) VALUES ($1, $2) ON CONFLICT DO NOTHING"
 READ_GOAL: Final = "SELECT goal FROM wavewright_fleet.goal WHERE run = $1"
 # Also what this worker has begun by a statement whose result was lost with its connection.
@@ -105,6 +105,7 @@ LOSE: Final = """
         WHERE id = $1 AND answer IS NULL AND worker <> $3 RETURNING id
     )
     SELECT pg_notify('wavewright_fleet_answered', id) FROM lost"""
+# Of calls that this worker makes and was not taken for lost with.
 EMIT: Final = """
     WITH given AS (
         SELECT * FROM unnest($1::text[], $2::bytea[], $3::boolean[])
@@ -112,9 +113,16 @@ EMIT: Final = """
     ),
     kept AS (
         INSERT INTO wavewright_fleet.emission (call, body, is_text)
-        SELECT call, body, is_text FROM given ORDER BY place RETURNING call
+        SELECT given.call, body, is_text FROM given JOIN wavewright_fleet.call AS own
+        ON own.id = given.call AND own.worker = $4 AND own.answer IS NULL
+        ORDER BY place RETURNING call
     )
     SELECT pg_notify('wavewright_fleet_answered', call) FROM (SELECT DISTINCT call FROM kept) AS calls"""
+# A call that no worker has begun is as if it had never been sent.
+CANCEL: Final = """
+    WITH unsent AS (DELETE FROM wavewright_fleet.call WHERE id = ANY ($1) AND begun IS NULL)
+    DELETE FROM wavewright_fleet.pgqueuer AS job USING unnest($1::text[]) AS given (call)
+    WHERE job.payload = convert_to(given.call, 'UTF8') RETURNING job.id"""
 # Begun, and nobody beats for it: its worker died. Also where no worker is left that would take it from the queue.
 DECLARE_LOST: Final = """
     UPDATE wavewright_fleet.call SET answer = $2

@@ -22,6 +22,7 @@ from pgqueuer.domain.models import Context, Job
 from wavewright.executor.fleet.call_messages import (
     CANCELLED,
     LOST,
+    STOPPED,
     CallAnswer,
     CallRequest,
     Ending,
@@ -182,8 +183,8 @@ class FleetWorker:
         except asyncio.CancelledError:
             if not self._is_stopped:
                 raise
-            ending = "lost"
-            return LOST
+            ending = "stopped"
+            return STOPPED
         finally:
             self._calls.discard(call)
             self.on_call(request.tool, ending, time.monotonic() - started)
@@ -201,7 +202,7 @@ class FleetWorker:
         try:
             async with self.database.transaction() as connection:
                 if emitted:
-                    await connection.execute(EMIT, *map(list, zip(*emitted, strict=True)))
+                    await connection.execute(EMIT, *map(list, zip(*emitted, strict=True)), self.name)
                 if answers:
                     await connection.execute(ANSWER, *map(list, zip(*answers, strict=True)), self.name)
         except BaseException:
