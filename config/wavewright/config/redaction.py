@@ -55,8 +55,9 @@ class Redactor:
         self._forms = tuple(
             form for value in self._values if _is_secret(value) for form in _secret_forms(value)
         )
-        # Statuses and log lines repeat the same names.
+        # Statuses, log lines and outputs repeat the same names.
         self._redact_short = lru_cache(_CACHE_SIZE)(self._redact)
+        self._is_suspect_short = lru_cache(_CACHE_SIZE)(self._is_suspect)
 
     def with_secrets(self, more: Iterable[str]) -> Redactor:
         """Return a redactor that also knows these values; this one if there are none."""
@@ -101,9 +102,13 @@ class Redactor:
             return False
         # One look at all of them spares the many that hold nothing.
         joined = "\n".join((*names, *texts))
-        return not (_has_escape(joined) or self.may_contain_secret(joined) or may_match(joined)) or not any(
+        is_suspect = self._is_suspect_short if len(joined) <= _MAX_CACHED_LENGTH else self._is_suspect
+        return not is_suspect(joined) or not any(
             PrivateKeyLines.MARK in text or self.redact(text) != text for text in names | texts
         )
+
+    def _is_suspect(self, text: str) -> bool:
+        return _has_escape(text) or self.may_contain_secret(text) or may_match(text)
 
     def _json(self, value: _Json, lines: PrivateKeyLines | None, *, keep_numbers: bool) -> _Json:
         if isinstance(value, str):
