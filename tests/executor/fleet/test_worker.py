@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.executor.fleet.fleet_site import (
     write_plan,
     write_project,
 )
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import OwnServer, PostgresServer
 from tests.support.trace_collector import TraceCollector
 from wavewright.engine import Wavewright
 from wavewright.planner.types import Json, JsonObject
@@ -234,9 +235,7 @@ async def test_a_call_that_ends_every_worker_fails(site: FleetSite) -> None:
 
 
 def test_a_worker_serves_its_health_and_its_metrics(site: FleetSite) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        place = f"127.0.0.1:{free.getsockname()[1]}"
+    place = free_place()
     site.start("--health", place)
     write_plan(
         site.folder, call("flaky", "one", retry={"attempts": 2, "wait_initial": 0.01}), result="${steps.one}"
@@ -248,6 +247,41 @@ def test_a_worker_serves_its_health_and_its_metrics(site: FleetSite) -> None:
     assert 'wavewright_fleet_calls_total{ending="ok",tool="flaky"} 1.0' in metrics
     assert 'wavewright_fleet_calls_total{ending="failed",tool="flaky"} 1.0' in metrics
     assert "wavewright_fleet_slots 10.0" in metrics
+
+
+def test_a_worker_without_a_database_and_one_that_stops_are_not_ready(
+    site: FleetSite, own_postgres: OwnServer
+) -> None:
+    place = free_place()
+    worker = site.start("--health", place)
+    write_plan(site.folder, call("held", "one"))
+    site.run("run", "test.plan.yaml")
+    site.wait_for_mark("one began")
+
+    own_postgres.stop()
+    site.wait_until(lambda: "no heartbeat could be written" in ready(place), "the fault")
+    own_postgres.start()
+    site.wait_until(lambda: '"ready":true' in ready(place), "the end of the fault")
+    worker.send_signal(signal.SIGTERM)
+    site.wait_until(lambda: '"worker":"it is stopping: SIGTERM"' in ready(place), "the stop")
+    site.go("one")
+
+    assert worker.wait() == 0
+
+
+def free_place() -> str:
+    """Return an address on which nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+def ready(place: str) -> str:
+    """Return whether a worker says that it is ready, with the reasons."""
+    try:
+        return read_url(f"http://{place}/ready")
+    except HTTPError as refused:
+        return str(refused.read(), "utf-8")
 
 
 def test_a_call_of_a_worker_is_part_of_the_runs_trace(

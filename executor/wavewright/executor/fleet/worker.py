@@ -58,6 +58,8 @@ _RETRY_SECONDS: Final = 1.0
 
 OnCall: TypeAlias = Callable[[str, Ending, float], None]
 """Is told of a call that has ended: the tool, how, and the seconds that it took."""
+OnHeartbeat: TypeAlias = Callable[[str | None], None]
+"""Is told of a heartbeat: None where it was written, or why not."""
 
 
 @dataclass(slots=True)
@@ -77,6 +79,7 @@ class FleetWorker:
     host: ToolHost
     """Makes the calls."""
     on_call: OnCall
+    on_heartbeat: OnHeartbeat
     _queue: QueueManager | None = None
     _is_stopped: bool = False
     _calls: set[Future[CallAnswer]] = field(default_factory=set["Future[CallAnswer]"])
@@ -219,8 +222,12 @@ class FleetWorker:
 
     async def _beat(self) -> None:
         while True:
-            with suppress(*DRIVER_ERRORS):
+            fault = None
+            try:
                 await self.database.fetch(
                     HEARTBEAT, self.name, self.slots, [*self.entrypoints], [*self.labels]
                 )
+            except DRIVER_ERRORS as error:
+                fault = f"no heartbeat could be written ({type(error).__name__})"
+            self.on_heartbeat(fault)
             await anyio.sleep(self.heartbeat / 3)

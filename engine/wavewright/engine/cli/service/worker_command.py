@@ -66,12 +66,14 @@ def serve(options: WorkerOptions) -> int:
         health.expect("database")
         log.write("worker_started", worker=host.name, slots=options.slots, tools=[*sorted(served)])
 
+        def note_heartbeat(fault: str | None) -> None:
+            health.faults["database"] = fault
+
         async def work() -> None:
             stopping = ShutdownRequest()
             async with contextlib.AsyncExitStack() as stack:
                 stack.enter_context(handling_signals(stopping))
                 database = await stack.enter_async_context(open_fleet_database(url))
-                health.mark_working("database")
                 if options.health is not None:
                     await stack.enter_async_context(serve_health(health, metrics, options.health, "--health"))
                 worker = FleetWorker(
@@ -83,8 +85,14 @@ def serve(options: WorkerOptions) -> int:
                     labels=[*options.labels],
                     host=host,
                     on_call=metrics.note_call,
+                    on_heartbeat=note_heartbeat,
                 )
-                await worker.run(stopping.wait_requested)
+
+                async def wait_stopped() -> None:
+                    await stopping.wait_requested()
+                    health.mark_failing("worker", f"it is stopping: {stopping.reason}")
+
+                await worker.run(wait_stopped)
 
         anyio.run(work)
         log.write("worker_stopped", worker=host.name)
