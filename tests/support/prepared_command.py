@@ -1,7 +1,8 @@
 """The command line in a process that was copied from one in which it is imported already, so it starts at once.
 
 A copy is a process like any other: it has a session, a folder, an environment and an output of its own, and may be
-killed. Only the imports are shared. Where it matters how a process starts, tests take `new_process`.
+killed. Only imports and what `prepared_project` has made are shared. Where it matters how a process starts, tests take
+`new_process`.
 
 `PreparedCommand` writes into a file, `PipedCommand` and `run_prepared` are for `subprocess.Popen` with pipes and
 `subprocess.run`.
@@ -32,30 +33,41 @@ _COPIES = get_context("forkserver")
 _COPIES.set_forkserver_preload(
     [
         "anyio._backends._asyncio",
-        "openai.resources.chat",
+        "genai_prices.data",
+        "openai.resources.chat.completions.completions",
+        "pydantic_ai.providers.ollama",
+        "pydantic_ai.providers.openai",
         "uvicorn.protocols.http.h11_impl",
+        "uvloop",
         "wavewright.config.readers.yaml_reader",
-        "wavewright.engine.main",
         "wavewright.engine.cli.app",
         "wavewright.engine.cli.commands.planning",
         "wavewright.engine.cli.commands.running",
+        "wavewright.engine.cli.common.live",
         "wavewright.engine.cli.mcp_server.serving",
         "wavewright.engine.cli.planning.plan_command",
         "wavewright.engine.cli.runs.run_command",
         "wavewright.engine.cli.service.daemon_command",
         "wavewright.engine.cli.service.worker_command",
         "wavewright.engine.daemon.daemon",
+        "wavewright.engine.main",
         "wavewright.executor.fleet.caller",
+        "wavewright.executor.postgres.budget_store",
+        "wavewright.executor.postgres.journal",
         "wavewright.executor.sqlite.budget_store",
         "wavewright.executor.sqlite.journal",
+        "wavewright.planner.checks.goal_rules",
         "wavewright.planner.planning.conversation",
         "wavewright.planner.plans.digraph",
+        "wavewright.planner.reading.repairs",
         "wavewright.prompts.environments",
         "wavewright.reviewer.recovery.replanning",
+        "wavewright.reviewer.report.page",
         "wavewright.reviewer.review.by_model",
         "wavewright.tools.equities.tools",
-        "wavewright.tools.lore.tools",
+        "wavewright.tools.functions.threads",
         "wavewright.tools.lore.store.server",
+        "wavewright.tools.lore.tools",
         "wavewright.tools.mcp.sessions",
         "wavewright.tools.mcp.tools",
         "wavewright.tools.mcp.transports",
@@ -67,6 +79,7 @@ _COPIES.set_forkserver_preload(
         "wavewright.tools.web.tools",
         "wavewright.tools.workers.agent_run",
         "wavewright.tools.workers.factory",
+        "tests.support.prepared_project",
     ]
 )
 
