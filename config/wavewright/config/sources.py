@@ -150,7 +150,9 @@ class ReadLimits(NamedTuple):
 
 def pointer_token(key: str | int) -> str:
     """Return one step of a pointer, with its slash."""
-    return f"/{key}" if isinstance(key, int) else "/" + key.replace("~", "~0").replace("/", "~1")
+    if isinstance(key, int) or ("~" not in key and "/" not in key):
+        return f"/{key}"
+    return "/" + key.replace("~", "~0").replace("/", "~1")
 
 
 def pointer_keys(pointer: str) -> list[str]:

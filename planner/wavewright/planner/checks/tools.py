@@ -8,8 +8,9 @@ every schema, so one mistake gives one message. Arguments that the goal sets on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 from wavewright.config.sources import pointer_keys, pointer_token
 from wavewright.config.suggestions import did_you_mean
@@ -40,13 +41,25 @@ from wavewright.planner.schemas.validation import (
 )
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
 
-TypeOf = Callable[[ExpressionUse], JsonSchema | None]
-"""What an expression gives; nothing where its own fault is reported elsewhere."""
-
 REFERENCE_KEYWORD = "reference"
 """Keyword of a misfit that is a reference's."""
 
 _STRING_SCHEMA: JsonSchema = {"type": "string"}
+
+
+class StepTypes(NamedTuple):
+    """What the expressions of one step give; the grammar is loaded for the first that is asked for."""
+
+    subject: CheckContext
+    step: Step
+
+    def result(self, use: ExpressionUse) -> JsonSchema | None:
+        """Return what an expression gives; nothing where its own fault is reported elsewhere."""
+        return self.subject.types.result(use, self.step)
+
+    def incompatibility(self, given: JsonSchema, wanted: JsonSchema) -> str | None:
+        """Return why a value cannot be given where another is wanted."""
+        return self.subject.types.incompatibility(given, wanted)
 
 
 class InputSchema:
@@ -64,12 +77,12 @@ class InputSchema:
         """Return whether literal parameters fit."""
         return self._validator(self.schema).accepts(params)
 
-    def violations(self, params: JsonObject, pointer: str, type_of: TypeOf) -> list[SchemaViolation]:
+    def violations(self, params: JsonObject, pointer: str, types: StepTypes) -> list[SchemaViolation]:
         """Return why parameters do not fit, in their order."""
-        return list(self._violations(params, self.schema, pointer, type_of))
+        return list(self._violations(params, self.schema, pointer, types))
 
     def _violations(
-        self, value: Json, schema: Json, pointer: str, type_of: TypeOf
+        self, value: Json, schema: Json, pointer: str, types: StepTypes
     ) -> Iterator[SchemaViolation]:
         if schema is True or schema == {}:
             return
@@ -81,20 +94,20 @@ class InputSchema:
             return
         resolved = self._resolved(schema)
         if isinstance(value, str):
-            yield from self._text(value, resolved, pointer, type_of)
+            yield from self._text(value, resolved, pointer, types)
             return
         for part in as_list(resolved.get("allOf")):
-            yield from self._violations(value, part, pointer, type_of)
+            yield from self._violations(value, part, pointer, types)
         for keyword in ("anyOf", "oneOf"):
             if keyword in resolved:
-                yield from self._one_of(value, as_list(resolved[keyword]), pointer, type_of)
+                yield from self._one_of(value, as_list(resolved[keyword]), pointer, types)
         if isinstance(value, list):
-            yield from self._list(value, resolved, pointer, type_of)
+            yield from self._list(value, resolved, pointer, types)
         elif isinstance(value, dict):
-            yield from self._object(value, resolved, pointer, type_of)
+            yield from self._object(value, resolved, pointer, types)
 
     def _text(
-        self, text: str, schema: JsonSchema, pointer: str, type_of: TypeOf
+        self, text: str, schema: JsonSchema, pointer: str, types: StepTypes
     ) -> Iterator[SchemaViolation]:
         try:
             uses = embedded_uses(text, pointer, "params")
@@ -104,28 +117,25 @@ class InputSchema:
             literal = "".join(part for part in split_references(text) if isinstance(part, str))
             yield from self._validator(schema).violations(literal, pointer)
             return
-        from wavewright.planner.checks.types import incompatibility  # literal parameters never need it
-
-        whole = uses[0].is_whole
-        given = type_of(uses[0]) if whole else _STRING_SCHEMA
-        reason = None if given is None else incompatibility(given, self._scope | schema)
+        given = types.result(uses[0]) if uses[0].is_whole else _STRING_SCHEMA
+        reason = None if given is None else types.incompatibility(given, self._with_definitions(schema))
         if reason is not None:
             yield SchemaViolation(
                 pointer, REFERENCE_KEYWORD, reason, hint=_conversion(given or {}, schema, uses[0])
             )
 
     def _one_of(
-        self, value: Json, branches: list[Json], pointer: str, type_of: TypeOf
+        self, value: Json, branches: list[Json], pointer: str, types: StepTypes
     ) -> Iterator[SchemaViolation]:
         """Yield nothing where some branch fits, else the faults of the branch that comes nearest."""
-        tried = [list(self._violations(value, branch, pointer, type_of)) for branch in branches]
+        tried = [list(self._violations(value, branch, pointer, types)) for branch in branches]
         if tried and all(tried):
             yield from min(
                 tried, key=lambda faults: (any(fault.pointer == pointer for fault in faults), len(faults))
             )
 
     def _list(
-        self, items: list[Json], schema: JsonSchema, pointer: str, type_of: TypeOf
+        self, items: list[Json], schema: JsonSchema, pointer: str, types: StepTypes
     ) -> Iterator[SchemaViolation]:
         if not _allows_type(schema, "array"):
             yield SchemaViolation(pointer, "type", f"is {value_text(items)}, but must be {type_name(schema)}")
@@ -143,10 +153,10 @@ class InputSchema:
         rest = schema.get("items", True)
         for number, item in enumerate(items):
             part = first[number] if number < len(first) else rest
-            yield from self._violations(item, part, pointer + pointer_token(number), type_of)
+            yield from self._violations(item, part, pointer + pointer_token(number), types)
 
     def _object(
-        self, members: JsonObject, schema: JsonSchema, pointer: str, type_of: TypeOf
+        self, members: JsonObject, schema: JsonSchema, pointer: str, types: StepTypes
     ) -> Iterator[SchemaViolation]:
         if not _allows_type(schema, "object"):
             yield SchemaViolation(
@@ -160,21 +170,24 @@ class InputSchema:
         rest = schema.get("additionalProperties", True)
         for name, value in members.items():
             if isinstance(properties, dict) and name in properties:
-                yield from self._violations(value, properties[name], pointer + pointer_token(name), type_of)
+                yield from self._violations(value, properties[name], pointer + pointer_token(name), types)
             elif rest is False and "patternProperties" not in schema:
                 yield SchemaViolation(
                     pointer, "additionalProperties", f"has {name!r}, which is not known here", name
                 )
             elif "patternProperties" not in schema:
-                yield from self._violations(value, rest, pointer + pointer_token(name), type_of)
+                yield from self._violations(value, rest, pointer + pointer_token(name), types)
 
     def _validator(self, schema: Json) -> Validator:
         built = self._validators.get(id(schema))
         if built is None:
             nothing: JsonSchema = {"not": {}}
-            whole = self._scope | schema if isinstance(schema, dict) else nothing
+            whole = self._with_definitions(schema) if isinstance(schema, dict) else nothing
             built = self._validators[id(schema)] = Validator(whole)
         return built
+
+    def _with_definitions(self, schema: JsonSchema) -> JsonSchema:
+        return self._scope | schema if self._scope else schema
 
     def _resolved(self, schema: JsonSchema) -> JsonSchema:
         """Follow `$ref` inside the schema, a bounded number of times; whatever stands beside it stays."""
@@ -201,7 +214,7 @@ def _prepare_schema(text: bytes) -> InputSchema:
 
     schema: JsonSchema = json.loads(text)
     prepared = InputSchema(schema)
-    prepared.violations({}, "", lambda _: None)
+    prepared.accepts({})
     return prepared
 
 
@@ -259,7 +272,7 @@ def check_tools(subject: CheckContext) -> Iterator[Diagnostic]:
             yield from _check_engine_params(subject, step, f"/steps/{number}")
         if texts or not schema.accepts(step.params):
             pointer = f"/steps/{number}"
-            for misfit in schema.violations(step.params, f"{pointer}/params", _type_of(subject, step)):
+            for misfit in schema.violations(step.params, f"{pointer}/params", StepTypes(subject, step)):
                 yield _argument_diagnostic(step, schema, misfit, pointer)
 
 
@@ -309,10 +322,6 @@ def _usable_schema(signature: ToolSignature) -> InputSchema | None:
         return prepared_input_schema(signature.input_schema)
     except InvalidSchemaError:
         return None
-
-
-def _type_of(subject: CheckContext, step: Step) -> TypeOf:
-    return lambda use: subject.types.result(use, step)
 
 
 def _check_engine_params(subject: CheckContext, step: Step, pointer: str) -> Iterator[Diagnostic]:

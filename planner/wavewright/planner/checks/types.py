@@ -152,6 +152,7 @@ class PlanTypes:
         self._untyped = untyped
         self._environments: dict[bytes, TypedEnvironment] = {}
         self._typed: dict[tuple[str, bytes], TypingResult] = {}
+        self._compared: dict[tuple[int, int], tuple[JsonSchema, JsonSchema, str | None]] = {}
         # By identity: a plan under check may have two steps of one id.
         self._items: dict[int, JsonSchema | None] = {}
 
@@ -226,6 +227,14 @@ class PlanTypes:
         if typed is None:
             typed = self._typed[key] = self._compile(use.expression, scope, extra)
         return typed
+
+    def incompatibility(self, given: JsonSchema, wanted: JsonSchema) -> str | None:
+        """Return why a value of one schema cannot be given where the other is wanted; a pair is compared once."""
+        key = (id(given), id(wanted))
+        if key not in self._compared:
+            # With the schemas, whose identities tell them only while they live.
+            self._compared[key] = (given, wanted, incompatibility(given, wanted))
+        return self._compared[key][2]
 
     def item(self, step: Step) -> JsonSchema | None:
         """Return what `item` is in a step with `for_each`; nothing where its list is faulty."""
