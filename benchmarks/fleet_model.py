@@ -2,10 +2,9 @@
 
 A cost is processor time of the server's processes for the fleet's own statements: measured for groups of 1 and of 50
 calls, it gives the cost of a transaction and that of a row. The simulation has the traffic of the port. Runs send calls
-in groups, twice the slots ahead. Each transaction that adds calls to the queue or removes some wakes the workers that
-have room, which take a batch. Workers begin, answer and log calls in groups, every group wakes its run, and every
-worker has a heartbeat. The database is a queue before its processors. Not simulated: network, disk, tools, and what a
-run does with an answer.
+in groups, twice the slots ahead. Each transaction that adds calls to the queue wakes the workers that have room, which
+take a batch. Workers begin and answer calls in groups, every group wakes its run, and every worker has a heartbeat. The
+database is a queue before its processors. Not simulated: network, disk, tools, and what a run does with an answer.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from pgqueuer.ports.repository import EntrypointExecutionParameter
 
 from benchmarks.measure import show_table
 from tests.support.postgres import NoServer, OwnServer, started
+from wavewright.executor.fleet.grouping import MAX_GROUP
 from wavewright.executor.fleet.tables import (
     ANSWER,
     BEGIN,
@@ -112,7 +112,9 @@ async def _measure(server: OwnServer) -> tuple[dict[str, Cost], float]:
         for name, one in small.items():
             row = max(0.0, (large[name] - one) / 49)
             costs[name] = Cost(one - row, row)
-        beat = await _cpu_of(server, lambda: connection.execute(HEARTBEAT, "worker", 10, ["tool@1"], []))
+        beat = await _cpu_of(
+            server, lambda: connection.execute(HEARTBEAT, "worker", 10, ["tool@1"], [], [0] * 10)
+        )
         costs["heartbeat of a worker"] = Cost(beat, 0.0)
         costs["look into an empty queue"] = Cost(await _cpu_of(server, lambda: _dequeue(connection, 1)), 0.0)
         alone = await _cpu_of(server, lambda: connection.execute("NOTIFY measured"))
@@ -133,29 +135,28 @@ async def _seconds(server: OwnServer, connection: AnyConnection, rows: int) -> d
     """Return the processor seconds of each kind of transaction, for a number of rows."""
     ids = iter([[uuid4().hex for _ in range(rows)] for _ in range(GROUPS)])
     sent: list[list[str]] = []
-    jobs: list[list[Job]] = []
+    jobs: list[list[int]] = []
 
     async def send() -> None:
         sent.append(next(ids))
         await connection.fetch(SEND, sent[-1], ["run"] * rows, [b"x" * 500] * rows, ["tool@1"] * rows)
 
     async def take() -> None:
-        jobs.append(await _dequeue(connection, rows))
+        jobs.append([job.id for job in await _dequeue(connection, rows)])
 
     parts: dict[str, Callable[[list[str]], Awaitable[object]]] = {
         "begin": lambda group: connection.fetch(BEGIN, group, "worker"),
-        "answer": lambda group: connection.execute(ANSWER, group, [b"x" * 500] * rows, "worker"),
+        "answer": lambda group: connection.fetch(ANSWER, group, next(taken), [b"x" * 500] * rows, "worker"),
+        "read answers": lambda group: connection.fetch(READ_ANSWERS, group),
     }
-    made = {"send": await _cpu_of(server, send), "take from the queue": await _cpu_of(server, take)}
+    made = {"send": await _cpu_of(server, send)}
+    await connection.execute("SET synchronous_commit TO off")
+    made["take from the queue"] = await _cpu_of(server, take)
+    await connection.execute("SET synchronous_commit TO on")
+    taken = iter(jobs)
     for name, part in parts.items():
         groups = iter(sent)
         made[name] = await _cpu_of(server, partial(_next, part, groups))
-
-    groups, done = iter(sent), iter(jobs)
-    made["read answers"] = await _cpu_of(server, lambda: connection.fetch(READ_ANSWERS, next(groups)))
-    made["remove from the queue"] = await _cpu_of(
-        server, lambda: queue_on(connection).log_jobs([(job, "successful", None) for job in next(done)])
-    )
     return made
 
 
@@ -264,7 +265,7 @@ class _Simulation:
 
     def send(self) -> None:
         """Send calls, one group at a time, up to twice the slots ahead."""
-        count = min(500, 2 * self.slots * len(self.workers) - self.outstanding)
+        count = min(MAX_GROUP, 2 * self.slots * len(self.workers) - self.outstanding)
         if self.sends or count <= 0:
             return
         self.sends = True
@@ -273,16 +274,13 @@ class _Simulation:
         def end() -> None:
             self.sends = False
             self.queue += count
-            self.notify(self.wake)
+            self.ask(self.listener * len(self.workers), self.wake)
             self.send()
 
         self.ask(self.costs["send"].of(count), end)
 
-    def notify(self, then: Callable[[], None]) -> None:
-        """Tell all workers of a change of the queue."""
-        self.ask(self.listener * len(self.workers), then)
-
     def wake(self) -> None:
+        """Tell all workers that calls came."""
         for worker in self.workers:
             if worker.taking:
                 worker.was_woken = True
@@ -299,7 +297,7 @@ class _Simulation:
         if not worker.free:
             return
         worker.taking = True
-        count = min(max(1, min(self.slots // 2, 50)), worker.free, self.queue)
+        count = min(MAX_GROUP, worker.free, self.queue)
         self.queue -= count
         worker.free -= count
         cost = (
@@ -340,14 +338,13 @@ class _Simulation:
         if kind == "begin":
             for _ in range(count):
                 self.at(self.chance.expovariate(1 / CALL_SECONDS), lambda: self.group(worker, "answer"))
-        elif kind == "answer":
+        else:
             worker.free += count
             self.ended += count * (self.now >= WARM_UP_SECONDS)
             self.unread += count
             self.read()
-            self.group(worker, "remove from the queue", count)
-        else:
-            self.notify(self.wake)
+            if self.queue and not worker.taking:
+                self.take(worker)
 
     def read(self) -> None:
         """Have the run read the answers that it was told of."""

@@ -19,8 +19,6 @@ END $$;
 GRANT USAGE ON SCHEMA wavewright_fleet TO wavewright_worker;
 GRANT SELECT, UPDATE, DELETE ON wavewright_fleet.pgqueuer TO wavewright_worker;
 GRANT INSERT ON wavewright_fleet.pgqueuer_log TO wavewright_worker;
--- Empty tables of the queue, which it looks for.
-GRANT SELECT ON wavewright_fleet.pgqueuer_statistics, wavewright_fleet.pgqueuer_schedules TO wavewright_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON wavewright_fleet.worker TO wavewright_worker;
 
 ALTER TABLE wavewright_fleet.call ENABLE ROW LEVEL SECURITY;

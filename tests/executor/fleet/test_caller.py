@@ -17,8 +17,9 @@ from wavewright.executor.fleet.caller import FleetCaller, call_id
 from wavewright.executor.fleet.tables import (
     ANSWER,
     BEGIN,
+    DECLARE_LOST,
     EMIT,
-    LOSE,
+    HEARTBEAT,
     READ_ANSWERS,
     SEND,
     TAKE_EMISSIONS,
@@ -45,10 +46,8 @@ class AnsweredBetween(FleetDatabase):
         if query in {TAKE_EMISSIONS, READ_ANSWERS}:
             async with self.transaction() as connection:
                 if await connection.fetch(BEGIN, values[0], WORKER):
-                    await connection.execute(
-                        EMIT, values[0], [emission_bytes(TextChunk("so far"))], [True], WORKER
-                    )
-                    await connection.execute(ANSWER, values[0], [CallAnswer("ok", 1).to_bytes()], WORKER)
+                    await connection.execute(EMIT, *emissions(TextChunk("so far")))
+                    await connection.execute(ANSWER, *answer())
         return rows
 
 
@@ -77,10 +76,13 @@ def new_call(emitted: list[Emission]) -> ToolCall:
 
 
 @asynccontextmanager
-async def routed(database: FleetDatabase, taken: Mapping[str, int]) -> AsyncGenerator[ToolFunction]:
+async def routed(
+    database: FleetDatabase, taken: Mapping[str, int], *, heartbeat: float = 60.0
+) -> AsyncGenerator[ToolFunction]:
     """Be the process of a run; yield how it makes calls."""
+    await database.fetch(HEARTBEAT, WORKER, 1, ["count"], [], [])
     async with anyio.create_task_group() as group:
-        caller = FleetCaller(database, ["*"], heartbeat=1.0)
+        caller = FleetCaller(database, ["*"], heartbeat=heartbeat)
         group.start_soon(caller.run)
         goal = Goal(job="count", name="count", text="Count", inputs={}, tools=())
         caller.resume(RUN, taken)
@@ -114,12 +116,13 @@ async def test_a_run_that_is_continued_takes_what_is_not_in_its_journal(
             group.start_soon(ended, make, new_call(before))
             while not await database.fetch(BEGIN, [CALL], WORKER):  # noqa: ASYNC110 - the call is sent meanwhile
                 await anyio.sleep(0.01)
-            await database.fetch(EMIT, *emissions(Counted(1), TextChunk("so far")))
+            for _ in range(2):  # as a worker that has not learnt that its first try was successful
+                await database.fetch(EMIT, *emissions(Counted(1), TextChunk("so far")))
             while len(before) < 3:  # noqa: ASYNC110 - a notice comes from the database
                 await anyio.sleep(0.01)
             group.cancel_scope.cancel()
-        await database.fetch(EMIT, *emissions(Counted(2)))
-        await database.fetch(ANSWER, [CALL], [CallAnswer("ok", 1).to_bytes()], WORKER)
+        await database.fetch(EMIT, *emissions(Counted(2), first=3))
+        await database.fetch(ANSWER, *answer())
         [mark] = [one for one in before if isinstance(one, EmissionsTaken)]
         async with routed(database, {mark.call: mark.no} if is_journaled else {}) as make:
             assert await make(new_call(after)) == 1
@@ -134,7 +137,7 @@ async def test_a_call_for_which_nobody_beats_is_lost_though_others_are_answered(
     """Its job is not in the queue any more, so no other worker can find it there."""
     async with (
         open_fleet_database(postgres.database()) as database,
-        routed(database, {}) as make,
+        routed(database, {}, heartbeat=1.0) as make,
         anyio.create_task_group() as group,
     ):
         group.start_soon(ended, make, new_call([]))
@@ -176,8 +179,8 @@ async def test_a_call_that_the_process_before_has_sent_is_cancelled_and_a_lost_o
             while not emitted:  # noqa: ASYNC110 - a notice comes from the database
                 await anyio.sleep(0.01)
             group.cancel_scope.cancel()
-        await database.fetch(LOSE, CALL, b"{}", "another worker")
-        await database.fetch(EMIT, *emissions(Counted(2)))
+        await database.fetch(DECLARE_LOST, [CALL], b"{}", 0.0)
+        await database.fetch(EMIT, *emissions(Counted(2), first=2))
 
         assert await database.fetch("SELECT FROM wavewright_fleet.pgqueuer") == []
         assert len(await database.fetch("SELECT FROM wavewright_fleet.emission")) == 1
@@ -191,10 +194,16 @@ CALL = call_id(RUN, StepId("one"), None, StepKey("key"), 1, 0)
 AGAIN = call_id(RUN, StepId("one"), None, StepKey("key"), 1, 1)
 
 
-def emissions(*made: Emission) -> tuple[list[str], list[bytes], list[bool], str]:
+def answer() -> tuple[list[str], list[int], list[bytes], str]:
+    """Return the values with which a worker writes its answer."""
+    return [CALL], [0], [CallAnswer("ok", 1, has_emitted=True).to_bytes()], WORKER
+
+
+def emissions(*made: Emission, first: int = 1) -> tuple[list[str], list[int], list[bytes], list[bool], str]:
     """Return the values with which a worker writes them."""
     return (
         [CALL] * len(made),
+        [*range(first, first + len(made))],
         [emission_bytes(one) for one in made],
         [isinstance(one, TextChunk) for one in made],
         WORKER,

@@ -126,6 +126,8 @@ class CallAnswer:
     failure: AttemptFailure | None = None
     printed: dict[str, str] = field(default_factory=dict[str, str])
     """What it printed and logged: `stdout`, `stderr`, `log`."""
+    has_emitted: bool = False
+    """Whether there are emissions to be taken before the answer."""
 
     def to_bytes(self) -> bytes:
         """Return the answer as JSON.
@@ -140,6 +142,8 @@ class CallAnswer:
             fields["data"] = clean_json(self.data)
         if self.printed:
             fields["printed"] = dict(self.printed)
+        if self.has_emitted:
+            fields["has_emitted"] = True
         if self.failure is not None:
             fields["failure"] = _FAILURES.dump_python(self.failure, mode="json")
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
@@ -178,9 +182,9 @@ UNCLEAR_ON_WORKER: Final = AttemptFailure(
     UNCLEAR.hint,
     is_final=True,
 )
-LOST: Final = CallAnswer("lost")
-STOPPED: Final = CallAnswer("stopped")
-CANCELLED: Final = CallAnswer("cancelled")
+LOST: Final = CallAnswer("lost", has_emitted=True)
+STOPPED: Final = CallAnswer("stopped", has_emitted=True)
+CANCELLED: Final = CallAnswer("cancelled", has_emitted=True)
 
 
 class ForwardedLogEvent(LogEvent):

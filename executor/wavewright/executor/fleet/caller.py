@@ -18,7 +18,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
-from pgqueuer.domain.types import JobId
 
 from wavewright.executor.fleet.call_messages import (
     LOST,
@@ -35,6 +34,7 @@ from wavewright.executor.fleet.tables import (
     ANSWERED,
     CANCEL,
     DECLARE_LOST,
+    EMITTED,
     FORGET,
     FORGET_OLD,
     IS_KNOWN,
@@ -46,7 +46,6 @@ from wavewright.executor.fleet.tables import (
     FleetDatabase,
     listen,
     open_fleet_database,
-    queue_on,
 )
 from wavewright.executor.postgres.driver import DRIVER_ERRORS, Connection
 from wavewright.executor.run.failures import AttemptFailure, ReportedFailure
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 2.0
-"""How often answers are looked for where no notice came."""
+"""How often answers and workers are looked for where no notice came."""
 _MAX_LOST: Final = 3
 """Workers that may die with a call before it fails."""
 
@@ -108,7 +107,8 @@ class FleetCaller(Runtime):
     _sending_goal: anyio.Lock = field(default_factory=anyio.Lock)
     _taken: dict[RunId, dict[str, int]] = field(default_factory=dict[RunId, dict[str, int]])
     """Of calls that had emissions, the number of the last one that was taken."""
-    _news: set[str] = field(default_factory=set[str])
+    _answered: set[str] = field(default_factory=set[str])
+    _emitted: set[str] = field(default_factory=set[str])
     _woken: anyio.Event = field(default_factory=anyio.Event)
     _broke_at: float = float("-inf")
     """When the database was last found to be away, on the event loop's clock."""
@@ -179,81 +179,89 @@ class FleetCaller(Runtime):
             [one.entrypoint for one in group],
         )
         new = {row["call"] for row in rows}
-        self._wake(*({one.id for one in group} - new))
+        known = " ".join({one.id for one in group} - new)
+        self._wake(known)
+        self._wake(f"{EMITTED}{known}")
         # What was cancelled while it was sent.
         await self._cancel([*(new - self._waiting.keys())])
         return [None] * len(group)
 
-    async def _cancel(self, ids: list[str]) -> None:
+    async def _cancel(self, ids: Sequence[str]) -> None:
         """Take calls out of the queue and end them on their workers, also those that another process has sent."""
         if ids:
-            async with self.database.transaction() as connection:
-                jobs = [JobId(row["id"]) for row in await connection.fetch(CANCEL, ids)]
-                if jobs:
-                    await queue_on(connection).notify_job_cancellation(jobs)
+            await self.database.fetch(CANCEL, ids)
 
     async def _is_under_way(self, run: RunId, step: StepId, index: int | None, key: StepKey) -> bool:
         """Return whether a call was sent before this process continued its run: its answer is, or will be, there."""
         return bool(await self.database.fetch(IS_KNOWN, call_id(run, step, index, key, 1, 0)))
 
-    def _wake(self, *ids: str) -> None:
-        if ids:
-            self._news.update(ids)
-            self._woken.set()
+    def _wake(self, notice: str) -> None:
+        ids = self._emitted if notice.startswith(EMITTED) else self._answered
+        ids.update(notice.removeprefix(EMITTED).split())
+        self._woken.set()
 
     async def run(self) -> None:
-        """Take answers and emissions until this is cancelled: at a notice, and every two seconds."""
+        """Take answers and emissions until this is cancelled: at a notice, and where none came at a look."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._sends.run)
             group.start_soon(self._listen)
             group.start_soon(self._watch_workers)
-            look_at = anyio.current_time() + _LOOK_SECONDS
+            next_look = 0.0
             while True:
-                with anyio.CancelScope(deadline=look_at):
+                with anyio.CancelScope(deadline=next_look):
                     await self._woken.wait()
                 self._woken = anyio.Event()
-                news, self._news = self._news, set()
-                is_look = anyio.current_time() >= look_at
-                if is_look:
-                    look_at = anyio.current_time() + _LOOK_SECONDS
-                ids = [*self._waiting] if is_look else [*(news & self._waiting.keys())]
-                if ids:
-                    try:
-                        await self._take(ids, looks_for_lost=is_look)
-                    except DRIVER_ERRORS:
-                        self._broke_at = anyio.current_time()
+                answered, self._answered = self._answered, set()
+                emitted, self._emitted = self._emitted, set()
+                try:
+                    if anyio.current_time() >= next_look:
+                        next_look = anyio.current_time() + min(_LOOK_SECONDS, self.heartbeat / 10)
+                        answered = emitted = {*self._waiting}
+                        await self._declare_lost([*answered])
+                    await self._take(answered, emitted)
+                except DRIVER_ERRORS:
+                    self._broke_at = anyio.current_time()
 
-    async def _take(self, ids: list[str], *, looks_for_lost: bool) -> None:
+    async def _declare_lost(self, ids: Sequence[str]) -> None:
         # While the database was away, no worker could beat: those that live have the time to do it again.
-        if looks_for_lost and anyio.current_time() > self._broke_at + self.heartbeat + _LOOK_SECONDS:
+        if ids and anyio.current_time() > self._broke_at + self.heartbeat + _LOOK_SECONDS:
             await self.database.fetch(DECLARE_LOST, ids, LOST.to_bytes(), self.heartbeat)
-        # In this order, since a worker writes both at once: what a call emitted is there where its answer was read.
-        answers = await self.database.fetch(READ_ANSWERS, ids)
-        await self._take_emissions(ids)
-        for row in answers:
-            waiting = self._waiting.get(row["id"])
-            if waiting is not None and not waiting.answer.done():
-                waiting.answer.set_result(CallAnswer.from_bytes(row["answer"]))
 
-    async def _take_emissions(self, ids: Sequence[str]) -> None:
+    async def _take(self, answered: set[str], emitted: set[str]) -> None:
+        """Take the answers of some calls, and before them the emissions of these calls and of others."""
+        answers: dict[str, CallAnswer] = {}
+        if ids := answered & self._waiting.keys():
+            for row in await self.database.fetch(READ_ANSWERS, [*ids]):
+                answers[row["id"]] = CallAnswer.from_bytes(row["answer"])
+        # In this order, since a worker writes both at once: what a call emitted is there where its answer was read.
+        await self._take_emissions(emitted | {id_ for id_, answer in answers.items() if answer.has_emitted})
+        for id_, answer in answers.items():
+            waiting = self._waiting.get(id_)
+            if waiting is not None and not waiting.answer.done():
+                waiting.answer.set_result(answer)
+
+    async def _take_emissions(self, ids: set[str]) -> None:
         """Pass on what was not taken before; the journal has it together with a mark after it, or has neither."""
-        seen = {id_: self._waiting[id_].taken.get(id_, 0) for id_ in ids if id_ in self._waiting}
-        marks: dict[str, int] = {}
+        seen = {id_: self._waiting[id_].taken.get(id_, 0) for id_ in ids & self._waiting.keys()}
+        if not seen:
+            return
+        marks = set[str]()
         for row in await self.database.fetch(TAKE_EMISSIONS, [*seen], [*seen.values()]):
             waiting = self._waiting.get(row["call"])
             if waiting is not None:
                 waiting.call.emit(emission_of(row["body"]))
+                waiting.taken[row["call"]] = row["no"]
                 if not row["is_text"]:
-                    marks[row["call"]] = row["no"]
-        for id_, no in marks.items():
-            self._waiting[id_].taken[id_] = no
-            self._waiting[id_].call.emit(EmissionsTaken(id_, no))
+                    marks.add(row["call"])
+        for id_ in marks:
+            waiting = self._waiting[id_]
+            waiting.call.emit(EmissionsTaken(id_, waiting.taken[id_]))
 
     async def _listen(self) -> None:
         """Listen for notices; a connection that breaks is replaced, and what came meanwhile is found by looking."""
         while True:
             with suppress(*DRIVER_ERRORS):
-                connection = await listen(self.database.url, ANSWERED, self._wake)
+                connection = await listen(self.database.url, {ANSWERED: self._wake})
                 try:
                     await self._broken(connection)
                 finally:

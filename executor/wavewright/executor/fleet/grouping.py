@@ -12,7 +12,8 @@ from wavewright.executor.postgres.driver import DRIVER_ERRORS, is_conflict, is_c
 
 T = TypeVar("T")
 R = TypeVar("R")
-_MAX_GROUP: Final = 500
+MAX_GROUP: Final = 150
+"""Rows of one statement: so many ids of calls fit into a notice of PostgreSQL, which has 8,000 bytes."""
 _PATIENCE_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.5
 
@@ -45,7 +46,7 @@ class GroupedWrites(Generic[T, R]):
             # Whatever else is added in this turn of the event loop comes along.
             await anyio.lowlevel.checkpoint()
             while self._waiting:
-                group, self._waiting = self._waiting[:_MAX_GROUP], self._waiting[_MAX_GROUP:]
+                group, self._waiting = self._waiting[:MAX_GROUP], self._waiting[MAX_GROUP:]
                 await self._commit(group)
 
     async def _commit(self, group: list[tuple[T, asyncio.Future[R]]]) -> None:

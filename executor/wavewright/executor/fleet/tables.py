@@ -3,7 +3,7 @@
 They lie in the schema `wavewright_fleet`, with the queue of PgQueuer. A row of `call` is a call with its request and,
 later, its answer; the queue holds only the row's id. The first worker that sets `begun` makes the call; one that finds
 it set leaves the call alone, so a call begins at most once. An answer is written once: a worker that was taken for lost
-writes nothing.
+writes nothing. The statement that writes it takes the call out of the queue.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from wavewright.executor.postgres.schema import LOCK
 from wavewright.executor.store.errors import JournalNotOpened
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from asyncpg.pool import PoolConnectionProxy
 
@@ -44,10 +44,19 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 SCHEMA: Final = "wavewright_fleet"
 ANSWERED: Final = "wavewright_fleet_answered"
-"""Channel of the ids of calls that have an answer, or a new emission."""
+"""Channel of the ids of calls that have an answer or, after `EMITTED`, a new emission; several with a space between."""
+EMITTED: Final = "+"
+QUEUED: Final = "wavewright_fleet_queue"
+"""Channel on which PgQueuer says that calls came."""
+CANCELLED: Final = "wavewright_fleet_cancelled"
+"""Channel of the ids of calls that are not wanted any more."""
 
-_FORMAT: Final = "3"
+_FORMAT: Final = "4"
 _TABLES: Final = """
+    -- Of what workers take out of the queue nobody is told.
+    DROP TRIGGER tg_pgqueuer_changed ON wavewright_fleet.pgqueuer;
+    CREATE TRIGGER tg_pgqueuer_changed AFTER INSERT ON wavewright_fleet.pgqueuer
+    EXECUTE FUNCTION wavewright_fleet.fn_pgqueuer_changed();
     CREATE TABLE wavewright_fleet.call (
         id text PRIMARY KEY,
         run text NOT NULL,
@@ -58,11 +67,10 @@ _TABLES: Final = """
         answer bytea
     );
     CREATE INDEX call_of_run ON wavewright_fleet.call (run);
+    -- Numbered by the worker, so that one which is sent a second time is there once.
     CREATE TABLE wavewright_fleet.emission (
-        no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, call text NOT NULL, body bytea NOT NULL,
-        is_text boolean NOT NULL
+        call text, no bigint, body bytea NOT NULL, is_text boolean NOT NULL, PRIMARY KEY (call, no)
     );
-    CREATE INDEX emission_of_call ON wavewright_fleet.emission (call, no);
     -- What the tools of a run are made with, once for each run.
     CREATE TABLE wavewright_fleet.goal (run text PRIMARY KEY, goal bytea NOT NULL);
     CREATE TABLE wavewright_fleet.worker (
@@ -91,45 +99,47 @@ BEGIN: Final = """
     WHERE id = ANY ($1) AND (begun IS NULL OR worker = $2) AND answer IS NULL
     RETURNING id, request"""
 ANSWER: Final = """
-    WITH given AS (SELECT * FROM unnest($1::text[], $2::bytea[]) AS given (id, answer)),
+    WITH given AS (SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[]) AS given (id, job, answer)),
+    ended AS (DELETE FROM wavewright_fleet.pgqueuer USING given WHERE pgqueuer.id = given.job),
     answered AS (
         UPDATE wavewright_fleet.call SET answer = given.answer FROM given
-        WHERE call.id = given.id AND call.answer IS NULL AND call.worker = $3
+        WHERE call.id = given.id AND call.answer IS NULL AND call.worker = $4
         RETURNING call.id
     )
-    SELECT pg_notify('wavewright_fleet_answered', id) FROM answered"""
-# Of a call that another worker began and did not end.
-LOSE: Final = """
-    WITH lost AS (
-        UPDATE wavewright_fleet.call SET answer = $2, db_user = current_user
-        WHERE id = $1 AND answer IS NULL AND worker <> $3 RETURNING id
-    )
-    SELECT pg_notify('wavewright_fleet_answered', id) FROM lost"""
+    SELECT pg_notify('wavewright_fleet_answered', string_agg(id, ' ')) FROM answered HAVING count(*) > 0"""
+# Of answered calls, such as those whose worker died.
+DROP: Final = """
+    DELETE FROM wavewright_fleet.pgqueuer AS job WHERE id = ANY ($1) AND NOT EXISTS (
+        SELECT FROM wavewright_fleet.call WHERE id = convert_from(job.payload, 'UTF8') AND answer IS NULL
+    )"""
 # Of calls that this worker makes and was not taken for lost with.
 EMIT: Final = """
     WITH given AS (
-        SELECT * FROM unnest($1::text[], $2::bytea[], $3::boolean[])
-        WITH ORDINALITY AS given (call, body, is_text, place)
+        SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::boolean[]) AS given (call, no, body, is_text)
     ),
     kept AS (
-        INSERT INTO wavewright_fleet.emission (call, body, is_text)
-        SELECT given.call, body, is_text FROM given JOIN wavewright_fleet.call AS own
-        ON own.id = given.call AND own.worker = $4 AND own.answer IS NULL
-        ORDER BY place RETURNING call
+        INSERT INTO wavewright_fleet.emission (call, no, body, is_text)
+        SELECT given.call, no, body, is_text FROM given JOIN wavewright_fleet.call AS own
+        ON own.id = given.call AND own.worker = $5 AND own.answer IS NULL
+        ON CONFLICT DO NOTHING RETURNING call
     )
-    SELECT pg_notify('wavewright_fleet_answered', call) FROM (SELECT DISTINCT call FROM kept) AS calls"""
-# A call that no worker has begun is as if it had never been sent.
-CANCEL: Final = """
-    WITH unsent AS (DELETE FROM wavewright_fleet.call WHERE id = ANY ($1) AND begun IS NULL)
-    DELETE FROM wavewright_fleet.pgqueuer AS job USING unnest($1::text[]) AS given (call)
-    WHERE job.payload = convert_to(given.call, 'UTF8') RETURNING job.id"""
-# Begun, and nobody beats for it: its worker died. Also where no worker is left that would take it from the queue.
+    SELECT pg_notify('wavewright_fleet_answered', '+' || string_agg(DISTINCT call, ' ')) FROM kept
+    HAVING count(*) > 0"""
+# Of a worker without a heartbeat; none had one while the server was away.
 DECLARE_LOST: Final = """
     UPDATE wavewright_fleet.call SET answer = $2
     WHERE id = ANY ($1) AND begun IS NOT NULL AND answer IS NULL AND NOT EXISTS (
-        SELECT FROM wavewright_fleet.pgqueuer AS job
-        WHERE job.payload = convert_to(call.id, 'UTF8') AND job.heartbeat > now() - make_interval(secs => $3)
-    )"""
+        SELECT FROM wavewright_fleet.worker
+        WHERE name = call.worker AND heartbeat > now() - make_interval(secs => $3)
+    ) AND pg_postmaster_start_time() < now() - make_interval(secs => $3)"""
+# A call that no worker has begun is as if it had never been sent.
+CANCEL: Final = """
+    WITH unsent AS (DELETE FROM wavewright_fleet.call WHERE id = ANY ($1) AND begun IS NULL),
+    ended AS (
+        DELETE FROM wavewright_fleet.pgqueuer AS job USING unnest($1::text[]) AS given (call)
+        WHERE job.payload = convert_to(given.call, 'UTF8')
+    )
+    SELECT pg_notify('wavewright_fleet_cancelled', id) FROM unnest($1::text[]) AS id"""
 READ_ANSWERS: Final = (
     "SELECT id, answer FROM wavewright_fleet.call WHERE id = ANY ($1) AND answer IS NOT NULL"
 )
@@ -138,9 +148,9 @@ TAKE_EMISSIONS: Final = """
     WITH seen AS (SELECT * FROM unnest($1::text[], $2::bigint[]) AS seen (call, no)),
     texts AS (
         DELETE FROM wavewright_fleet.emission USING seen WHERE emission.call = seen.call AND is_text
-        RETURNING emission.no, emission.call, body
+        RETURNING emission.no, emission.call, body, emission.no > seen.no AS is_new
     )
-    SELECT no, call, body, true AS is_text FROM texts
+    SELECT no, call, body, true AS is_text FROM texts WHERE is_new
     UNION ALL
     SELECT emission.no, call, body, false FROM wavewright_fleet.emission JOIN seen USING (call)
     WHERE emission.no > seen.no AND NOT is_text
@@ -151,10 +161,11 @@ FORGET: Final = """
     emitted AS (DELETE FROM wavewright_fleet.emission WHERE call IN (SELECT id FROM gone))
     DELETE FROM wavewright_fleet.goal WHERE run = $1"""
 FORGET_OLD: Final = """
-    WITH logged AS (DELETE FROM wavewright_fleet.pgqueuer_log WHERE created < now() - interval '1 day'),
+    WITH logged AS (DELETE FROM wavewright_fleet.pgqueuer_log WHERE created < now() - interval '1 hour'),
     gone AS (DELETE FROM wavewright_fleet.call WHERE sent < now() - interval '30 days' RETURNING id)
     DELETE FROM wavewright_fleet.emission WHERE call IN (SELECT id FROM gone)"""
 HEARTBEAT: Final = """
+    WITH held AS (UPDATE wavewright_fleet.pgqueuer SET heartbeat = now() WHERE id = ANY ($5::bigint[]))
     INSERT INTO wavewright_fleet.worker (name, slots, entrypoints, labels) VALUES ($1, $2, $3, $4)
     ON CONFLICT (name) DO UPDATE
     SET heartbeat = now(), slots = excluded.slots, entrypoints = excluded.entrypoints, labels = excluded.labels"""
@@ -192,15 +203,9 @@ class FleetDatabase:
 
 def queue_on(connection: AnyConnection) -> Queries:
     """Return the queue's operations over a connection."""
+    settings = DBSettings(db_schema=SCHEMA, channel=Channel(QUEUED), durability=Durability.balanced)
     # One of a pool has the same methods.
-    return queue_over(AsyncpgDriver(cast("Connection", connection)))
-
-
-def queue_over(driver: AsyncpgDriver) -> Queries:
-    """Return the queue's operations over a driver."""
-    settings = DBSettings(
-        db_schema=SCHEMA, channel=Channel("wavewright_fleet_queue"), durability=Durability.balanced
-    )
+    driver = AsyncpgDriver(cast("Connection", connection))
     environment = QueryBuilderEnvironment(settings=settings)
     return Queries(driver, qbe=environment, qbq=QueryQueueBuilder(settings=settings))
 
@@ -212,21 +217,16 @@ async def _to_its_end(work: Awaitable[_T]) -> _T:
     raise AssertionError("a shielded scope is not cancelled")
 
 
-async def connect(url: str) -> Connection:
-    """Return a connection of its own."""
+async def listen(url: str, on_notice: Mapping[str, Callable[[str], None]]) -> Connection:
+    """Return a connection over which notices of channels are handed to their functions."""
+
+    def take(_connection: object, _pid: int, channel: str, payload: object) -> None:
+        on_notice[channel](str(payload))
+
     connection = await _to_its_end(asyncpg.connect(url, timeout=10.0, command_timeout=30.0))
     await _use_indexes(connection)
-    return connection
-
-
-async def listen(url: str, channel: str, on_notice: Callable[[str], None]) -> Connection:
-    """Return a connection over which `on_notice` is called with each notice of a channel."""
-
-    def take(_connection: object, _pid: int, _channel: str, payload: object) -> None:
-        on_notice(str(payload))
-
-    connection = await connect(url)
-    await _to_its_end(connection.add_listener(channel, take))
+    for channel in on_notice:
+        await _to_its_end(connection.add_listener(channel, take))
     return connection
 
 

@@ -6,18 +6,20 @@ The worker that made a call writes its answer itself: the answer outlives a coor
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
+from uuid import uuid4
 
 import anyio
-from pgqueuer.core.qm import QueueManager
-from pgqueuer.domain.models import Context, Job
+from pgqueuer.domain.types import QueueEntrypoint, QueueManagerId
+from pgqueuer.ports.repository import EntrypointExecutionParameter
 
 from wavewright.executor.fleet.call_messages import (
     CANCELLED,
@@ -28,19 +30,21 @@ from wavewright.executor.fleet.call_messages import (
     Ending,
     emission_bytes,
 )
-from wavewright.executor.fleet.grouping import GroupedWrites
-from wavewright.executor.fleet.queue_driver import open_queue_driver
+from wavewright.executor.fleet.grouping import MAX_GROUP, GroupedWrites
 from wavewright.executor.fleet.tables import (
     ANSWER,
     BEGIN,
+    CANCELLED as CANCELLED_CHANNEL,
+    DROP,
     EMIT,
     HEARTBEAT,
     LEAVE,
-    LOSE,
+    QUEUED,
     READ_GOAL,
     WAITING_FOR_OTHERS,
     FleetDatabase,
-    queue_over,
+    listen,
+    queue_on,
 )
 from wavewright.executor.fleet.tool_host import ToolHost
 from wavewright.executor.postgres.driver import DRIVER_ERRORS
@@ -49,12 +53,18 @@ from wavewright.executor.run.failures import AttemptFailure
 from wavewright.planner.language.goals import Goal
 from wavewright.tools.functions.tool import Emission, TextChunk
 
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+    from pgqueuer.adapters.persistence.queries import Queries
+
 _LOG = logging.getLogger(__name__)
 DRAIN_SECONDS: Final = 6.0
 """How long calls may go on after a stop was requested; then they are cancelled, and other workers make them."""
 _FLUSH_SECONDS: Final = 0.25
 """After which emissions are sent."""
-_RETRY_SECONDS: Final = 1.0
+_RECONNECT_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 2.0
+"""How often calls are looked for where no notice came."""
 
 OnCall: TypeAlias = Callable[[str, Ending, float], None]
 """Is told of a call that has ended: the tool, how, and the seconds that it took."""
@@ -63,11 +73,21 @@ OnHeartbeat: TypeAlias = Callable[[str | None], None]
 
 
 @dataclass(slots=True)
+class _Held:
+    """A call that was taken."""
+
+    job: int
+    """Its number in the queue."""
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+
+@dataclass(slots=True)
 class FleetWorker:
     """Makes calls until it is stopped."""
 
     database: FleetDatabase
     name: str
+    """Unique: of no worker that ever was."""
     slots: int
     """Maximum of concurrent calls."""
     heartbeat: float
@@ -80,26 +100,29 @@ class FleetWorker:
     """Makes the calls."""
     on_call: OnCall
     on_heartbeat: OnHeartbeat
-    _queue: QueueManager | None = None
+    _queue_id: QueueManagerId = field(default_factory=lambda: QueueManagerId(uuid4()))
+    _held: dict[str, _Held] = field(default_factory=dict[str, "_Held"])
+    """The calls that were taken and are not answered."""
+    _taken: dict[str, _Held] = field(default_factory=dict[str, "_Held"])
+    """Those that have not begun, and are to begin where the database was away."""
+    _woken: anyio.Event = field(default_factory=anyio.Event)
+    _may_wait: bool = False
+    """Whether more calls may wait than it has taken."""
     _is_stopped: bool = False
     _calls: set[Future[CallAnswer]] = field(default_factory=set["Future[CallAnswer]"])
-    _emitted: list[tuple[str, bytes, bool]] = field(default_factory=list[tuple[str, bytes, bool]])
-    """Emissions that are not sent yet: the id of the call, the emission, and whether it is text."""
-    _begins: GroupedWrites[str, bytes | None] = field(init=False)
-    _answers: GroupedWrites[tuple[str, bytes] | None, None] = field(init=False)
+    _emitted: list[tuple[str, int, bytes, bool]] = field(default_factory=list[tuple[str, int, bytes, bool]])
+    """Emissions that are not sent yet: the id of the call, their number in it, the emission, whether it is text."""
+    _answers: GroupedWrites[tuple[str, int, bytes] | None, None] = field(init=False)
     """Writes answers, and emissions alone for a None: in one order, so that none comes after its call's answer."""
-    _free: anyio.CapacityLimiter = field(init=False)
 
     def __post_init__(self) -> None:
-        self._begins = GroupedWrites(self._begin)
         self._answers = GroupedWrites(self._write)
-        self._free = anyio.CapacityLimiter(self.slots)
 
     async def run(self, wait_stopped: Callable[[], Awaitable[None]]) -> None:
         """Make calls until a stop is requested, and end those that are under way."""
         with capturing():
             async with anyio.create_task_group() as group:
-                for work in (self._begins.run, self._answers.run, self._send_emissions, self._beat):
+                for work in (self._answers.run, self._send_emissions, self._keep_alive):
                     group.start_soon(work)
                 group.start_soon(self._drain, wait_stopped)
                 await self._report_other_calls()
@@ -109,32 +132,71 @@ class FleetWorker:
             await self.database.fetch(LEAVE, self.name)
 
     async def _serve_queue(self) -> None:
-        """Take calls from the queue; where the database refuses that, try again."""
-        while not self._is_stopped:
-            with suppress(*DRIVER_ERRORS):
-                async with open_queue_driver(self.database.url, self.heartbeat) as driver:
-                    queries = queue_over(driver)
-                    self._queue = QueueManager(queries, queries.qbe.settings.channel)
-                    for name in self.entrypoints:
-                        self._queue.entrypoint(name, accepts_context=True)(self._serve)
-                    await self._queue.run(
-                        # The queue wants room for two batches; `_free` is the limit.
-                        batch_size=max(1, min(self.slots // 2, 50)),
-                        max_concurrent_tasks=max(self.slots, 2),
-                        heartbeat_timeout=timedelta(seconds=self.heartbeat),
-                        dequeue_timeout=timedelta(seconds=2),
-                        # Statistics, which are not read and which a worker may not write.
-                        log_aggregation_interval=timedelta(0),
-                    )
-            if not self._is_stopped:
-                await anyio.sleep(_RETRY_SECONDS)
+        """Take calls from the queue; where the connection breaks, go on over a new one."""
+        async with anyio.create_task_group() as calls:
+            while not self._is_stopped:
+                with suppress(*DRIVER_ERRORS):
+                    on_notice = {QUEUED: self._wake, CANCELLED_CHANNEL: self._cancel}
+                    connection = await listen(self.database.url, on_notice)
+                    try:
+                        # Who has no heartbeat is taken for dead.
+                        await self._beat()
+                        # That a call was taken need not be durable: that it began is.
+                        await connection.execute("SET synchronous_commit TO off")
+                        while not self._is_stopped:
+                            await self._take_calls(queue_on(connection), calls)
+                    finally:
+                        connection.terminate()
+                if not self._is_stopped:
+                    await anyio.sleep(_RECONNECT_SECONDS)
+
+    def _wake(self, _: str = "") -> None:
+        self._woken.set()
+
+    def _cancel(self, id_: str) -> None:
+        if id_ in self._held:
+            self._held[id_].scope.cancel()
+
+    async def _take_calls(self, queue: Queries, calls: TaskGroup) -> None:
+        """Take as many calls as there are slots, or wait for some."""
+        self._woken = anyio.Event()
+        room = min(self.slots - len(self._held), MAX_GROUP)
+        if room and not self._taken:
+            found = await self._dequeue(queue, room)
+            self._may_wait = len(found) == room
+            # A late heartbeat lets it find what it makes itself.
+            self._taken = {id_: _Held(job) for id_, job in found.items() if id_ not in self._held}
+            self._held.update(self._taken)
+        if self._taken:
+            rows = await self.database.fetch(BEGIN, [*self._taken], self.name)
+            requests: dict[str, bytes] = {row["id"]: row["request"] for row in rows}
+            # The queue hands out again what another worker has begun that has no heartbeat.
+            others = [self._held.pop(id_).job for id_ in self._taken if id_ not in requests]
+            self._taken = {}
+            for id_, request in requests.items():
+                calls.start_soon(self._serve, id_, request)
+            if others:
+                await self.database.fetch(DROP, others)
+        if not self._may_wait or not room:
+            with anyio.move_on_after(_LOOK_SECONDS):
+                await self._woken.wait()
+
+    async def _dequeue(self, queue: Queries, room: int) -> dict[str, int]:
+        """Return calls, with their numbers in the queue."""
+        jobs = await queue.dequeue(
+            batch_size=room,
+            entrypoints={QueueEntrypoint(name): EntrypointExecutionParameter(0) for name in self.entrypoints},
+            queue_manager_id=self._queue_id,
+            global_concurrency_limit=None,
+            heartbeat_timeout=timedelta(seconds=self.heartbeat),
+        )
+        return {(job.payload or b"").decode(): job.id for job in jobs}
 
     async def _drain(self, wait_stopped: Callable[[], Awaitable[None]]) -> None:
         """Take no more calls once a stop is requested, and cancel those that do not end in time."""
         await wait_stopped()
         self._is_stopped = True
-        if self._queue is not None:
-            self._queue.shutdown.set()
+        self._woken.set()
         await anyio.sleep(DRAIN_SECONDS)
         for call in [*self._calls]:
             call.cancel()
@@ -148,26 +210,40 @@ class FleetWorker:
                 reason = "this worker does not have it" if own is None else f"this worker has {own}"
                 _LOG.warning("%d calls wait for the tool %s: %s", count, name, reason)
 
-    async def _serve(self, job: Job, context: Context) -> None:
-        id_ = (job.payload or b"").decode()
-        async with self._free:
-            request = await self._begins.add(id_)
-            if request is None:
-                # The queue hands out a call a second time where the worker that began it has no heartbeat.
-                await self.database.fetch(LOSE, id_, LOST.to_bytes(), self.name)
+    async def _serve(self, id_: str, request: bytes) -> None:
+        held = self._held[id_]
+        answer = CANCELLED
+        with held.scope:
+            answer = await self._answer(id_, CallRequest.model_validate_json(request))
+        with anyio.CancelScope(shield=True):
+            await self._write_answer(id_, held.job, answer)
+        del self._held[id_]
+        if self._may_wait:
+            self._woken.set()
+
+    async def _write_answer(self, id_: str, job: int, answer: CallAnswer) -> None:
+        """Write an answer; where the database does not take it, the call is lost as if this worker had died."""
+        while True:
+            try:
+                await self._answers.add((id_, job, answer.to_bytes()))
                 return
-            answer = CANCELLED
-            with context.cancellation:
-                answer = await self._answer(id_, CallRequest.model_validate_json(request))
-            with anyio.CancelScope(shield=True):
-                await self._answers.add((id_, answer.to_bytes()))
+            except DRIVER_ERRORS as error:
+                _LOG.error("the answer of a call was not written: %s", error)
+                if self._is_stopped:
+                    return
+                answer = LOST
+                await anyio.sleep(_RECONNECT_SECONDS)
 
     async def _answer(self, id_: str, request: CallRequest) -> CallAnswer:
         started = time.monotonic()
         loop = asyncio.get_running_loop()
+        numbers = itertools.count(1)
+        has_emitted = False
 
         def emit(emission: Emission) -> None:
-            row = id_, emission_bytes(emission), isinstance(emission, TextChunk)
+            nonlocal has_emitted
+            row = id_, next(numbers), emission_bytes(emission), isinstance(emission, TextChunk)
+            has_emitted = True
             loop.call_soon_threadsafe(self._emitted.append, row)
 
         async def read_goal() -> Goal:
@@ -182,7 +258,7 @@ class FleetWorker:
         try:
             answer = await asyncio.wrap_future(call)
             ending = answer.ending
-            return answer
+            return replace(answer, has_emitted=has_emitted)
         except asyncio.CancelledError:
             if not self._is_stopped:
                 raise
@@ -192,25 +268,14 @@ class FleetWorker:
             self._calls.discard(call)
             self.on_call(request.tool, ending, time.monotonic() - started)
 
-    async def _begin(self, ids: Sequence[str]) -> Sequence[bytes | None]:
-        """Begin calls, and return their requests; None for one that was begun before."""
-        rows = await self.database.fetch(BEGIN, [*ids], self.name)
-        begun = {row["id"]: row["request"] for row in rows}
-        return [begun.get(id_) for id_ in ids]
-
-    async def _write(self, rows: Sequence[tuple[str, bytes] | None]) -> Sequence[None]:
-        """Write answers, and before them what was emitted, in one transaction."""
-        emitted, self._emitted = self._emitted, []
+    async def _write(self, rows: Sequence[tuple[str, int, bytes] | None]) -> Sequence[None]:
+        """Write answers, and before them what was emitted."""
         answers = [row for row in rows if row is not None]
-        try:
-            async with self.database.transaction() as connection:
-                if emitted:
-                    await connection.execute(EMIT, *map(list, zip(*emitted, strict=True)), self.name)
-                if answers:
-                    await connection.execute(ANSWER, *map(list, zip(*answers, strict=True)), self.name)
-        except BaseException:
-            self._emitted = [*emitted, *self._emitted]
-            raise
+        while emitted := self._emitted[:MAX_GROUP]:
+            await self.database.fetch(EMIT, *map(list, zip(*emitted, strict=True)), self.name)
+            del self._emitted[: len(emitted)]
+        if answers:
+            await self.database.fetch(ANSWER, *map(list, zip(*answers, strict=True)), self.name)
         return [None] * len(rows)
 
     async def _send_emissions(self) -> None:
@@ -220,14 +285,17 @@ class FleetWorker:
                 with suppress(*DRIVER_ERRORS):
                     await self._answers.add(None)
 
-    async def _beat(self) -> None:
+    async def _keep_alive(self) -> None:
         while True:
-            fault = None
-            try:
-                await self.database.fetch(
-                    HEARTBEAT, self.name, self.slots, [*self.entrypoints], [*self.labels]
-                )
-            except DRIVER_ERRORS as error:
-                fault = f"no heartbeat could be written ({type(error).__name__})"
-            self.on_heartbeat(fault)
             await anyio.sleep(self.heartbeat / 3)
+            with suppress(*DRIVER_ERRORS):
+                await self._beat()
+
+    async def _beat(self) -> None:
+        values = [*self.entrypoints], [*self.labels], [held.job for held in self._held.values()]
+        try:
+            await self.database.fetch(HEARTBEAT, self.name, self.slots, *values)
+        except DRIVER_ERRORS as error:
+            self.on_heartbeat(f"no heartbeat could be written ({type(error).__name__})")
+            raise
+        self.on_heartbeat(None)
