@@ -20,6 +20,12 @@ from wavewright.executor.events.types import TOOL_EVENT, Noted
 MOST_DEATHS: Final = 3
 """Workers that one call may end."""
 
+BUGS: Final = {
+    "calls that each coordinator names anew": ("replace", "I4: keep of job"),
+    "answers of workers that were lost": ("freeze", "I8: the call"),
+}
+"""The fault by which a bug is found, and what is found."""
+
 RECORDER: Final = """
     CREATE TABLE public.recorded (call text NOT NULL, what text NOT NULL);
     GRANT ALL ON public.recorded TO public;

@@ -87,9 +87,9 @@ class Site:
         return daemon
 
     async def submit(self, *, pause: float = 0.1, long: bool = False) -> None:
-        """Ask for one more job: one of twelve steps, or one of two long ones."""
+        """Ask for one more job: one of twelve steps, or of a long one."""
         job = job_id(len(self.plant.submitted))
-        document = small_job(job, pause=LONG) if long else whole_job(job, pause=pause)
+        document = small_job(job, steps=1, pause=LONG) if long else whole_job(job, pause=pause)
         await self.plant.submit(job, document)
 
     async def submit_poison(self) -> str:
@@ -97,6 +97,11 @@ class Site:
         job = job_id(len(self.plant.submitted))
         await self.plant.submit(job, poison_job(job, "kill"))
         return job
+
+    def last_called(self) -> int:
+        """Return the number of the worker that has begun the last call."""
+        process = read_ledger(self.plant.folder)[-1].process
+        return [worker.running.pid for worker in self.workers].index(process)
 
     # What happens to them
 

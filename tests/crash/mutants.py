@@ -21,6 +21,8 @@ from wavewright.engine.messages import decoding, strict_json as wire_json
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.executor.budgets import tables as budget_tables
 from wavewright.executor.budgets.limits import Reserve
+from wavewright.executor.fleet import caller, worker
+from wavewright.executor.fleet.tables import ANSWER
 from wavewright.executor.sqlite import event_store as journal_store
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.sqlite.leases import SqliteLeases
@@ -174,6 +176,19 @@ def _sent_before_it_is_confirmed(patch: Patch) -> None:
     patch.setattr(relay.Relay, "send_batch", hasty)
 
 
+def _calls_that_each_coordinator_names_anew(patch: Patch) -> None:
+    def by_chance(*_named: object) -> str:
+        return uuid4().hex
+
+    patch.setattr(caller, "call_id", by_chance)
+
+
+def _answers_of_workers_that_were_lost(patch: Patch) -> None:
+    fence = "AND call.answer IS NULL"
+    assert fence in ANSWER
+    patch.setattr(worker, "ANSWER", ANSWER.replace(fence, ""))
+
+
 MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {
     "ack before the commit": _ack_before_the_commit,
     "ids by chance": _ids_by_chance,
@@ -188,4 +203,6 @@ MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {
     "the first of two keys": _the_first_of_two_keys,
     "a beat from the event loop": _a_beat_from_the_event_loop,
     "sent before it is confirmed": _sent_before_it_is_confirmed,
+    "calls that each coordinator names anew": _calls_that_each_coordinator_names_anew,
+    "answers of workers that were lost": _answers_of_workers_that_were_lost,
 }

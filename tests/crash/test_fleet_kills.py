@@ -9,7 +9,7 @@ from random import Random
 import anyio
 import pytest
 
-from tests.crash.fleet_judge import MOST_DEATHS, fleet_violations
+from tests.crash.fleet_judge import BUGS, MOST_DEATHS, fleet_violations
 from tests.crash.fleet_processes import HEARTBEAT, Site, site
 from tests.crash.measurements import note
 from tests.crash.run_size import IS_WHOLE, SEED, chance, volume
@@ -32,7 +32,7 @@ async def test_no_fault_of_a_fleet_loses_a_call_or_repeats_one_that_was_not_hit(
             for fault in random.sample(FAULTS, len(FAULTS)):
                 await _top_up(plant)
                 await anyio.sleep(random.uniform(0.2, 1.0))
-                await _strike(plant, fault, random)
+                await _strike(plant, fault, random.randrange(2), random)
         await plant.plant.until_all_ended()
         seen = await plant.look()
 
@@ -56,8 +56,7 @@ async def _top_up(plant: Site) -> None:
         await plant.submit()
 
 
-async def _strike(plant: Site, fault: str, random: Random) -> None:
-    number = random.randrange(len(plant.workers))
+async def _strike(plant: Site, fault: str, number: int, random: Random) -> None:
     match fault:
         case "kill":
             plant.kill_worker(number)
@@ -88,3 +87,17 @@ async def test_a_call_that_ends_its_workers_ends_three_of_them(
     assert alive == 1
     assert {row.job: row.state for row in seen.found.rows}[poisoned] in ("failed", "completed")
     assert sum(call.tool == "poison" for call in seen.found.ledger) == MOST_DEATHS
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("bug", BUGS)
+async def test_a_bug_is_found(tmp_path: Path, broker: Broker, postgres: PostgresServer, bug: str) -> None:
+    fault, finding = BUGS[bug]
+    async with site(tmp_path, broker.url, postgres, bug=bug) as plant:
+        await plant.submit(long=True)
+        await plant.plant.until_begun(1)
+        await _strike(plant, fault, plant.last_called(), chance())
+        await plant.plant.until_all_ended()
+        seen = await plant.look()
+
+    assert any(one.startswith(finding) for one in fleet_violations(seen))

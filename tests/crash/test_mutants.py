@@ -18,6 +18,7 @@ import pytest
 
 from tests.crash.crash_project import JOURNAL, job_id, request_of, small_job, write_workplace
 from tests.crash.file_broker import FileBroker
+from tests.crash.fleet_judge import BUGS
 from tests.crash.forked_daemons import Report, Spec, deaths
 from tests.crash.minimal_daemon import Agreeing, little_daemon
 from tests.crash.mutants import MUTANTS, plant
@@ -224,7 +225,7 @@ CHECKS: dict[str, Check] = {
 
 
 def test_every_bug_has_a_check() -> None:
-    assert CHECKS.keys() | DEATHS.keys() == MUTANTS.keys()
+    assert CHECKS.keys() | DEATHS.keys() | BUGS.keys() == MUTANTS.keys()
 
 
 @pytest.mark.parametrize("bug", CHECKS)

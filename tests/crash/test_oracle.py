@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 
 from tests.crash.crash_project import Called
+from tests.crash.fleet_judge import FleetFindings, Hit, fleet_violations
 from tests.crash.oracle import Findings, Message, Row, violations
 from tests.crash.postgres_tables import read_tables
 from tests.executor.event_examples import run_finished, run_started
@@ -49,6 +51,29 @@ def test_a_call_in_doubt_may_fail_a_job_and_buries_none() -> None:
 
 def test_a_request_that_was_laid_aside_before_it_was_a_job_is_a_violation() -> None:
     assert [found[:4] for found in violations(Findings([JOB], [], [], [JOB], []))] == ["I10:"]
+
+
+def begun(process: int, at: float, tool: str = "gather") -> Called:
+    return Called("start", tool, JOB, "a-key", at, process)
+
+
+@pytest.mark.parametrize(
+    ("ledger", "hits", "broken"),
+    [
+        pytest.param([begun(1, 1.0), begun(2, 3.0)], [Hit(1, 2.0, 2.5)], [], id="its worker died"),
+        pytest.param([begun(1, 1.0), begun(2, 3.0)], [Hit(2, 2.0, 2.5)], ["I4:"], id="another died"),
+        pytest.param(
+            [begun(1, 1.0, "post"), begun(2, 3.0, "post")], [Hit(1, 2.0, 2.5)], ["I5:"], id="not idempotent"
+        ),
+        pytest.param([begun(3, 1.0)], [], ["I8:"], id="in the process of the run"),
+    ],
+)
+def test_a_call_is_made_again_only_where_its_own_worker_was_hit(
+    ledger: list[Called], hits: list[Hit], broken: list[str]
+) -> None:
+    found = Findings([JOB], ledger, [TOLD], [], [Row(JOB, RUN, "failed")])
+    fleet = FleetFindings(replace(found, is_rationed=True), hits, workers=[1, 2])
+    assert [one[:3] for one in fleet_violations(fleet) if not one.startswith("I10")] == broken
 
 
 @pytest.mark.anyio
