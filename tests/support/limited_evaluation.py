@@ -1,17 +1,20 @@
 """Evaluate expressions over large values, each in a process of its own that has little time and memory.
 
-Run as a program: reads expressions as JSON from its input and answers with what became of each. The limits are the
+Run as a program: answers each line of its input, expressions as JSON, with what became of each. The limits are the
 promise of the reference: 64 MiB beyond what the values take, and a second of processor time, given four times.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import json
 import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from wavewright.planner.cel.errors import ExpressionError
@@ -23,18 +26,26 @@ MEMORY = 64 * 2**20
 SECONDS = 4
 
 
-def outcomes(expressions: list[str]) -> dict[str, str]:
-    """Return, by expression, `a value`, the kind of its fault, or how its process died."""
-    done = subprocess.run(
+@contextmanager
+def limited_evaluator() -> Generator[Callable[[list[str]], dict[str, str]]]:
+    """Provide a function from expressions to, for each, `a value`, the kind of its fault, or how its process died."""
+    with subprocess.Popen(
         [sys.executable, "-m", "tests.support.limited_evaluation"],
-        input=json.dumps(expressions),
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=True,
         cwd=Path(__file__).parents[2],
-    )
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    ) as program:
+        asking, answering = program.stdin, program.stdout
+        assert asking is not None
+        assert answering is not None
+
+        def outcomes(expressions: list[str]) -> dict[str, str]:
+            print(json.dumps(expressions), file=asking, flush=True)
+            found: dict[str, str] = json.loads(answering.readline())
+            return found
+
+        yield outcomes
 
 
 def large_values() -> dict[str, Json]:
@@ -98,8 +109,9 @@ def main() -> None:
     values = large_values()
     for warm in ("math.round(1.5)", "'a'.matches('b')", "'%s'.format([1])", "string(now())"):
         evaluate(warm, values, NOON)
-    expressions = json.load(sys.stdin)
-    json.dump({expression: _apart(expression, values) for expression in expressions}, sys.stdout)
+    gc.freeze()  # else a collection in a child copies what it shares with this process
+    for asked in sys.stdin:
+        print(json.dumps({text: _apart(text, values) for text in json.loads(asked)}), flush=True)
 
 
 if __name__ == "__main__":
