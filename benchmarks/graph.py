@@ -88,21 +88,21 @@ def _world() -> tuple[list[Json], list[Json]]:
                 "chunk": document,
                 "origin": "agent",
                 "entities": [
-                    {"name": f"Keeper {number}", "type": "person", **won(told)}
-                    for number, told in texts.items()
+                    {"name": f"Keeper {number}", "type": "person", **won(passage)}
+                    for number, passage in texts.items()
                 ],
                 "observations": [
-                    {"entity": f"Keeper {number}", "text": told, **won(told)}
-                    for number, told in texts.items()
+                    {"entity": f"Keeper {number}", "text": passage, **won(passage)}
+                    for number, passage in texts.items()
                 ],
                 "relations": [
                     {
                         "source": f"Keeper {number}",
                         "relation": "relieves",
                         "target": f"Keeper {number + 1}",
-                        **won(told),
+                        **won(passage),
                     }
-                    for number, told in texts.items()
+                    for number, passage in texts.items()
                 ],
             }
         )

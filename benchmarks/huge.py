@@ -25,10 +25,10 @@ def measure_huge() -> None:
     """Print cost and peak memory for each shape."""
     rows: list[list[object]] = []
     for name in SHAPES:
-        told = subprocess.run(  # noqa: S603 - this very module
+        printed = subprocess.run(  # noqa: S603 - this very module
             [sys.executable, "-m", "benchmarks.huge", name], check=True, capture_output=True, text=True
         ).stdout
-        found = json.loads(told)
+        found = json.loads(printed)
         rows.append(
             [
                 name,

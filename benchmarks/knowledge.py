@@ -38,13 +38,13 @@ def measure_knowledge() -> None:
     """Print the time of a chunk in whole runs, in their step and in the bare loop, and the peak memory of the runs."""
     rows: list[list[object]] = []
     for size in SIZES:
-        told = subprocess.run(  # noqa: S603 - this very module
+        printed = subprocess.run(  # noqa: S603 - this very module
             [sys.executable, "-m", "benchmarks.knowledge", str(size)],
             check=True,
             capture_output=True,
             text=True,
         ).stdout
-        found = json.loads(told.splitlines()[-1])
+        found = json.loads(printed.splitlines()[-1])
         bare, step, run = found["bare"], found["step"], found["run"]
         rows.append(
             [

@@ -171,14 +171,14 @@ def research_world(folder: Path, zones: int, samples: Sequence[int]) -> Research
         }
         (folder / "isles.job.yaml").write_text(json.dumps(job))
         environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
-        told = subprocess.run(  # noqa: S603 - this very module
+        printed = subprocess.run(  # noqa: S603 - this very module
             [sys.executable, "-m", "benchmarks.lore", str(folder), *map(str, samples)],
             check=True,
             stdout=subprocess.PIPE,
             text=True,
             env=environment,
         ).stdout
-    found = json.loads(told.splitlines()[-1])
+    found = json.loads(printed.splitlines()[-1])
     memory = {int(at): float(held) for at, held in found["memory"].items()}
     return Research(found["zones"], found["seconds"], memory, fetches)
 

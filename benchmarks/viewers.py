@@ -141,11 +141,11 @@ def _page(folder: Path) -> Generator[tuple[int, int]]:
     ) as page:
         assert page.stdout is not None
         try:
-            told = ""
-            while not (found := re.search(r"127\.0\.0\.1:(\d+)", told)):
+            printed = ""
+            while not (found := re.search(r"127\.0\.0\.1:(\d+)", printed)):
                 line = page.stdout.readline()
-                assert line, told
-                told += line
+                assert line, printed
+                printed += line
             yield page.pid, int(found[1])
         finally:
             page.kill()

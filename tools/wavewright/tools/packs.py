@@ -123,9 +123,9 @@ def validated_settings(name: str, model: type[_Model], settings: JsonObject) -> 
         return model.model_validate(settings)
     except ValidationError as error:
         faults = model_faults(error, settings, model)
-        told = "; ".join(fault.message for fault in faults)
+        reasons = "; ".join(fault.message for fault in faults)
         hint = next((fault.hint for fault in faults if fault.hint), None)
-        raise PackError(f"settings of the pack {name!r}: {told}", hint=hint) from error
+        raise PackError(f"settings of the pack {name!r}: {reasons}", hint=hint) from error
 
 
 def pack_names() -> tuple[str, ...]:

@@ -242,10 +242,10 @@ def page_data(dry_run: DryRun, tools: Mapping[str, ToolSignature]) -> dict[str, 
     steps: list[dict[str, object]] = []
     for record, step, planned in zip(known, dry_run.steps, dry_run.plan.steps, strict=True):
         read = {numbers[name] for name in step_reads(planned) if name in numbers}
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             name: value for name, value in record.items() if name not in _OMITTED_FIELDS and _is_shown(value)
         }
-        told |= {
+        fields |= {
             "id": step.id,
             "tool": names.index(step.tool),
             "wave": step.wave + 1,
@@ -256,9 +256,9 @@ def page_data(dry_run: DryRun, tools: Mapping[str, ToolSignature]) -> dict[str, 
             "gates": [gates[name] for name in step.gates],
             "critical": step.id in critical,
         }
-        if told.get("calls_made") == told.get("calls"):
-            told.pop("calls_made", None)
-        steps.append({name: value for name, value in told.items() if _is_shown(value)})
+        if fields.get("calls_made") == fields.get("calls"):
+            fields.pop("calls_made", None)
+        steps.append({name: value for name, value in fields.items() if _is_shown(value)})
     return {"steps": steps, "tools": [_tool_json(name, tools.get(name)) for name in names]}
 
 

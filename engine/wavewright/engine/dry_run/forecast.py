@@ -371,9 +371,9 @@ class _Forecaster:
             time_limit=self._goal.limits.run_timeout,
             allowance=self._inputs.allowance,
             steps=[
-                (step.id, step.budget, demands.get(step.id, ModelDemand()), _sequential_seconds(told))
-                for step, told in zip(self._plan.steps, steps, strict=True)
-                if step.budget is not None and told.calls_made
+                (step.id, step.budget, demands.get(step.id, ModelDemand()), _sequential_seconds(one))
+                for step, one in zip(self._plan.steps, steps, strict=True)
+                if step.budget is not None and one.calls_made
             ],
             refusals=tuple(f"{each.code} {each.message}" for each in errors),
         )

@@ -112,9 +112,9 @@ def _untrusted_entry(flow: UntrustedFlow) -> str:
     if not flow.read_by:
         return f"{flow.step} ({flow.tool}): no step reads it"
     further = [name for name in flow.reaches if name not in flow.read_by]
-    told = f"{flow.step} ({flow.tool}) is read by {', '.join(flow.read_by)}"
-    told += f", and reaches {', '.join(further)}" if further else ""
-    return told + (f"; of these write or send: {', '.join(flow.acting_steps)}" if flow.acting_steps else "")
+    text = f"{flow.step} ({flow.tool}) is read by {', '.join(flow.read_by)}"
+    text += f", and reaches {', '.join(further)}" if further else ""
+    return text + (f"; of these write or send: {', '.join(flow.acting_steps)}" if flow.acting_steps else "")
 
 
 def dollars_text(amount: float) -> str:
@@ -149,8 +149,8 @@ def _lines(dry_run: DryRun) -> Iterator[str]:
     for note in dry_run.notes:
         yield from wrap_paragraph(f"note: {note}", rest="  ")
     yield ""
-    for label, told in _summary_lines(dry_run):
-        yield from wrap_paragraph(told, indent=f"  {label:<{_LABEL_WIDTH}}", rest=" " * (_LABEL_WIDTH + 2))
+    for label, value in _summary_lines(dry_run):
+        yield from wrap_paragraph(value, indent=f"  {label:<{_LABEL_WIDTH}}", rest=" " * (_LABEL_WIDTH + 2))
     yield from _wave_lines(dry_run)
     for title, entries in sections(dry_run):
         yield ""
@@ -228,18 +228,18 @@ def _estimate_sources_text(dry_run: DryRun) -> str:
         return "none: nothing is called"
     if not priors:
         return f"all of {counted(history, 'step')} from past calls"
-    told = f"{_DEFAULT_MARK} for {counted(priors, 'step')}: the tool's own, fewer than {MIN_CALLS} past calls"
-    return f"{told}; {history} from past calls" if history else told
+    text = f"{_DEFAULT_MARK} for {counted(priors, 'step')}: the tool's own, fewer than {MIN_CALLS} past calls"
+    return f"{text}; {history} from past calls" if history else text
 
 
 def _cost_text(dry_run: DryRun, least: str) -> str:
     tokens, usd = dry_run.estimate.tokens, dry_run.estimate.usd
     if not any(step.call.model for step in dry_run.steps):
         return "nothing: no step asks a model"
-    told = f"{least}{tokens_text(tokens.expected)} tokens, at p90 {tokens_text(tokens.p90)}"
+    text = f"{least}{tokens_text(tokens.expected)} tokens, at p90 {tokens_text(tokens.p90)}"
     if usd is None:
-        return f"{told}; in dollars not known: a model has no known price"
-    return f"{least}{dollars_text(usd.expected)}, at p90 {dollars_text(usd.p90)}; {told}"
+        return f"{text}; in dollars not known: a model has no known price"
+    return f"{least}{dollars_text(usd.expected)}, at p90 {dollars_text(usd.p90)}; {text}"
 
 
 def _seconds_text(seconds: EstimateRange, least: str) -> str:

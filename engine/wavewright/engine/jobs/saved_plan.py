@@ -62,9 +62,9 @@ class SavedPlan:
             SavedPlanError: a tool has changed; every one is named with what differs.
         """
         changed = [
-            f"{name}: {told}"
+            f"{name}: {change}"
             for name, saved in self.tools.items()
-            if (told := _change(saved, tools.get(name))) is not None
+            if (change := _change(saved, tools.get(name))) is not None
         ]
         if changed:
             count = counted(len(changed), "tool")
@@ -162,7 +162,9 @@ def _change(saved: ToolSignature, now: ToolSignature | None) -> str | None:
         return "no longer exists"
     before, after = _plain_object(saved), _plain_object(now)
     changes = [
-        f"{field} {told}" for field in before for told in _differences(before[field], after.get(field))
+        f"{field} {difference}"
+        for field in before
+        for difference in _differences(before[field], after.get(field))
     ]
     return "; ".join(changes) or None
 

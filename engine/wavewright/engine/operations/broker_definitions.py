@@ -173,12 +173,12 @@ def _user_of(user: str, identities: Mapping[str, IdentitySettings], section: Dae
     """Return a user with the rights of all its identities."""
     queues = section.queues
     may_send = {kind for identity in identities.values() for kind in identity.may_send}
-    told = (queues.decisions, queues.status)
+    published = (queues.decisions, queues.status)
     reads = list[str]()
     if section.validation.target_agent in identities:
         reads.append(queues.packages)
     if "user_decision_response" in may_send:
-        reads += told
+        reads += published
     # Senders of jobs or answers may subscribe to the replies with queues of their own.
     looks_on = bool(may_send & {"job_request", "user_decision_response"})
     watches = section.exchange if looks_on else None
@@ -188,7 +188,7 @@ def _user_of(user: str, identities: Mapping[str, IdentitySettings], section: Dae
         write=_pattern_of(section.exchange, watches=watches),
         read=_pattern_of(*reads, *([section.exchange] if looks_on else []), watches=watches),
         topic_write=_pattern_of(queues.intake),
-        topic_read=_pattern_of(*told) if looks_on else _NOTHING,
+        topic_read=_pattern_of(*published) if looks_on else _NOTHING,
     )
 
 

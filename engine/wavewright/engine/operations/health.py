@@ -79,10 +79,10 @@ def health_app(health: HealthStatus, metrics: MetricsText) -> Starlette:
             {"ready": health.is_ready, "parts": parts}, status_code=200 if health.is_ready else 503
         )
 
-    async def told(_: Request) -> Response:
+    async def metrics_page(_: Request) -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
-    return Starlette(routes=[Route("/live", live), Route("/ready", ready), Route("/metrics", told)])
+    return Starlette(routes=[Route("/live", live), Route("/ready", ready), Route("/metrics", metrics_page)])
 
 
 @asynccontextmanager

@@ -183,8 +183,8 @@ class RunTrace:
             kind = event.error.kind if event.error is not None else event.status
             span.set_status(Status(StatusCode.ERROR, kind))
         for gate in event.gates:
-            told: Attributes = {"gate.verdict": gate.verdict, "gate.severity": gate.severity}
-            self._done(f"gate {gate.gate}", event.at, event.at, told, span)
+            verdict: Attributes = {"gate.verdict": gate.verdict, "gate.severity": gate.severity}
+            self._done(f"gate {gate.gate}", event.at, event.at, verdict, span)
         span.end(_ns(event.at))
 
     def _close(self, event: RunFinished) -> None:

@@ -207,5 +207,5 @@ def _announcement_titles(params: JsonObject) -> Iterator[JsonObject]:
             continue
         for item in as_list(document.get("items")):
             if isinstance(item, dict):
-                told = {name: item.get(name) for name in ("date", "title")}
-                yield {"code": document.get("code"), **told, "text": str(item.get("text", ""))[:_MAX_TEXT]}
+                shown = {name: item.get(name) for name in ("date", "title")}
+                yield {"code": document.get("code"), **shown, "text": str(item.get("text", ""))[:_MAX_TEXT]}

@@ -144,7 +144,7 @@ class Gazetteer:
         self._labels = frozenset(label for cue in cues for label in cue.labels | cue.lists) | _TYPE_LABELS
         pages = without_repeats(pages)
         entries = {id(page): entries_of(page, self.listing_kind, self._is_label) for page in pages}
-        self.pages = (*pages, *(entry.page for told in entries.values() for entry in told))
+        self.pages = (*pages, *(entry.page for group in entries.values() for entry in group))
         self.entities: list[NamedEntity] = []
         self._by_url: dict[str, NamedEntity] = {}
         self._by_page: dict[int, NamedEntity] = {}
@@ -154,12 +154,12 @@ class Gazetteer:
             self._add(entity)
         listed = self._listed_kinds()
         for page in pages:
-            told = [] if self.kind_of_address(page.url) else entries[id(page)]
-            is_list = len(told) > 1 and is_plural(page.title) and self.listing_kind(page.title) is not None
+            here = [] if self.kind_of_address(page.url) else entries[id(page)]
+            is_list = len(here) > 1 and is_plural(page.title) and self.listing_kind(page.title) is not None
             kind = "" if is_list else self._kind_of_page(page, listed)
             if kind and page.title and page.url not in self._by_url:
                 self._add(NamedEntity(clean_title(page.title), kind, page.url, page))
-        for entry in (one for told in entries.values() for one in told):
+        for entry in (one for group in entries.values() for one in group):
             known_kind = self._by_url[entry.url].kind if entry.url in self._by_url else entry.kind
             if known_kind == entry.kind:
                 self._add(NamedEntity(clean_title(entry.page.title), entry.kind, page=entry.page))

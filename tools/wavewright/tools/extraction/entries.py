@@ -110,10 +110,10 @@ def entries_of(page: PageStructure, kind_of_list: KindOf, is_label: Callable[[st
 
 def _sections(kind: str, page: PageStructure, kind_of_list: KindOf) -> Iterator[Entry]:
     for heading, blocks in groupby(page.blocks, lambda block: block.heading):
-        told = tuple(replace(block, heading="") for block in blocks if block.kind != "heading")
+        content = tuple(replace(block, heading="") for block in blocks if block.kind != "heading")
         is_entry = is_name(heading) and heading.casefold() not in _SECTION_WORDS and not kind_of_list(heading)
-        if is_entry and any(block.kind == "paragraph" for block in told):
-            yield _entry(kind, page, heading, told, "")
+        if is_entry and any(block.kind == "paragraph" for block in content):
+            yield _entry(kind, page, heading, content, "")
 
 
 def _entry(kind: str, page: PageStructure, name: str, blocks: tuple[Block, ...], url: str) -> Entry:

@@ -57,8 +57,8 @@ OWNERS: Final = phrases(
     "previous owners"
 )
 _LABELS: Final[Mapping[str, Told]] = {
-    label: told
-    for told, labels in (
+    label: relation
+    for relation, labels in (
         (("leads_to", False), WAYS_OUT),
         (("leads_to", True), WAYS_IN),
         (("connects_to", False), NEIGHBOURS),
@@ -148,7 +148,9 @@ _VERBS: Final[Mapping[str, Told]] = {
     ),
 }
 """What a verb phrase says; empty where its group `side` does."""
-_PATTERNS: Final = tuple((re.compile(f"{_DO}(?:{verb}){_ARTICLE}"), told) for verb, told in _VERBS.items())
+_PATTERNS: Final = tuple(
+    (re.compile(f"{_DO}(?:{verb}){_ARTICLE}"), relation) for verb, relation in _VERBS.items()
+)
 _NOUN_OF: Final = re.compile(
     rf"(?:,|is|was|are|were)\s+(?:the\s+|an?\s+)?(?:[\w-]+\s+){{0,2}}?(?P<noun>[a-z][a-z-]{{2,}})\s+of{_ARTICLE}"
 )

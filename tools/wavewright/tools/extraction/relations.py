@@ -156,9 +156,9 @@ def _between(sentence: str, named: Sequence[_PlacedEntity], url: str) -> Iterato
     held: tuple[NamedEntity, str, bool] | None = None
     for first, second in pairwise(named):
         words = sentence[first.end : second.start]
-        told = verb_relation(words, is_subject=first.start <= len("The "))
-        if told is not None:
-            held = (first.entity, *told)
+        relation = verb_relation(words, is_subject=first.start <= len("The "))
+        if relation is not None:
+            held = (first.entity, *relation)
         elif _AND.fullmatch(words) is None:
             held = None
         if held is not None:

@@ -94,8 +94,8 @@ class ToolCall:
     @property
     def feedback(self) -> Sequence[Json]:
         """Why the last package was rejected: what the call itself is told, or else what its step was."""
-        told = self.params.get(FEEDBACK_PARAM)
-        return told if isinstance(told, list) and told else self.step_feedback
+        given = self.params.get(FEEDBACK_PARAM)
+        return given if isinstance(given, list) and given else self.step_feedback
 
 
 ToolFunction: TypeAlias = Callable[[ToolCall], Awaitable[Json]]

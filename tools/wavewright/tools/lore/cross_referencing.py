@@ -54,8 +54,8 @@ def cross_reference(found: ZoneExtraction) -> tuple[CrossReferenceResult, ZoneEx
             conflicts += against
             if category == "zone":
                 confidence |= {f"zone.{name}": figure for name, figure in _field_figures(entry)}
-        told = [figures[category, record.id] for record in records]
-        confidence[category] = round(math.fsum(told) / len(told), 4) if told else 0.0
+        confidences = [figures[category, record.id] for record in records]
+        confidence[category] = round(math.fsum(confidences) / len(confidences), 4) if confidences else 0.0
 
     def rated(category: Category, record: _Record) -> _Record:
         return record.model_copy(update={"confidence": figures[category, record.id]})
@@ -73,10 +73,10 @@ def cross_reference(found: ZoneExtraction) -> tuple[CrossReferenceResult, ZoneEx
 def _compare(record: LoreRecord) -> tuple[JsonObject, Iterator[SourceConflict]]:
     """Return a record as its pages tell it, merged, and where they contradict each other."""
     name = str(getattr(record, record.name_field))
-    told: dict[str, JsonObject] = {}
+    claims_by_url: dict[str, JsonObject] = {}
     for one in record.evidence:
-        told.setdefault(one.url, {}).update(_claim(one))
-    mentions = [RecordMention(url, name, claims) for url, claims in told.items()]
+        claims_by_url.setdefault(one.url, {}).update(_claim(one))
+    mentions = [RecordMention(url, name, claims) for url, claims in claims_by_url.items()]
     merged = merge_mentions([mentions or [RecordMention("", name, {})]], record.name_field)
     entries, conflicts = merged["records"], merged["conflicts"]
     assert isinstance(entries, list)
@@ -95,13 +95,13 @@ def _claim(evidence: Evidence) -> JsonObject:
     return {name: evidence.value or True} if is_exclusive else {name: True}
 
 
-def _conflict(told: Json) -> SourceConflict:
-    assert isinstance(told, dict)
-    values = told["values"]
+def _conflict(conflict: Json) -> SourceConflict:
+    assert isinstance(conflict, dict)
+    values = conflict["values"]
     assert isinstance(values, list)
     (claim_a, source_a), (claim_b, source_b) = map(_told, values[:2])
     return SourceConflict(
-        data_point=str(told["subject"]),
+        data_point=str(conflict["subject"]),
         source_a=source_a,
         source_b=source_b,
         claim_a=claim_a,

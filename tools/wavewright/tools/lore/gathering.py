@@ -160,8 +160,8 @@ class PageGathering:
         zone, game = zone_of(data), game_of(data)
         note = ""
         if agents.is_available:
-            told = self.topics[topic].instructions.format(zone=zone, game=game)
-            asked: JsonObject = {"zone": zone, "game": game, "instructions": told, "feedback": [*feedback]}
+            text = self.topics[topic].instructions.format(zone=zone, game=game)
+            asked: JsonObject = {"zone": zone, "game": game, "instructions": text, "feedback": [*feedback]}
             try:
                 await agents.run("research", asked, scope=topic)
             except ToolError as error:

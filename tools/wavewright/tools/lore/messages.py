@@ -129,9 +129,9 @@ def _conflicts(package: JsonObject) -> Iterator[Json]:
     """Yield the run's conflicts whose values have a source each, the first two values of each."""
     for one in as_list(package["conflicts"]):
         values = one.get("values") if isinstance(one, dict) else None
-        told = [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
-        if isinstance(one, dict) and len(told) > 1:
-            (claim_a, source_a), (claim_b, source_b) = map(_claim, told[:2])
+        claims = [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+        if isinstance(one, dict) and len(claims) > 1:
+            (claim_a, source_a), (claim_b, source_b) = map(_claim, claims[:2])
             yield {
                 "data_point": one["subject"],
                 "source_a": source_a,
@@ -141,8 +141,8 @@ def _conflicts(package: JsonObject) -> Iterator[Json]:
             }
 
 
-def _claim(told: JsonObject) -> tuple[str, str]:
-    value, sources = told.get("value"), told.get("sources")
+def _claim(entry: JsonObject) -> tuple[str, str]:
+    value, sources = entry.get("value"), entry.get("sources")
     claim = value if isinstance(value, str) else canonical_json(value).decode()
     return claim, ", ".join(map(str, sources)) if isinstance(sources, list) else ""
 
@@ -201,8 +201,8 @@ def _validation(package: JsonObject, zone: str, request: JsonObject) -> JsonObje
     verdict = package["result"]
     if not isinstance(verdict, dict) or "accepted" not in verdict:
         return None
-    told: JsonObject = {"accepted": verdict["accepted"], "feedback": verdict["feedback"]}
-    return {**told, "zone_name": zone, "iteration": request["iteration"]}
+    fields: JsonObject = {"accepted": verdict["accepted"], "feedback": verdict["feedback"]}
+    return {**fields, "zone_name": zone, "iteration": request["iteration"]}
 
 
 def _failed_validation(reason: str, zone: str, request: JsonObject) -> JsonObject:

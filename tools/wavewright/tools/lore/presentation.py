@@ -108,10 +108,13 @@ def _stances(faction: FactionData) -> str:
 
 
 def _records(
-    title: str, records: Sequence[_Record], names: tuple[str, ...], told: Callable[[_Record], tuple[str, ...]]
+    title: str,
+    records: Sequence[_Record],
+    names: tuple[str, ...],
+    cells: Callable[[_Record], tuple[str, ...]],
 ) -> list[str]:
     rows = [
-        (str(getattr(one, one.name_field)), *told(one), f"{one.confidence:.2f}", _sources(one))
+        (str(getattr(one, one.name_field)), *cells(one), f"{one.confidence:.2f}", _sources(one))
         for one in records
     ]
     return markdown_table(title, ("name", *names, "confidence", "sources"), rows)
@@ -119,8 +122,8 @@ def _records(
 
 def _sources(record: LoreRecord) -> str:
     """Return the pages that a record is from; without references, those of its evidence."""
-    told = [f"{one.url} ({one.tier})" for one in record.sources] or [one.url for one in record.evidence]
-    return ", ".join(dict.fromkeys(told))
+    shown = [f"{one.url} ({one.tier})" for one in record.sources] or [one.url for one in record.evidence]
+    return ", ".join(dict.fromkeys(shown))
 
 
 @dataclass(slots=True)

@@ -140,9 +140,9 @@ def read_records(
         record = _record(category, entry, zone)
         if record is None or (category == "zone" and record.id != slug(zone)):
             continue
-        told = [one for one in record.evidence if _stands_in(one, texts)]
-        if told and record.id not in found:
-            found[record.id] = record.model_copy(update={"evidence": told})
+        found_evidence = [one for one in record.evidence if _stands_in(one, texts)]
+        if found_evidence and record.id not in found:
+            found[record.id] = record.model_copy(update={"evidence": found_evidence})
     return [*found.values()], len(entries) - len(found)
 
 

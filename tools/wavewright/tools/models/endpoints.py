@@ -264,14 +264,16 @@ def thinking_level(settings: Settings, level: ThinkingName) -> Thinking:
     Raises:
         ModelConfigError: the settings map it to something unknown.
     """
-    told = settings.models.thinking.get(level)
-    if told is None:
+    setting = settings.models.thinking.get(level)
+    if setting is None:
         return shipped_models().thinking.get(level, "medium")
     known: tuple[Thinking, ...] = ("minimal", "low", "medium", "high", "xhigh", "max", "off")
     for one in known:
-        if told == one:
+        if setting == one:
             return one
-    raise ModelConfigError(f"models.thinking.{level} is {told!r}", f"it should be one of {', '.join(known)}")
+    raise ModelConfigError(
+        f"models.thinking.{level} is {setting!r}", f"it should be one of {', '.join(known)}"
+    )
 
 
 def configured_models(settings: Settings) -> tuple[str, ...]:

@@ -71,17 +71,17 @@ def _merge_group(group: Sequence[RecordMention], key: str) -> tuple[JsonObject, 
     conflicts: list[Json] = []
     figures: list[float] = []
     for field in dict.fromkeys(field for mention in group for field in mention.record if field != key):
-        told = _values_by_source(group, field)
-        if not told:
+        claims = _values_by_source(group, field)
+        if not claims:
             continue
-        (value, agreeing), *others = told
+        (value, agreeing), *others = claims
         contradicting = {source for _, against in others for source in against} - set(agreeing)
         confidence = agreement(len(agreeing), len(contradicting))
         record[field] = value
         details[field] = {"confidence": confidence, "sources": [*agreeing]}
         figures.append(confidence)
         if others:
-            conflicts.append(_conflict(name, field, told))
+            conflicts.append(_conflict(name, field, claims))
     sources = dict.fromkeys(mention.source for mention in group)
     entry: JsonObject = {
         "record": record,
@@ -111,8 +111,8 @@ def _values_by_source(group: Sequence[RecordMention], field: str) -> list[tuple[
             continue
         _, sources = values.setdefault(canonical_json(_comparable(value)), (value, {}))
         sources[mention.source] = None
-    told = [(value, tuple(sources)) for value, sources in values.values()]
-    return sorted(told, key=lambda one: -len(one[1]))
+    claims = [(value, tuple(sources)) for value, sources in values.values()]
+    return sorted(claims, key=lambda one: -len(one[1]))
 
 
 def _comparable(value: Json) -> Json:
@@ -128,11 +128,11 @@ def _comparable(value: Json) -> Json:
     return value
 
 
-def _conflict(name: str, field: str, told: Sequence[tuple[Json, tuple[str, ...]]]) -> JsonObject:
+def _conflict(name: str, field: str, claims: Sequence[tuple[Json, tuple[str, ...]]]) -> JsonObject:
     return {
         "subject": f"{name}: {field}",
-        "message": f"the sources give {len(told)} different values of {field!r} for {name!r}",
-        "values": [{"value": value, "sources": [*sources]} for value, sources in told],
+        "message": f"the sources give {len(claims)} different values of {field!r} for {name!r}",
+        "values": [{"value": value, "sources": [*sources]} for value, sources in claims],
     }
 
 

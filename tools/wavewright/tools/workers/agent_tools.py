@@ -93,10 +93,10 @@ class AgentCalls:
         whole = self._resolve_handles(name, params)
         misfits = validator_of(tool.signature.input_schema).violations(whole)
         if misfits:
-            told = "; ".join(
+            faults = "; ".join(
                 f"{misfit.pointer or 'they'} {misfit.message}" for misfit in misfits[:_MAX_MISFITS]
             )
-            raise self._refusal(name, params, f"the parameters do not fit: {told}")
+            raise self._refusal(name, params, f"the parameters do not fit: {faults}")
         request, memory_key = self._request(name, tool.signature, whole)
         while request.key in self._running:
             await self._running[request.key].wait()

@@ -97,8 +97,8 @@ def _complete_spec(worker: Worker) -> WorkerSpec:
     try:
         completed = WorkerSpec.model_validate({**dict(spec), **changes})
     except ValidationError as error:
-        told = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        raise ToolDefinitionError(f"{_worker_label(worker)}: {told}", hint=_DECLARATION_HINT) from error
+        reason = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise ToolDefinitionError(f"{_worker_label(worker)}: {reason}", hint=_DECLARATION_HINT) from error
     fault = replace(worker, spec=completed).missing_code()
     if fault is not None:
         raise ToolDefinitionError(f"{_worker_label(worker)}: {fault}", hint=_DECLARATION_HINT)

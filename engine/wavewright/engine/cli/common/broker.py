@@ -43,13 +43,13 @@ def open_daemon_bus(section: DaemonSection) -> AbstractAsyncContextManager[Bus]:
 
 
 def _report_waiting() -> BrokerEventHandler:
-    told = set[str]()
+    shown = set[str]()
 
     def notice(name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
         if name == "broker_connected":
-            told.clear()
-        elif name in ("broker_away", "broker_lost") and (error := str(fields["error"])) not in told:
-            told.add(error)
+            shown.clear()
+        elif name in ("broker_away", "broker_lost") and (error := str(fields["error"])) not in shown:
+            shown.add(error)
             sys.stderr.write(f"{fields['broker']}: {error}; trying again\n")
             sys.stderr.flush()
 

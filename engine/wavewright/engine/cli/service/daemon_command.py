@@ -96,14 +96,14 @@ def check_start(
 ) -> StartCheck:
     """Return the project's settings with the given overrides, and all errors in them; nothing is opened."""
     settings, invalid = load_valid_settings(Path.cwd(), default_state=user_state_dir())
-    told = " ".join(fault.message for error in invalid for fault in error.faults).lower()
+    fault_text = " ".join(fault.message for error in invalid for fault in error.faults).lower()
     faults: list[WavewrightError] = [*invalid]
     try:
         settings = with_contract_defaults(settings)
     except PackError as error:
         faults.append(error)
         settings = replace(settings, daemon=settings.daemon.model_copy(update={"pack": None}))
-    faults += _settings_faults(settings, told)
+    faults += _settings_faults(settings, fault_text)
     given: dict[str, int | str | None] = {"slots": slots, "log_level": log_level}
     try:
         given["health"] = None if health is None else valid_host_port(health)
@@ -111,7 +111,7 @@ def check_start(
         faults.append(CommandError(f"--health {health!r}: {error}"))
     update = {name: value for name, value in given.items() if value is not None}
     return StartCheck(
-        replace(settings, daemon=settings.daemon.model_copy(update=update)), tuple(faults), told
+        replace(settings, daemon=settings.daemon.model_copy(update=update)), tuple(faults), fault_text
     )
 
 

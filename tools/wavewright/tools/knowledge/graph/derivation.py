@@ -88,11 +88,11 @@ def _entity_rows(database: sqlite3.Connection, listed: str) -> list[tuple[str, s
         (
             entity,
             _canonical(entity, merged, names),
-            told.most_common(1)[0][0],
+            spellings.most_common(1)[0][0],
             types[entity].most_common(1)[0][0],
             next(one for one in ORIGINS if one in origins[entity]),
         )
-        for entity, told in names.items()
+        for entity, spellings in names.items()
     ]
 
 
@@ -142,7 +142,7 @@ def _write_texts(database: sqlite3.Connection, listed: str) -> None:
     database.executemany(
         "INSERT INTO entity_text (rowid, entity, name, text) VALUES (?, ?, ?, ?)",
         (
-            (number, canonical, "\n".join(told), "\n".join(texts[canonical]))
-            for (number, canonical), told in names.items()
+            (number, canonical, "\n".join(aliases), "\n".join(texts[canonical]))
+            for (number, canonical), aliases in names.items()
         ),
     )

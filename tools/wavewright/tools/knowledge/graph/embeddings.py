@@ -51,7 +51,7 @@ async def embed(settings: EmbeddingSettings, names: Sequence[str]) -> list[list[
                         address, json={"model": settings.model, "input": batch}, headers=headers
                     )
                 answer.raise_for_status()
-                told = _Embeddings.model_validate_json(answer.content).data
+                entries = _Embeddings.model_validate_json(answer.content).data
             except (httpx2.HTTPError, TimeoutError, ValidationError) as error:
                 is_refused = isinstance(error, ValidationError | httpx2.HTTPStatusError)
                 raise ToolError(
@@ -59,10 +59,10 @@ async def embed(settings: EmbeddingSettings, names: Sequence[str]) -> list[list[
                     hint="check 'packs.knowledge.graph.embeddings', or leave it out",
                     transient=not is_refused or "Server error" in str(error),
                 ) from error
-            vectors = {one.index: one.embedding for one in told}
+            vectors = {one.index: one.embedding for one in entries}
             if {*vectors} != {*range(len(batch))} or len({*map(len, vectors.values())}) != 1:
                 raise ToolError(
-                    f"{address} gave {len(told)} vectors for {len(batch)} names, or not all of one length",
+                    f"{address} gave {len(entries)} vectors for {len(batch)} names, or not all of one length",
                     hint="check 'model' of 'packs.knowledge.graph.embeddings'",
                 )
             found += [_unit(vectors[place]) for place in range(len(batch))]

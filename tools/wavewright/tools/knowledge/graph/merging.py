@@ -223,7 +223,7 @@ def _conflicting(entity: GraphEntity) -> list[tuple[GraphObservation, ...]]:
         for frame, value in _frames(one.text):
             subject = next((name for name in subjects if frame.startswith(f"{name} ")), "")
             frames[frame.removeprefix(subject)].setdefault(value, one)
-    groups = [tuple(told.values()) for told in frames.values() if len(told) > 1]
+    groups = [tuple(by_value.values()) for by_value in frames.values() if len(by_value) > 1]
     return [*dict.fromkeys(groups)]
 
 

@@ -134,13 +134,13 @@ class GraphReader:
             members[canonical][place] = (name, kind, origin)
         aliases: dict[str, dict[str, None]] = defaultdict(dict)
         mentions: dict[str, list[int]] = defaultdict(list)
-        for canonical, number, name, told in self._database.execute(
+        for canonical, number, name, other_names in self._database.execute(
             f"SELECT e.canonical, m.id, m.name, m.aliases FROM mention m JOIN entity e ON e.id = m.entity{where}"  # noqa: S608 - our words
             " ORDER BY m.id",
             values,
         ):
             mentions[canonical].append(number)
-            aliases[canonical] |= dict.fromkeys((name, *json.loads(told)))
+            aliases[canonical] |= dict.fromkeys((name, *json.loads(other_names)))
         said: dict[str, dict[str, list[tuple[int, Origin]]]] = defaultdict(lambda: defaultdict(list))
         for canonical, number, text, origin in self._database.execute(
             "SELECT e.canonical, o.id, o.text, o.origin FROM observation o JOIN entity e ON e.id = o.entity"  # noqa: S608 - our words

@@ -181,9 +181,9 @@ class GraphStore:
             if key not in seen:
                 seen.add(key)
                 missing = [name for name, place in ((source, start), (target, end)) if place is None]
-                told = f"{source} — {relation} — {target}"
+                record = f"{source} — {relation} — {target}"
                 found.append(
-                    UnlinkedRecord(kind="relation", record=told, missing=tuple(missing), chunk=chunk)
+                    UnlinkedRecord(kind="relation", record=record, missing=tuple(missing), chunk=chunk)
                 )
         return found
 
@@ -238,14 +238,14 @@ class GraphStore:
 
     def _without_quote(self, chunks: Iterable[str]) -> Iterator[tuple[RecordKind, str, int, str, str]]:
         """Yield the records of some chunks that no quote is left of: kind, table, number, what it says, chunk."""
-        told = {
+        descriptions = {
             "observation": "text",
             "mention": "name",
             "relation": "source_name || ' — ' || relation || ' — ' || target_name",
         }
         for kind, table in KINDS:
             for number, record, chunk in self._database.execute(
-                f"SELECT id, {told[table]}, chunk FROM {table} WHERE chunk IN {LISTED} AND NOT EXISTS"  # noqa: S608 - our names
+                f"SELECT id, {descriptions[table]}, chunk FROM {table} WHERE chunk IN {LISTED} AND NOT EXISTS"  # noqa: S608 - our names
                 f" (SELECT 1 FROM evidence WHERE kind = ? AND record = {table}.id)",
                 (as_list(chunks), kind),
             ):

@@ -62,7 +62,9 @@ def extract(source: ZonePages) -> list[LoreRecord]:
 def connected_zones(source: ZonePages) -> ConnectedZonesResult:
     """Return the zones that can be reached: those of rows and lists first, then those of sentences."""
     found = _view(source).connections().items()
-    return ConnectedZonesResult(zones=[ConnectedZone(name=name, evidence=told) for name, told in found])
+    return ConnectedZonesResult(
+        zones=[ConnectedZone(name=name, evidence=sentence) for name, sentence in found]
+    )
 
 
 def links_to_follow(source: ZonePages) -> list[str]:

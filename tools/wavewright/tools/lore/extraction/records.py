@@ -51,13 +51,13 @@ class _Facts:
 
     def one(self, name: str, read: Callable[[str], str] = str) -> str:
         """Return the value that most pages tell, then the first; `read` returns a value's common form, or nothing."""
-        told: dict[str, tuple[str, set[str]]] = {}
+        values: dict[str, tuple[str, set[str]]] = {}
         for fact in self.of(name):
             value = read(fact.value)
             if value:
-                told.setdefault(normal_name(value), (value, set()))[1].add(fact.url)
+                values.setdefault(normal_name(value), (value, set()))[1].add(fact.url)
                 self.keep(fact, name, value)
-        return max(told.values(), key=lambda one: len(one[1]), default=("", set[str]()))[0]
+        return max(values.values(), key=lambda one: len(one[1]), default=("", set[str]()))[0]
 
     def many(self, name: str) -> list[str]:
         """Return all values that are told of a field, each once."""
@@ -81,10 +81,10 @@ class _Facts:
         by_page: dict[str, list[Fact]] = {}
         for fact in self.of(name):
             by_page.setdefault(fact.url, []).append(fact)
-        told = max(
+        longest = max(
             by_page.values(), key=lambda facts: sum(len(fact.value) for fact in facts), default=list[Fact]()
         )
-        return "\n\n".join(self.keep(fact, name).value for fact in told)
+        return "\n\n".join(self.keep(fact, name).value for fact in longest)
 
     @property
     def evidence(self) -> list[Evidence]:
@@ -116,8 +116,8 @@ def zone_record(view: ZoneView) -> ZoneData:
         *found.evidence,
         *(
             one.model_copy(update={"field": "connected_zones", "value": name})
-            for name, told in connected.items()
-            for one in told[:1]
+            for name, facts in connected.items()
+            for one in facts[:1]
         ),
     ]
     return record.model_copy(update={"evidence": evidence})
@@ -159,8 +159,10 @@ def _npc(view: ZoneView, subject: Subject) -> NPCData:
         FactCues(f"relation {kind}", "target", labels=frozenset(labels), kinds=frozenset({kinds.NPC}))
         for kind, labels in _labels_by_relation().items()
     ]
-    told = FactCues("relation", "target", pattern=cues.RELATION_SENTENCE, kinds=frozenset({kinds.NPC}))
-    found = _Facts(_facts_of(view, subject, [*cues.NPC_FACTS, *relation_cues, told]), _naming_of(subject))
+    relations = FactCues("relation", "target", pattern=cues.RELATION_SENTENCE, kinds=frozenset({kinds.NPC}))
+    found = _Facts(
+        _facts_of(view, subject, [*cues.NPC_FACTS, *relation_cues, relations]), _naming_of(subject)
+    )
     listed = list(_listed_factions(view, subject))
     role = found.one("role")
     record = NPCData(

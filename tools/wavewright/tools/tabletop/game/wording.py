@@ -19,11 +19,11 @@ def describe_events(events: Iterable[GameEvent], state: GameState) -> str:
         state: The state after it.
     """
     known = [*events]
-    told = [event for event in known if not isinstance(event, happened.Rolled)] or known
-    moved = [event for event in told if isinstance(event, happened.Moved)]
-    last = {event.who: event for event in told if isinstance(event, happened.HitPointsChanged)}
+    narrated = [event for event in known if not isinstance(event, happened.Rolled)] or known
+    moved = [event for event in narrated if isinstance(event, happened.Moved)]
+    last = {event.who: event for event in narrated if isinstance(event, happened.HitPointsChanged)}
     texts: list[str] = []
-    for event in told:
+    for event in narrated:
         match event:
             case happened.Moved():
                 texts.append(_describe_moves(moved, state) if event is moved[0] else "")
@@ -78,8 +78,8 @@ def _describe_change(event: GameEvent, state: GameState) -> str:
             return _describe_hit_points(event, state, is_last=True)
         case happened.ConditionChanged(who=who, condition=condition, turns=turns):
             is_news = turns in (0, CONDITION_TURNS)
-            told = condition if turns else f"no longer {condition}"
-            return f"{_name(state, who)} is {told}." if is_news else ""
+            state_text = condition if turns else f"no longer {condition}"
+            return f"{_name(state, who)} is {state_text}." if is_news else ""
         case happened.Given(giver=giver, receiver=receiver, item=item, count=count, price=price):
             paid = f" for {price} gold" if price else ""
             return f"{_name(state, receiver)} gets {count} {item} from {_name(state, giver)}{paid}."

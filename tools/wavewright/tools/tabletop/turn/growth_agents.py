@@ -69,8 +69,8 @@ class TellMapLimits:
         """Add the names of all places to what the agent is told."""
         places = context.game_state.places
         names = ", ".join(place.name for place in places.values())
-        told = f"{context.context_text}\n\nPlaces ({len(places)} of at most {MAX_PLACES}): {names}"
-        return proceed(context.with_updates(context_text=told))
+        text = f"{context.context_text}\n\nPlaces ({len(places)} of at most {MAX_PLACES}): {names}"
+        return proceed(context.with_updates(context_text=text))
 
 
 @dataclass(frozen=True, slots=True)
