@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.repository.tree import ROOT
+from tests.support.prepared_command import run_prepared
 from tests.support.session_server import unavailable
 from wavewright.config.environment import VARIABLES
 from wavewright.config.settings import load_settings
@@ -186,9 +187,9 @@ def test_the_projects_of_the_profile_lore_are_locked_to_the_store_as_it_is(role:
     settings = load_settings(LORE / role, {})
     served = f"{{command: '{sys.executable}', args: [-m, wavewright.engine.main, mcp, lore-store, --role, {role}]}}"
     (tmp_path / "wavewright.yaml").write_text(f"version: 1\nmcp: {{servers: {{lore-store: {served}}}}}\n")
-    program = [sys.executable, "-m", "wavewright.engine.main", "tools", "--lock"]
-    subprocess.run(program, cwd=tmp_path, check=True, capture_output=True)
+    locked = run_prepared("tools", "--lock", folder=tmp_path)
 
+    assert locked.returncode == 0, locked.stderr
     assert settings.daemon.pack == "lore"
     assert (tmp_path / LOCK_NAME).read_bytes() == (LORE / role / LOCK_NAME).read_bytes()
     assert (

@@ -6,13 +6,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.repository.tree import ROOT
+from tests.support.prepared_command import run_prepared
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -58,8 +58,8 @@ def open_page(page: Path, profile: Path) -> Opened:
 
 
 def wavewright(*arguments: str, folder: Path) -> None:
-    command = [sys.executable, "-m", "wavewright.engine.main", *arguments]
-    subprocess.run(command, cwd=folder, env={**os.environ, "XDG_STATE_HOME": str(folder)}, check=True)
+    ran = run_prepared(*arguments, folder=folder, environment={**os.environ, "XDG_STATE_HOME": str(folder)})
+    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.repository.tree import ROOT
+from tests.support.prepared_command import run_prepared
 from wavewright.tools.lore.source_tiers import SourceTiers, read_tiers
 from wavewright.tools.lore.validation import validate
 
@@ -164,16 +163,9 @@ def test_a_verdict_has_at_most_fifty_remarks() -> None:
 
 
 def test_what_the_researcher_finds_in_the_world_of_the_plans_is_accepted(tmp_path: Path) -> None:
-    program = [
-        sys.executable,
-        "-m",
-        "wavewright.engine.main",
-        "run",
-        "plans/lore/one_zone.job.yaml",
-        "--json",
-    ]
     environment = {**os.environ, "WAVEWRIGHT_STATE": str(tmp_path)}
-    ran = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    ran = run_prepared("run", "plans/lore/one_zone.job.yaml", "--json", folder=ROOT, environment=environment)
+    assert ran.returncode == 0, ran.stderr
     [files] = [
         event["files"] for event in map(json.loads, ran.stdout.splitlines()) if event["kind"] == "outcome"
     ]

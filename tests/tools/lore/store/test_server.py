@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
+import signal
 import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
@@ -18,9 +18,9 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
+from tests.support.prepared_command import PipedCommand, run_prepared
 from tests.tools.lore.store.stores import ash_vale, port_merrow
 
-PROGRAM = [sys.executable, "-m", "wavewright.engine.main", "mcp", "lore-store"]
 CHECKPOINT = {"zone_name": "Ash Vale", "current_step": 3, "step_data": {"seen": [None, 1]}}
 
 
@@ -40,15 +40,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     """Serve a store over HTTP; return its address and the tokens of the roles."""
     folder = tmp_path_factory.mktemp("store")
     (folder / "wavewright.yaml").write_text("version: 1\n", encoding="utf-8")
-    with subprocess.Popen(
-        [*PROGRAM, "--http", "127.0.0.1:0"], cwd=folder, stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
+    with PipedCommand("mcp", "lore-store", "--http", "127.0.0.1:0", folder=folder) as server:
         address = re.search(r"http://\S+", server.stdout.readline())
         assert address is not None
         tokens = [server.stdout.readline().removeprefix("token of ").strip().split(": ") for _ in range(2)]
         yield {"address": address.group(), "folder": str(folder), **dict(tokens)}
-        server.terminate()
+        server.send_signal(signal.SIGTERM)
+        server.communicate()
 
 
 @asynccontextmanager
@@ -146,9 +144,8 @@ def test_only_health_is_told_without_a_token(served: dict[str, str]) -> None:
 @pytest.mark.anyio
 async def test_a_role_is_served_over_standard_input(tmp_path: Path) -> None:
     (tmp_path / "wavewright.yaml").write_text("version: 1\n", encoding="utf-8")
-    program = StdioServerParameters(
-        command=PROGRAM[0], args=[*PROGRAM[1:], "--role", "researcher"], cwd=tmp_path
-    )
+    arguments = ["-m", "wavewright.engine.main", "mcp", "lore-store", "--role", "researcher"]
+    program = StdioServerParameters(command=sys.executable, args=arguments, cwd=tmp_path)
     async with Client(stdio_client(program)) as client:
         await client.call_tool("checkpoint_save", {"checkpoint": CHECKPOINT})
         put = await client.call_tool("world_lore_put_package", {"package": {}})
@@ -160,9 +157,7 @@ async def test_a_role_is_served_over_standard_input(tmp_path: Path) -> None:
 
 
 def test_a_second_server_of_one_folder_is_refused(served: dict[str, str]) -> None:
-    second = subprocess.run(
-        [*PROGRAM, "--role", "validator"], cwd=served["folder"], capture_output=True, text=True, check=False
-    )
+    second = run_prepared("mcp", "lore-store", "--role", "validator", folder=Path(served["folder"]))
     assert (second.returncode, second.stdout) == (3, "")
     assert "another process has the lore store" in second.stderr
     assert "Traceback" not in second.stderr
