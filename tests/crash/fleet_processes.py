@@ -86,10 +86,10 @@ class Site:
         await daemon.is_ready()
         return daemon
 
-    async def submit(self, *, pause: float = 0.1, long: bool = False) -> None:
-        """Ask for one more job: one of twelve steps, or of a long one."""
+    async def submit(self, *, pause: float = 0.1, long: int = 0) -> None:
+        """Ask for one more job: one of twelve steps, or of so many long ones."""
         job = job_id(len(self.plant.submitted))
-        document = small_job(job, steps=1, pause=LONG) if long else whole_job(job, pause=pause)
+        document = small_job(job, steps=long, pause=LONG) if long else whole_job(job, pause=pause)
         await self.plant.submit(job, document)
 
     async def submit_poison(self) -> str:
@@ -139,6 +139,8 @@ class Site:
     async def stop_database(self, seconds: float) -> None:
         """Have no database for a while."""
         assert isinstance(self.postgres, OwnServer)
+        for worker in self.workers:
+            await worker.is_ready()
         await anyio.to_thread.run_sync(self.postgres.stop)
         await anyio.sleep(seconds)
         await anyio.to_thread.run_sync(self.postgres.start)

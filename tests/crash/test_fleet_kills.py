@@ -51,7 +51,7 @@ async def test_no_fault_of_a_fleet_loses_a_call_or_repeats_one_that_was_not_hit(
 
 async def _top_up(plant: Site) -> None:
     """Have so many jobs in flight, one of them with long calls."""
-    await plant.submit(long=True)
+    await plant.submit(long=1)
     while len(plant.plant.submitted) - len(plant.plant.ended()) < IN_FLIGHT:
         await plant.submit()
 
@@ -94,10 +94,11 @@ async def test_a_call_that_ends_its_workers_ends_three_of_them(
 async def test_a_bug_is_found(tmp_path: Path, broker: Broker, postgres: PostgresServer, bug: str) -> None:
     fault, finding = BUGS[bug]
     async with site(tmp_path, broker.url, postgres, bug=bug) as plant:
-        await plant.submit(long=True)
+        await plant.submit(long=3)
         await plant.plant.until_begun(1)
         await _strike(plant, fault, plant.last_called(), chance())
         await plant.plant.until_all_ended()
         seen = await plant.look()
 
-    assert any(one.startswith(finding) for one in fleet_violations(seen))
+    found = fleet_violations(seen)
+    assert any(one.startswith(finding) for one in found), found

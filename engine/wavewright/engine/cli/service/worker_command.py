@@ -64,7 +64,6 @@ def serve(options: WorkerOptions) -> int:
         served = _served_tools(settings, services, options)
         metrics, health = WorkerMetrics(options.slots), HealthStatus()
         health.expect("database")
-        log.write("worker_started", worker=host.name, slots=options.slots, tools=[*sorted(served)])
 
         def note_heartbeat(fault: str | None) -> None:
             health.faults["database"] = fault
@@ -74,6 +73,7 @@ def serve(options: WorkerOptions) -> int:
             async with contextlib.AsyncExitStack() as stack:
                 stack.enter_context(handling_signals(stopping))
                 database = await stack.enter_async_context(open_fleet_database(url))
+                log.write("worker_started", worker=host.name, slots=options.slots, tools=[*sorted(served)])
                 if options.health is not None:
                     await stack.enter_async_context(serve_health(health, metrics, options.health, "--health"))
                 worker = FleetWorker(
