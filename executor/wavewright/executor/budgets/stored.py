@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
+
+from anyio.abc import AsyncResource
 
 from wavewright.config.sections import BudgetsSection
 from wavewright.executor.budgets.limits import (
@@ -49,7 +50,7 @@ class _QueuedRequest:
     waiting: asyncio.Future[BudgetReply]
 
 
-class StoredBudgetStore:
+class StoredBudgetStore(AsyncResource):
     """A budget store that every process with the same file or database shares, and that outlives them."""
 
     def __init__(
@@ -77,14 +78,6 @@ class StoredBudgetStore:
             heartbeat_seconds=_HEARTBEAT_SECONDS,
             runner=runner,
         )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def limit_run(self, run: RunId, budget: Budget | None) -> None:
         """Hold a run to its goal's own budget, beside the configured ones, in this process."""

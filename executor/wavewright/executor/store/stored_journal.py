@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import attrgetter
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
+from anyio.abc import AsyncResource
 
 from wavewright.executor.events.types import Event
 from wavewright.executor.store import run_queries
@@ -115,7 +115,7 @@ class EventStore(Protocol):
         ...
 
 
-class StoredJournal:
+class StoredJournal(AsyncResource):
     """A journal that many runs and many processes may share, each run having one owner."""
 
     def __init__(
@@ -139,14 +139,6 @@ class StoredJournal:
             heartbeat_seconds=store.lease / 3,
             runner=runner,
         )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     # On the event loop
 

@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Final, Self, cast
 
 import anyio
 import httpx2
 import mcp_types
+from anyio.abc import AsyncResource
 from mcp.client._transport import ReadStream, TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
@@ -147,7 +147,7 @@ async def http_transport(
         yield _SiftedStream(received, state), outgoing
 
 
-class _SiftedStream:
+class _SiftedStream(AsyncResource):
     """The messages of a stream, without tools that no client can call."""
 
     def __init__(self, stream: ReadStream[SessionMessage | Exception], state: ConnectionState) -> None:
@@ -165,17 +165,6 @@ class _SiftedStream:
 
     async def __anext__(self) -> SessionMessage | Exception:
         return self._sifted(await self._stream.__anext__())
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     def _sifted(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(item, SessionMessage):
