@@ -139,7 +139,9 @@ async def _seconds(server: OwnServer, connection: AnyConnection, rows: int) -> d
 
     async def send() -> None:
         sent.append(next(ids))
-        await connection.fetch(SEND, sent[-1], ["run"] * rows, [b"x" * 500] * rows, ["tool@1"] * rows)
+        await connection.fetch(
+            SEND, sent[-1], ["run"] * rows, [b"x" * 500] * rows, ["tool@1"] * rows, "model"
+        )
 
     async def take() -> None:
         jobs.append([job.id for job in await _dequeue(connection, rows)])

@@ -171,7 +171,7 @@ async def test_a_call_that_the_process_before_has_sent_is_cancelled_and_a_lost_o
 ) -> None:
     emitted: list[Emission] = []
     async with open_fleet_database(postgres.database()) as database:
-        await database.fetch(SEND, [CALL], [RUN], [b"{}"], ["count@1"])
+        await database.fetch(SEND, [CALL], [RUN], [b"{}"], ["count@1"], "the process before")
         await database.fetch(BEGIN, [CALL], WORKER)
         async with routed(database, {}) as make, anyio.create_task_group() as group:
             group.start_soon(ended, make, new_call(emitted))
@@ -184,6 +184,29 @@ async def test_a_call_that_the_process_before_has_sent_is_cancelled_and_a_lost_o
 
         assert await database.fetch("SELECT FROM wavewright_fleet.pgqueuer") == []
         assert len(await database.fetch("SELECT FROM wavewright_fleet.emission")) == 1
+
+
+async def test_a_process_whose_run_another_one_continues_does_not_cancel_its_calls(
+    postgres: PostgresServer,
+) -> None:
+    emitted: list[Emission] = []
+    async with (
+        open_fleet_database(postgres.database()) as database,
+        routed(database, {}) as make,
+        routed(database, {}) as make_later,
+        anyio.create_task_group() as later,
+    ):
+        async with anyio.create_task_group() as first:
+            first.start_soon(ended, make, new_call([]))
+            while not await database.fetch(BEGIN, [CALL], WORKER):  # noqa: ASYNC110 - the call is sent meanwhile
+                await anyio.sleep(0.01)
+            later.start_soon(ended, make_later, new_call(emitted))
+            await database.fetch(EMIT, *emissions(Counted(1)))
+            while not emitted:  # noqa: ASYNC110 - a notice comes from the database
+                await anyio.sleep(0.01)
+            first.cancel_scope.cancel()
+        assert len(await database.fetch("SELECT FROM wavewright_fleet.pgqueuer")) == 1
+        later.cancel_scope.cancel()
 
 
 async def ended(make: ToolFunction, call: ToolCall) -> None:

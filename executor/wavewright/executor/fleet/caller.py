@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import itertools
 import logging
+import secrets
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -101,6 +102,8 @@ class FleetCaller(Runtime):
     """Names of tools that go to the fleet, or `*`; those with `needs` always go."""
     heartbeat: float
     """Seconds after which a worker without a heartbeat is taken for dead."""
+    _name: str = field(default_factory=lambda: secrets.token_hex(8))
+    """By which it is known which process wants the answer of a call."""
     _waiting: dict[str, _Waiting] = field(default_factory=dict[str, _Waiting])
     _runs: set[RunId] = field(default_factory=set[RunId])
     """Runs whose goal was sent."""
@@ -177,19 +180,20 @@ class FleetCaller(Runtime):
             [one.request.run for one in group],
             [one.request.to_bytes() for one in group],
             [one.entrypoint for one in group],
+            self._name,
         )
         new = {row["call"] for row in rows}
         known = " ".join({one.id for one in group} - new)
         self._wake(known)
         self._wake(f"{EMITTED}{known}")
         # What was cancelled while it was sent.
-        await self._cancel([*(new - self._waiting.keys())])
+        await self._cancel([one.id for one in group if one.id not in self._waiting])
         return [None] * len(group)
 
     async def _cancel(self, ids: Sequence[str]) -> None:
         """Take calls out of the queue and end them on their workers, also those that another process has sent."""
         if ids:
-            await self.database.fetch(CANCEL, ids)
+            await self.database.fetch(CANCEL, ids, self._name)
 
     async def _is_under_way(self, run: RunId, step: StepId, index: int | None, key: StepKey) -> bool:
         """Return whether a call was sent before this process continued its run: its answer is, or will be, there."""

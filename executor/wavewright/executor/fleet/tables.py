@@ -51,7 +51,7 @@ QUEUED: Final = "wavewright_fleet_queue"
 CANCELLED: Final = "wavewright_fleet_cancelled"
 """Channel of the ids of calls that are not wanted any more."""
 
-_FORMAT: Final = "4"
+_FORMAT: Final = "5"
 _TABLES: Final = """
     -- Of what workers take out of the queue nobody is told.
     DROP TRIGGER tg_pgqueuer_changed ON wavewright_fleet.pgqueuer;
@@ -62,6 +62,8 @@ _TABLES: Final = """
         run text NOT NULL,
         request bytea NOT NULL,
         sent timestamptz NOT NULL DEFAULT now(),
+        -- The process that wants the answer: the last one that has sent it.
+        coordinator text NOT NULL,
         -- The worker that makes it, and the database's user as which that is connected.
         begun timestamptz, worker text, db_user name,
         answer bytea
@@ -85,11 +87,12 @@ SEND: Final = """
         WITH ORDINALITY AS given (id, run, request, entrypoint, place)
     ),
     sent AS (
-        INSERT INTO wavewright_fleet.call (id, run, request) SELECT id, run, request FROM given
-        ON CONFLICT DO NOTHING RETURNING id
+        INSERT INTO wavewright_fleet.call (id, run, request, coordinator) SELECT id, run, request, $5 FROM given
+        ON CONFLICT (id) DO UPDATE SET coordinator = excluded.coordinator RETURNING id, xmax = 0 AS is_new
     )
     INSERT INTO wavewright_fleet.pgqueuer (priority, entrypoint, payload, status)
-    SELECT 0, entrypoint, convert_to(id, 'UTF8'), 'queued' FROM given JOIN sent USING (id) ORDER BY place
+    SELECT 0, entrypoint, convert_to(id, 'UTF8'), 'queued' FROM given JOIN sent USING (id)
+    WHERE is_new ORDER BY place
     RETURNING convert_from(payload, 'UTF8') AS call"""
 SEND_GOAL: Final = "INSERT INTO wavewright_fleet.goal (run, goal) VALUES ($1, $2) ON CONFLICT DO NOTHING"
 READ_GOAL: Final = "SELECT goal FROM wavewright_fleet.goal WHERE run = $1"
@@ -132,14 +135,14 @@ DECLARE_LOST: Final = """
         SELECT FROM wavewright_fleet.worker
         WHERE name = call.worker AND heartbeat > now() - make_interval(secs => $3)
     ) AND pg_postmaster_start_time() < now() - make_interval(secs => $3)"""
-# A call that no worker has begun is as if it had never been sent.
+# Not where another process continues the run. A call that no worker has begun is as if it had never been sent.
 CANCEL: Final = """
-    WITH unsent AS (DELETE FROM wavewright_fleet.call WHERE id = ANY ($1) AND begun IS NULL),
+    WITH own AS (SELECT id FROM wavewright_fleet.call WHERE id = ANY ($1) AND coordinator = $2),
+    unsent AS (DELETE FROM wavewright_fleet.call USING own WHERE call.id = own.id AND begun IS NULL),
     ended AS (
-        DELETE FROM wavewright_fleet.pgqueuer AS job USING unnest($1::text[]) AS given (call)
-        WHERE job.payload = convert_to(given.call, 'UTF8')
+        DELETE FROM wavewright_fleet.pgqueuer AS job USING own WHERE job.payload = convert_to(own.id, 'UTF8')
     )
-    SELECT pg_notify('wavewright_fleet_cancelled', id) FROM unnest($1::text[]) AS id"""
+    SELECT pg_notify('wavewright_fleet_cancelled', id) FROM own"""
 READ_ANSWERS: Final = (
     "SELECT id, answer FROM wavewright_fleet.call WHERE id = ANY ($1) AND answer IS NOT NULL"
 )
