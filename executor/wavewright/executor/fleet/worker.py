@@ -136,7 +136,10 @@ class FleetWorker:
         async with anyio.create_task_group() as calls:
             while not self._is_stopped:
                 with suppress(*DRIVER_ERRORS):
-                    on_notice = {QUEUED: self._wake, CANCELLED_CHANNEL: self._cancel}
+                    on_notice: dict[str, Callable[[str], None]] = {
+                        QUEUED: self._wake,
+                        CANCELLED_CHANNEL: self._cancel,
+                    }
                     connection = await listen(self.database.url, on_notice)
                     try:
                         # Who has no heartbeat is taken for dead.
