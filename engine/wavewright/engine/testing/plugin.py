@@ -7,6 +7,7 @@ No test asks a language model unless it is marked with `wavewright_live` or repl
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,16 +28,25 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that records whole runs anew."""
-    parser.getgroup("wavewright").addoption(
+    """Add the options that record whole runs anew, and that run the conformance suite."""
+    group = parser.getgroup("wavewright")
+    group.addoption(
         "--wavewright-record",
         action="store_true",
         help="Run recorded_run's jobs for real, models included, and record them anew.",
     )
+    group.addoption(
+        "--wavewright-runtime",
+        metavar="MODULE:FUNCTION",
+        help="Run the conformance suite on the runtime that this function opens, where no tests are named.",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Make the marker known, and take the conformance suite for the tests where a runtime is named."""
+    named = config.args_source is pytest.Config.ArgsSource.ARGS
+    if config.getoption("--wavewright-runtime") is not None and not named:
+        config.args = [str(Path(__file__).with_name("conformance") / "suite.py")]
     config.addinivalue_line(
         "markers", "wavewright_live: may ask language models over the net; every other test may not"
     )

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from wavewright.planner.language.plan import SUB_PLAN
 from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.types import Json, RunId
 from wavewright.tools.functions.tool import Tool, ToolCall
@@ -61,6 +62,9 @@ OpenRuntime: TypeAlias = Callable[[Any], AbstractAsyncContextManager[Runtime]]
 
 
 def can_be_called_elsewhere(tool: Tool) -> bool:
-    """Return whether another process can make calls of a tool: it asks no person and runs no agent."""
+    """Return whether another process can make calls of a tool.
+
+    One that asks a person or runs agents needs the process of the run; the result of a sub-plan is there already.
+    """
     signature = tool.signature
-    return not (tool.asks_person or signature.calls_agents or signature.name == AGENT)
+    return not (tool.asks_person or signature.calls_agents or signature.name in {AGENT, SUB_PLAN})
