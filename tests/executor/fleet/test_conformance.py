@@ -34,8 +34,7 @@ def on_fleet(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory)
         sites.append(site)
         site.start()
         site.start()
-        section = FleetSection(tools=["*"], heartbeat=1.0)
-        return replace(settings, journal_url=site.url, fleet=section)
+        return replace(settings, journal_url=site.url, fleet=FleetSection(tools=["*"]))
 
     try:
         with opened_cases(tmp_path_factory.mktemp("fleet"), with_fleet) as runners:
