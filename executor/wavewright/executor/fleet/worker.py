@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import uuid4
 
@@ -51,6 +52,7 @@ from wavewright.executor.postgres.driver import DRIVER_ERRORS
 from wavewright.executor.run.emissions import capturing
 from wavewright.executor.run.failures import AttemptFailure
 from wavewright.planner.language.goals import Goal
+from wavewright.planner.types import RunId
 from wavewright.tools.functions.tool import Emission, TextChunk
 
 if TYPE_CHECKING:
@@ -249,10 +251,10 @@ class FleetWorker:
             has_emitted = True
             loop.call_soon_threadsafe(self._emitted.append, row)
 
-        async def read_goal() -> Goal:
-            return Goal.model_validate_json((await self.database.fetch(READ_GOAL, request.run))[0][0])
-
-        tool = await self.host.find_tool(request, read_goal)
+        try:
+            tool = await self.host.find_tool(request, partial(self._read_goal, request.run))
+        except LookupError:
+            return CANCELLED
         if isinstance(tool, AttemptFailure):
             return CallAnswer("failed", failure=tool)
         call = asyncio.run_coroutine_threadsafe(self.host.make(tool, request, emit), self.host.loop)
@@ -270,6 +272,23 @@ class FleetWorker:
         finally:
             self._calls.discard(call)
             self.on_call(request.tool, ending, time.monotonic() - started)
+
+    async def _read_goal(self, run: RunId) -> Goal:
+        """Return what the tools of a run are made with, once the database answers.
+
+        Raises:
+            LookupError: the run is over.
+        """
+        while True:
+            try:
+                [(goal,)] = await self.database.fetch(READ_GOAL, run) or [(None,)]
+            except DRIVER_ERRORS as error:
+                _LOG.warning("the goal of the run %s was not read: %s", run, error)
+                await anyio.sleep(_RECONNECT_SECONDS)
+            else:
+                if goal is None:
+                    raise LookupError(run)
+                return Goal.model_validate_json(goal)
 
     async def _write(self, rows: Sequence[tuple[str, int, bytes] | None]) -> Sequence[None]:
         """Write answers, and before them what was emitted."""
