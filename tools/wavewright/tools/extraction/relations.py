@@ -156,9 +156,9 @@ def _between(sentence: str, named: Sequence[_PlacedEntity], url: str) -> Iterato
     held: tuple[NamedEntity, str, bool] | None = None
     for first, second in pairwise(named):
         words = sentence[first.end : second.start]
-        relation = verb_relation(words, is_subject=first.start <= len("The "))
-        if relation is not None:
-            held = (first.entity, *relation)
+        found = verb_relation(words, is_subject=first.start <= len("The "))
+        if found is not None:
+            held = (first.entity, *found)
         elif _AND.fullmatch(words) is None:
             held = None
         if held is not None:
