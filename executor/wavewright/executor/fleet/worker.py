@@ -281,14 +281,14 @@ class FleetWorker:
         """
         while True:
             try:
-                [(goal,)] = await self.database.fetch(READ_GOAL, run) or [(None,)]
+                rows = await self.database.fetch(READ_GOAL, run)
             except DRIVER_ERRORS as error:
                 _LOG.warning("the goal of the run %s was not read: %s", run, error)
                 await anyio.sleep(_RECONNECT_SECONDS)
             else:
-                if goal is None:
+                if not rows:
                     raise LookupError(run)
-                return Goal.model_validate_json(goal)
+                return Goal.model_validate_json(rows[0]["goal"])
 
     async def _write(self, rows: Sequence[tuple[str, int, bytes] | None]) -> Sequence[None]:
         """Write answers, and before them what was emitted."""
