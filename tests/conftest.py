@@ -58,13 +58,6 @@ if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY
 gc.set_threshold(100_000, 50, 1000)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Return half again as many workers as there are cores, since tests wait for processes, servers and timers."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores + cores // 2
-
-
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
