@@ -130,11 +130,15 @@ EMIT: Final = """
     HAVING count(*) > 0"""
 # Of a worker without a heartbeat; none had one while the server was away.
 DECLARE_LOST: Final = """
-    UPDATE wavewright_fleet.call SET answer = $2
-    WHERE id = ANY ($1) AND begun IS NOT NULL AND answer IS NULL AND NOT EXISTS (
-        SELECT FROM wavewright_fleet.worker
-        WHERE name = call.worker AND heartbeat > now() - make_interval(secs => $3)
-    ) AND pg_postmaster_start_time() < now() - make_interval(secs => $3)"""
+    WITH lost AS (
+        UPDATE wavewright_fleet.call SET answer = $2
+        WHERE id = ANY ($1) AND begun IS NOT NULL AND answer IS NULL AND NOT EXISTS (
+            SELECT FROM wavewright_fleet.worker
+            WHERE name = call.worker AND heartbeat > now() - make_interval(secs => $3)
+        ) AND pg_postmaster_start_time() < now() - make_interval(secs => $3)
+        RETURNING convert_to(id, 'UTF8') AS payload
+    )
+    DELETE FROM wavewright_fleet.pgqueuer AS job USING lost WHERE job.payload = lost.payload"""
 # Not where another process continues the run. A call that no worker has begun is as if it had never been sent.
 CANCEL: Final = """
     WITH own AS (SELECT id FROM wavewright_fleet.call WHERE id = ANY ($1) AND coordinator = $2),
