@@ -245,7 +245,7 @@ class Broker:
     def _lives(self) -> bool:
         try:
             state = Path(f"/proc/{self._pid()}/stat").read_text().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # also while it is being read
             return False
         return state != "Z"
 
