@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
-from wavewright.planner.language.plan import Cap, DocumentModel, Gate, Limits, Plan, Step
+from wavewright.planner.language.plan import Cap, DocumentModel, Gate, Limits, Names, Plan, Step
 from wavewright.planner.types import (
     ID_PATTERN,
     TOOL_NAME_PATTERN,
@@ -144,9 +144,9 @@ class TagRules(DocumentModel):
 
     param: str
     """The tool parameter that holds a list of tags, such as `filter_tags`."""
-    exclusive: Annotated[tuple[Annotated[frozenset[str], Field(strict=False)], ...], Field(strict=False)] = ()
+    exclusive: Annotated[tuple[Names, ...], Field(strict=False)] = ()
     """Sets of tags of which one call may name at most one."""
-    required: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    required: Names = frozenset()
     """Tags that the plan's calls, taken together, must cover."""
 
 
@@ -162,9 +162,9 @@ class TerminalRule(DocumentModel):
 class Rules(DocumentModel, defer_build=False):
     """Family `E5xx` as data."""
 
-    data_tools: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    data_tools: Names = frozenset()
     """Tools that fetch data; those tagged `data` where none is named."""
-    analysis_tools: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    analysis_tools: Names = frozenset()
     """Each call of one depends, directly or not, on a call of a data tool (forced tool use)."""
     primary_params: dict[str, str] = {}
     """Tool name → parameter that takes primary targets only: a benchmark there is an error."""
@@ -172,7 +172,7 @@ class Rules(DocumentModel, defer_build=False):
     """Which document filters exclude each other, and which are required."""
     terminal: Annotated[tuple[TerminalRule, ...], Field(strict=False)] = ()
     """What the engine adds to the parameters of terminal steps."""
-    required_tools: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    required_tools: Names = frozenset()
     """Tools that every plan calls."""
 
 
@@ -340,7 +340,7 @@ class Goal(DocumentModel):
     """Settings of packs by pack name, as the project and the job give them."""
     target: str | None = None
     """The target that the run is about, where the job has several; budgets of the job are for all of them."""
-    untrusted_inputs: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    untrusted_inputs: Names = frozenset()
     """Inputs that hold untrusted text: the name of a target that a run has found."""
 
     @property

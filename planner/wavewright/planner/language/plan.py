@@ -15,6 +15,7 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
+    PlainSerializer,
     SerializerFunctionWrapHandler,
     model_serializer,
     model_validator,
@@ -50,6 +51,10 @@ class DocumentModel(BaseModel):
 
 _StepIdText = Annotated[str, Field(pattern=ID_PATTERN)]
 Expression = Annotated[str, Field(min_length=1)]
+SORTED: Final = PlainSerializer(sorted, return_type=list[str], when_used="json")
+"""Writes a set in alphabetical order, so that equal documents are equal as JSON."""
+Names = Annotated[frozenset[str], Field(strict=False), SORTED]
+"""Names without an order."""
 
 
 class Retry(DocumentModel, defer_build=False):

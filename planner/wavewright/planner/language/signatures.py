@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from wavewright.config.value_types import Seconds
-from wavewright.planner.language.plan import SUB_PLAN, DocumentModel, Retry, Step
+from wavewright.planner.language.plan import SORTED, SUB_PLAN, DocumentModel, Names, Retry, Step
 from wavewright.planner.types import TOOL_NAME_PATTERN, ConfidenceSource, Effect, JsonSchema
 
 RUN_INPUTS: Final = "inputs"
@@ -34,13 +34,13 @@ class ToolSignature(DocumentModel):
     """JSON Schema of the arguments: an object."""
     output_schema: JsonSchema = {}
     """JSON Schema of what a call gives; what it promises is checked before anyone reads it."""
-    effects: Annotated[frozenset[Effect], Field(strict=False)] = frozenset({"read"})
+    effects: Annotated[frozenset[Effect], Field(strict=False), SORTED] = frozenset({"read"})
     """`read` looks, `write` changes something outside the run, `egress` sends data out of it."""
     idempotent: bool = True
     """Whether a call with the same idempotency key may be repeated after a crash."""
     version: str = "1"
     """Part of the step key: a new version makes earlier results unusable."""
-    tags: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    tags: Names = frozenset()
     """What goal rules speak of: `data`, `analysis`, or a pack's own words."""
     expected_seconds: Seconds = 1.0
     """Prior of one call's duration; orders ready steps and draws the critical path."""
@@ -62,23 +62,23 @@ class ToolSignature(DocumentModel):
     """Whether the output holds text from outside, which is not trusted."""
     needs_approval: bool = False
     """Whether a person must allow each call."""
-    accepts_untrusted: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    accepts_untrusted: Names = frozenset()
     """Parameters that may hold untrusted text: the tool treats it as data, whatever it says."""
     allowed_hosts: dict[str, Annotated[tuple[str, ...], Field(strict=False)]] = {}
     """Parameter → hosts that an address in it may name, with their subdomains; a call with another is refused."""
 
-    reads_data: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    reads_data: Names = frozenset()
     """Names of run data that a call may read; what is there under them is part of the step key."""
-    writes_data: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    writes_data: Names = frozenset()
     """Names of run data that a call may write."""
-    output_data: dict[str, Annotated[frozenset[str], Field(strict=False)]] = {}
+    output_data: dict[str, Names] = {}
     """Field of the output → names of the run data that alone it is made of; what another step has written lowers no
     confidence in it."""
     confidence: ConfidenceSource = "inputs"
     """Whether the confidence in an output is at most the least of what it was made of, or is its own."""
-    calls_agents: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    calls_agents: Names = frozenset()
     """Named agents that a call may run, where a model is configured."""
-    needs: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    needs: Names = frozenset()
     """Labels that a worker of the fleet must have to make a call, such as `gpu`."""
 
     @property

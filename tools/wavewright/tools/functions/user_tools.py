@@ -25,7 +25,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from wavewright.config.model_validation import model_faults
 from wavewright.config.suggestions import did_you_mean
 from wavewright.config.value_types import Seconds
-from wavewright.planner.language.plan import DocumentModel, Retry
+from wavewright.planner.language.plan import DocumentModel, Names, Retry
 from wavewright.planner.types import ConfidenceSource, Effect, Json
 from wavewright.tools.functions.contracts import ToolDefinitionError, UserFunction
 from wavewright.tools.functions.registry import make_tool
@@ -42,7 +42,7 @@ class ToolOptions(DocumentModel, defer_build=False):
     effects: Annotated[frozenset[Effect], Field(strict=False)] | None = None
     idempotent: bool | None = None
     version: str | None = None
-    tags: Annotated[frozenset[str], Field(strict=False)] | None = None
+    tags: Names | None = None
     expected_seconds: Seconds | None = None
     timeout: Seconds | None = None
     retry: Retry | None = None
@@ -52,13 +52,13 @@ class ToolOptions(DocumentModel, defer_build=False):
     cache_for: Seconds | None = None
     untrusted_output: bool | None = None
     needs_approval: bool | None = None
-    accepts_untrusted: Annotated[frozenset[str], Field(strict=False)] | None = None
-    reads_data: Annotated[frozenset[str], Field(strict=False)] | None = None
-    writes_data: Annotated[frozenset[str], Field(strict=False)] | None = None
-    output_data: dict[str, Annotated[frozenset[str], Field(strict=False)]] | None = None
+    accepts_untrusted: Names | None = None
+    reads_data: Names | None = None
+    writes_data: Names | None = None
+    output_data: dict[str, Names] | None = None
     confidence: ConfidenceSource | None = None
-    calls_agents: Annotated[frozenset[str], Field(strict=False)] | None = None
-    needs: Annotated[frozenset[str], Field(strict=False)] | None = None
+    calls_agents: Names | None = None
+    needs: Names | None = None
     allowed_hosts: dict[str, Annotated[tuple[str, ...], Field(strict=False)]] | None = None
 
 

@@ -22,7 +22,7 @@ from wavewright.config.model_validation import read_as_model
 from wavewright.config.sources import DocumentError
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.goals import ThinkingLevel
-from wavewright.planner.language.plan import DocumentModel, Retry
+from wavewright.planner.language.plan import DocumentModel, Names, Retry
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer
 from wavewright.planner.schemas.references import InvalidSchemaError
@@ -82,7 +82,7 @@ class WorkerSpec(DocumentModel):
     """What the output's field `method` says, by the rung that made it; the rung's name where absent."""
     stream: bool = False
     """Whether the answer is shown while it is being written."""
-    tags: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    tags: Names = frozenset()
     """What goal rules speak of."""
     expected_seconds: Seconds = 20.0
     """Prior of one call's duration."""
