@@ -20,14 +20,11 @@ TOOLS = '''\
 """Tools of the tests; what they do outside their process goes into the folder of the variable MARKS."""
 
 import asyncio
-import logging
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from wavewright.tools import LogEvent
-from wavewright.tools.functions.run_data import RunData
 
 MARKS = Path(os.environ["MARKS"])
 
@@ -48,28 +45,9 @@ async def double(number: int) -> int:
     return 2 * number
 
 
-def add(numbers: list[int]) -> int:
-    """Return the sum, from a thread."""
-    print("adding", len(numbers))
-    logging.getLogger("sums").warning("so many: %d", len(numbers))
-    return sum(numbers)
-
-
 def fail(number: int) -> int:
     """Fail."""
     raise KeyError(f"no number {number}")
-
-
-def odd_only(number: int) -> int:
-    """Return an odd number; an even one is an error."""
-    if number % 2 == 0:
-        raise ValueError(f"{number} is even")
-    return number
-
-
-def leave() -> int:
-    """Ask the process to end."""
-    raise SystemExit(3)
 
 
 def flaky(name: str) -> str:
@@ -79,38 +57,6 @@ def flaky(name: str) -> str:
     if not seen:
         raise TimeoutError("not yet")
     return name
-
-
-def no_words() -> str:
-    """Return nothing."""
-    return ""
-
-
-def no_number() -> float:
-    """Return what JSON has not."""
-    return float("nan")
-
-
-def long_text(chars: int) -> str:
-    """Return a long text, with what is no Unicode at its end."""
-    return "ü" * chars + "\\ud800"
-
-
-def seen(number: int, *, emit) -> int:
-    """Make a log event."""
-    emit(NumberSeen(number))
-    return number
-
-
-def keep(number: int, *, data: RunData) -> int:
-    """Keep a number in the run data."""
-    data.write("numbers", str(number), number)
-    return number
-
-
-def kept(*, data: RunData) -> int:
-    """Return the sum of the numbers in the run data."""
-    return sum(data.read("numbers").values())
 
 
 async def slow(name: str, seconds: float = 30.0) -> str:
@@ -154,10 +100,7 @@ def needing(number: int = 0) -> int:
 
 
 FUNCTIONS: Mapping[str, JsonObject] = {
-    **{name: {} for name in ("double", "add", "fail", "odd_only", "leave", "flaky", "no_words", "no_number")},
-    **{name: {} for name in ("long_text", "seen", "slow", "held", "telling")},
-    "keep": {"writes_data": ["numbers"]},
-    "kept": {"reads_data": ["numbers"]},
+    **{name: {} for name in ("double", "fail", "flaky", "slow", "held", "telling")},
     "write": {"effects": ["write"]},
     "needing": {"needs": ["gpu"]},
 }
