@@ -25,7 +25,14 @@ from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.pipeline.context import ApprovalRequest
 from wavewright.engine.testing.normal_form import normal_form
 from wavewright.engine.testing.redactions import folder_redactions
-from wavewright.executor.events.types import EMISSIONS_TAKEN, AttemptLogged, Event, Noted, StepFinished
+from wavewright.executor.events.types import (
+    EMISSIONS_TAKEN,
+    AttemptLogged,
+    Event,
+    Noted,
+    RunStarted,
+    StepFinished,
+)
 from wavewright.planner.planning.outcome import UserQuestion
 from wavewright.planner.types import Json, JsonObject
 
@@ -76,14 +83,16 @@ class CaseRunner:
 
     async def _resumed(self, marks: Path) -> PlanRun[Json]:
         """Cancel a run while a call waits, which is to be cancelled within five seconds, and let the run go on."""
-        plan = self.ww.load(marks.parent / "plans" / "resume.plan.yaml")
-        async for event in self.ww.stream(plan, run="resumed"):
+        plan, run = self.ww.load(marks.parent / "plans" / "resume.plan.yaml"), None
+        async for event in self.ww.stream(plan):
+            if isinstance(event, RunStarted):
+                run = event.run
             if isinstance(event, StepFinished) and event.step == "before":
                 await _marked(marks / "held began", 30.0)
                 break
         await _marked(marks / "held cancelled", 5.0)
         (marks / "go").touch()
-        return await self.ww.run(plan, run="resumed")
+        return await self.ww.run(plan, run=run)
 
 
 async def _marked(mark: Path, seconds: float) -> None:

@@ -12,6 +12,8 @@ import anyio
 from wavewright.tools import Emit, LogEvent, RunData
 
 MARKS = Path(__file__).parent / "marks"
+# A process without any handler prints warnings on its standard error.
+logging.getLogger("sums").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True)
