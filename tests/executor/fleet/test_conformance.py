@@ -1,22 +1,33 @@
-"""The conformance suite on a fleet of two workers, on recordings and on stubs."""
+"""The conformance suite on a fleet of two workers, on recordings, on stubs, and on what a page shows."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
 
 import pytest
 
+from tests.docs.blocks import blocks
 from tests.executor.fleet.fleet_site import FleetSite
+from tests.repository.tree import ROOT
 from tests.support.postgres import PostgresServer
 from wavewright.config.sections import FleetSection
 from wavewright.config.settings import Settings
+from wavewright.engine import open_tool_host
 from wavewright.engine.recordings.recorded_calls import recorded_calls
 from wavewright.engine.recordings.recorded_tools import RecordedTools
-from wavewright.engine.testing.conformance.cases import CASES, CaseRunner, opened_cases
+from wavewright.engine.testing.conformance.cases import (
+    CASES,
+    CaseRun,
+    CaseRunner,
+    opened_cases,
+    with_named_runtime,
+)
 from wavewright.engine.testing.doubles import CallRecorder
+from wavewright.executor import RemoteCall, StepFinished, ToolHost
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import Json
 from wavewright.tools.functions.runtime import Runtime
@@ -104,3 +115,91 @@ def test_stubs_that_have_the_tools_answer_change_nothing(
     replaced.now = CallRecorder({}, real=["write", "sort_note"])
 
     assert there.run(case).form == here.run(case).form
+
+
+@dataclass(frozen=True)
+class OverBytes(Runtime):
+    """Has a host make the calls, and passes nothing but bytes on."""
+
+    host: ToolHost
+
+    async def call(self, tool: Tool, goal: Goal, call: ToolCall) -> Json:
+        remote = RemoteCall(tool, goal, call)
+        async with aclosing(self.host.messages(remote.to_bytes())) as messages:
+            return await remote.output(messages)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_host_makes_the_calls_of_requests_that_are_sent_whole(
+    case: str, on_replaced: Runners, replaced: Replaced
+) -> None:
+    here, there = on_replaced
+    expected = here.run(case).form
+    with open_tool_host(there.ww.settings.root) as host:
+        replaced.now = OverBytes(host)
+
+        assert there.run(case).form == expected
+
+
+class DeadWorker(Runtime):
+    """A worker that dies with its first call."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    async def call(self, tool: Tool, goal: Goal, call: ToolCall) -> Json:
+        self.made += 1
+        if self.made == 1:
+            return await RemoteCall(tool, goal, call).output(_nothing())
+        return await tool.call(call)
+
+
+async def _nothing() -> AsyncGenerator[bytes]:
+    for message in ():
+        yield message
+
+
+def test_a_call_whose_worker_died_is_made_again_where_the_step_allows_it(
+    on_replaced: Runners, replaced: Replaced
+) -> None:
+    replaced.now = worker = DeadWorker()
+    _, there = on_replaced
+    ended = ending(there.run("retry"), "again")
+
+    assert ended.status == "ok"
+    assert worker.made == 3  # and once more for the tool, which fails at first
+
+
+def test_a_call_that_writes_is_interrupted_where_its_worker_died(
+    on_replaced: Runners, replaced: Replaced
+) -> None:
+    replaced.now = worker = DeadWorker()
+    _, there = on_replaced
+    ended = ending(there.run("approval"), "allowed")
+
+    assert ended.error is not None
+    assert ended.error.kind == "interrupted"
+    assert worker.made == 1
+
+
+def ending(run: CaseRun, step: str) -> StepFinished:
+    [ended] = (event for event in run.events if isinstance(event, StepFinished) and event.step == step)
+    return ended
+
+
+def test_the_example_with_ray_passes_the_suite(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray")
+    page = ROOT / "docs" / "how-to" / "run-on-another-runtime.md"
+    [example] = (
+        block.text for block in blocks(page.read_text(encoding="utf-8")) if block.title == "on_ray.py"
+    )
+    assert len(example.splitlines()) <= 60
+    folder = tmp_path_factory.mktemp("ray")
+    (folder / "on_ray.py").write_text(example, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+
+    with opened_cases(folder, with_named_runtime("on_ray:open_ray")) as (here, there):
+        for case in CASES:
+            assert there.run(case).form == here.run(case).form, case

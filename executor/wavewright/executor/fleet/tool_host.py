@@ -63,7 +63,7 @@ class ToolHost:
 
         def emit(emission: Emission) -> None:
             body = emission_bytes(emission)
-            # Nobody waits any more where the loop or the stream is closed.
+            # No caller waits any more where the loop or the stream is closed.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(put, body)
 

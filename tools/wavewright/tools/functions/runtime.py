@@ -1,7 +1,7 @@
 """The port behind which the calls of a run are made.
 
 It lies below retries, deadlines, budgets and the journal, and above the functions. A fleet of workers, stubs of a test,
-the recording of a replay and what somebody else writes are *runtimes*; without one, the process of the run makes the
+the recording of a replay and classes of users are *runtimes*; without one, the process of the run makes the
 calls.
 """
 
