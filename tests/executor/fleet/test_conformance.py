@@ -155,7 +155,8 @@ class DeadWorker(Runtime):
 
 
 async def _nothing() -> AsyncGenerator[bytes]:
-    for message in ():
+    messages: list[bytes] = []
+    for message in messages:
         yield message
 
 
