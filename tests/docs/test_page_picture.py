@@ -13,8 +13,6 @@ from tests.docs.blocks import pages
 from tests.repository.tree import ROOT
 from tests.reviewer.report.test_page_in_chromium import CHROMIUM, first_pixel
 
-pytestmark = pytest.mark.once
-
 PICTURE = ROOT / "docs" / "images" / "dry-run-page.png"
 DRAW = (
     "import runpy, pathlib, sys;"

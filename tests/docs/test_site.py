@@ -12,8 +12,6 @@ import pytest
 from tests.docs.blocks import page_name, pages
 from tests.repository.tree import ROOT
 
-pytestmark = pytest.mark.once
-
 _FETCHED = re.compile(
     r"<(?:script|img|iframe|source)\b[^>]*\bsrc=[\"']?(?:https?:)?//"
     r"|<link\b(?=[^>]*\brel=[\"']?(?:stylesheet|preconnect|preload|icon))[^>]*\bhref=[\"']?(?:https?:)?//"

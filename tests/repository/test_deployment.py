@@ -20,8 +20,6 @@ from wavewright.config.environment import VARIABLES
 from wavewright.config.settings import load_settings
 from wavewright.tools.mcp.lock import LOCK_NAME
 
-pytestmark = pytest.mark.once
-
 COMPOSE = cast("dict[str, Any]", yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8")))
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 UNIT = ROOT / "docs" / "deploy" / "wavewright.service"

@@ -13,8 +13,6 @@ import pytest
 
 from tests.repository.tree import ROOT, module_name, project_files, shipped_modules
 
-pytestmark = pytest.mark.once
-
 # A fault is a result there, not a crash: each entry says whose call or whose wait ends at that edge.
 BROAD_EXCEPT_ALLOWED = {
     "wavewright.engine.api.plan_run": "the run behind a stream: what it raises is raised where the events are read",

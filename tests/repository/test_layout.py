@@ -10,8 +10,6 @@ import pytest
 
 from tests.repository.tree import ROOMS, ROOT, project_files, shipped_modules
 
-pytestmark = pytest.mark.once
-
 FOLDERS = {*ROOMS, "plans", "tests", "docs", "benchmarks", ".ci", ".github"}
 FILES = {
     ".dockerignore",

@@ -18,7 +18,6 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 
 pytestmark = [
-    pytest.mark.once,
     pytest.mark.slow,
     pytest.mark.timeout(180),
     pytest.mark.skipif(BROWSER is None, reason="no Chromium here; `make test` installs one where it can"),

@@ -8,8 +8,6 @@ import pytest
 
 from tests.repository.tree import ROOT, project_files
 
-pytestmark = pytest.mark.once
-
 # Written in pieces, so that this file does not hold what it looks for.
 UNWANTED = {
     "a note that work is left over": r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX)\b",

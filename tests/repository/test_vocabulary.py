@@ -11,8 +11,6 @@ import pytest
 
 from tests.repository.tree import ROOT, project_files
 
-pytestmark = pytest.mark.once
-
 REPLACED = {
     "brake": "drain signal",
     "bury": "dead-letter",

@@ -92,7 +92,6 @@ ww.new_plan().step("a", "doubel", {})
 
 
 @pytest.mark.slow
-@pytest.mark.once
 def test_an_executed_notebook_has_drawing_and_table_of_plan_dry_run_and_run(tmp_path: Path) -> None:
     cells: list[Json] = [
         {

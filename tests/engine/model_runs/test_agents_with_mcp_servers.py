@@ -111,7 +111,6 @@ def test_an_agent_calls_a_tool_of_a_server_and_its_calls_are_in_the_journal(
     assert mcp_project.agent_calls() == [("time.convert_time", "ok"), ("time.get_current_time", "failed")]
 
 
-@pytest.mark.once
 def test_an_agent_reads_with_servers_of_others_and_is_offered_nothing_that_writes(
     mcp_project: McpProject, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
@@ -152,7 +151,6 @@ def test_an_agent_reads_with_servers_of_others_and_is_offered_nothing_that_write
     assert (tmp_path / "memory.jsonl").read_text().count("Ada") == 1
 
 
-@pytest.mark.once
 def test_a_worker_reads_what_a_server_gave(
     mcp_project: McpProject, model_server: FakeModelServer, tmp_path: Path
 ) -> None:

@@ -40,7 +40,6 @@ ASKING: JsonObject = {
 }
 
 
-@pytest.mark.once
 def test_a_job_sends_the_graph_to_the_memory_server(tmp_path: Path, wavewright: CommandLine) -> None:
     require_installed_servers()
     notes, memory = Notes(tmp_path, wavewright, {"petrel.md": NOTE}), tmp_path / "memory.jsonl"

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 MODULES = ("declaration", "phase", "pipeline")
 DECLARATIONS = """
 from dataclasses import dataclass
@@ -61,7 +59,6 @@ REFUSED = (
 )
 
 
-@pytest.mark.once
 def test_a_phase_of_another_context_is_refused(tmp_path: Path) -> None:
     lines = (DECLARATIONS + FITTING).splitlines()
     file = tmp_path / "turns.py"

@@ -126,7 +126,6 @@ def submit(seen: Visit) -> None:
     expect(page.locator("main")).to_contain_text("sent by bob")
 
 
-@pytest.mark.once
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; `make test` installs one where it can")

@@ -16,7 +16,6 @@ from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.stores import journal_of
 
 pytestmark = [
-    pytest.mark.once,
     pytest.mark.slow,
     pytest.mark.timeout(120),
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; `make test` installs one where it can"),

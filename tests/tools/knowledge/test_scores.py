@@ -24,7 +24,6 @@ CORPUS: Final = ROOT.parent / "shared" / "corpus" / "wesnoth"
 STEPS: Final = {"zones": 8, "npcs": 8, "factions": 1, "lore": 1, "items": 1}
 
 pytestmark = [
-    pytest.mark.once,
     pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here"),
 ]
 

@@ -13,7 +13,6 @@ from tests.repository.tree import ROOT
 from tests.tools.mcp.installed_servers import PROGRAMS, require_installed_servers
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("scenario", ["tools_call", "sse-retry"])
 def test_the_client_passes_a_scenario(scenario: str, tmp_path: Path) -> None:
     require_installed_servers()

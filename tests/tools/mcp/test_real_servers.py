@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import anyio
-import pytest
 
 from tests.tools.calling import request
 from tests.tools.mcp.installed_servers import FOLDER, PROGRAMS, require_installed_servers
@@ -101,7 +100,6 @@ def test_the_servers_in_python_answer(tmp_path: Path) -> None:
     assert "Calm seas" in str(found["fetch.fetch"])
 
 
-@pytest.mark.once
 def test_the_servers_of_npm_and_of_an_older_library_answer(tmp_path: Path) -> None:
     require_installed_servers()
     (tmp_path / "a.txt").write_text("A lighthouse")

@@ -20,8 +20,6 @@ from wavewright.planner.types import Json
 PROGRAM = (sys.executable, "-m", "wavewright.engine.main", "mcp")
 TOKEN = "0123456789abcdef"  # noqa: S105 - of the test's own server
 
-pytestmark = pytest.mark.once
-
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:

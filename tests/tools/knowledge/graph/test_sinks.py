@@ -28,7 +28,6 @@ def built(root: Path, settings: GraphSettings) -> tuple[dict[str, Tool], Json]:
     return tools, call_for_document(tools["merge_entities"])["counts"]
 
 
-@pytest.mark.once
 def test_the_memory_server_holds_the_graph_once_however_often_it_is_sent(tmp_path: Path) -> None:
     require_installed_servers()
     memory = tmp_path / "memory.jsonl"

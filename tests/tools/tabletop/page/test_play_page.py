@@ -26,7 +26,6 @@ from wavewright.engine.fake_model.request import FakeModelRequest
 from wavewright.engine.fake_model.server import FakeModelServer
 
 pytestmark = [
-    pytest.mark.once,
     pytest.mark.slow,
     pytest.mark.timeout(120),
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; `make test` installs one where it can"),
