@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 import pytest
 from asyncpg import Record
 
 from tests.support.postgres import PostgresServer
+from wavewright.executor.fleet import grouping
 from wavewright.executor.fleet.call_messages import CallAnswer, emission_bytes
 from wavewright.executor.fleet.caller import FleetCaller, call_id
 from wavewright.executor.fleet.tables import (
@@ -20,8 +21,10 @@ from wavewright.executor.fleet.tables import (
     DECLARE_LOST,
     EMIT,
     HEARTBEAT,
+    IS_KNOWN,
     READ_ANSWERS,
     SEND,
+    SEND_GOAL,
     TAKE_EMISSIONS,
     FleetDatabase,
     open_fleet_database,
@@ -36,6 +39,7 @@ pytestmark = pytest.mark.anyio
 
 RUN = RunId("20260601-120000-3f2a7c")
 WORKER = "a worker"
+GOAL = Goal(job="count", name="count", text="Count", inputs={}, tools=())
 
 
 class AnsweredBetween(FleetDatabase):
@@ -49,6 +53,19 @@ class AnsweredBetween(FleetDatabase):
                     await connection.execute(EMIT, *emissions(TextChunk("so far")))
                     await connection.execute(ANSWER, *answer())
         return rows
+
+
+@dataclass(frozen=True)
+class AwayOnce(FleetDatabase):
+    """A database that is away when each statement is made for the first time."""
+
+    seen: set[str] = field(default_factory=set[str])
+
+    async def fetch(self, query: str, *values: object) -> list[Record]:
+        if query not in self.seen:
+            self.seen.add(query)
+            raise ConnectionRefusedError
+        return await super().fetch(query, *values)
 
 
 @dataclass(frozen=True)
@@ -84,9 +101,8 @@ async def routed(
     async with anyio.create_task_group() as group:
         caller = FleetCaller(database, ["*"], heartbeat=heartbeat)
         group.start_soon(caller.run)
-        goal = Goal(job="count", name="count", text="Count", inputs={}, tools=())
         caller.resume(RUN, taken)
-        yield caller.routed(make_tool(count), goal).call
+        yield caller.routed(make_tool(count), GOAL).call
         group.cancel_scope.cancel()
 
 
@@ -149,6 +165,28 @@ async def test_a_call_for_which_nobody_beats_is_lost_though_others_are_answered(
                 await database.fetch("SELECT pg_notify('wavewright_fleet_answered', $1)", CALL)
                 await anyio.sleep(0.1)
         group.cancel_scope.cancel()
+
+
+async def test_a_database_that_is_away_for_a_moment_fails_no_call(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grouping, "_PAUSE_SECONDS", 0.01)
+    async with open_fleet_database(postgres.database()) as database:
+        away = AwayOnce(database.pool, database.url)
+        async with anyio.create_task_group() as group:
+            caller = FleetCaller(away, ["*"], heartbeat=60.0)
+            group.start_soon(caller.run)
+            tool = caller.routed(make_tool(count), GOAL)
+            assert tool.is_under_way is not None
+            assert not await tool.is_under_way(RUN, StepId("one"), None, StepKey("key"))
+            group.start_soon(ended, tool.call, new_call([]))
+            while not await database.fetch(BEGIN, [CALL], WORKER):  # noqa: ASYNC110 - the call is sent meanwhile
+                await anyio.sleep(0.01)
+            assert await tool.is_under_way(RUN, StepId("one"), None, StepKey("key"))
+            await database.fetch(ANSWER, *answer())
+            while {IS_KNOWN, SEND_GOAL, SEND, READ_ANSWERS} - away.seen:  # noqa: ASYNC110 - a look comes
+                await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
 
 
 async def test_a_call_that_was_cancelled_before_it_began_is_sent_again_by_the_next_process(

@@ -28,7 +28,7 @@ from wavewright.executor.fleet.call_messages import (
     emission_of,
     output_of,
 )
-from wavewright.executor.fleet.grouping import GroupedWrites
+from wavewright.executor.fleet.grouping import GroupedWrites, patiently
 from wavewright.executor.fleet.room import QueueRoom
 from wavewright.executor.fleet.routing import entrypoint_of, runs_on_fleet
 from wavewright.executor.fleet.tables import (
@@ -155,7 +155,8 @@ class FleetCaller(Runtime):
             return
         async with self._sending_goal:
             if run not in self._runs:
-                await self.database.fetch(SEND_GOAL, run, goal.model_dump_json(by_alias=True).encode())
+                body = goal.model_dump_json(by_alias=True).encode()
+                await patiently(lambda: self.database.fetch(SEND_GOAL, run, body))
                 self._runs.add(run)
 
     async def _answer_of(self, sending: _Sending, tool: Tool, call: ToolCall) -> CallAnswer:
@@ -197,7 +198,8 @@ class FleetCaller(Runtime):
 
     async def _is_under_way(self, run: RunId, step: StepId, index: int | None, key: StepKey) -> bool:
         """Return whether a call was sent before this process continued its run: its answer is, or will be, there."""
-        return bool(await self.database.fetch(IS_KNOWN, call_id(run, step, index, key, 1, 0)))
+        first = call_id(run, step, index, key, 1, 0)
+        return bool(await patiently(lambda: self.database.fetch(IS_KNOWN, first)))
 
     def _wake(self, notice: str) -> None:
         ids = self._emitted if notice.startswith(EMITTED) else self._answered
@@ -326,7 +328,7 @@ async def open_fleet_caller(url: str, tools: Sequence[str], heartbeat: float) ->
     """
     async with open_fleet_database(url) as database, anyio.create_task_group() as group:
         caller = FleetCaller(database, tools, heartbeat)
-        await caller.look_for_workers()
+        await patiently(caller.look_for_workers)
         group.start_soon(caller.run)
         yield caller
         group.cancel_scope.cancel()

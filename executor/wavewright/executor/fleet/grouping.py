@@ -1,9 +1,10 @@
-"""Group commit: what comes while one transaction is under way goes into the next."""
+"""Writes to the database of the fleet: they wait for one that is away, and what comes meanwhile is grouped."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 import anyio
@@ -18,8 +19,25 @@ _PATIENCE_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.5
 
 
+async def patiently(work: Callable[[], Awaitable[R]]) -> R:
+    """Return the result of a transaction; one that can be repeated waits 60 s for a database that is away.
+
+    Raises:
+        Exception: what the driver raised at last.
+    """
+    deadline = anyio.current_time() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return await work()
+        except DRIVER_ERRORS as error:
+            may_pass = is_conflict(error) or is_connection_lost(error)
+            if not may_pass or anyio.current_time() > deadline:
+                raise
+            await anyio.sleep(_PAUSE_SECONDS)
+
+
 class GroupedWrites(Generic[T, R]):
-    """Writes rows in groups; a database that is away is waited for 60 s."""
+    """Writes rows in groups, `patiently`: what comes while one transaction is under way goes into the next."""
 
     def __init__(self, write: Callable[[Sequence[T]], Awaitable[Sequence[R]]]) -> None:
         """Take the function that writes some rows in one transaction, all or none, and returns a result for each."""
@@ -50,22 +68,13 @@ class GroupedWrites(Generic[T, R]):
                 await self._commit(group)
 
     async def _commit(self, group: list[tuple[T, asyncio.Future[R]]]) -> None:
-        results = await self._results([row for row, _ in group])
-        for place, (_, written) in enumerate(group):
-            if written.done():
-                continue
-            if isinstance(results, Exception):
-                written.set_exception(results)
-            else:
-                written.set_result(results[place])
-
-    async def _results(self, rows: list[T]) -> Sequence[R] | Exception:
-        deadline = anyio.current_time() + _PATIENCE_SECONDS
-        while True:
-            try:
-                return await self._write(rows)
-            except DRIVER_ERRORS as error:
-                may_pass = is_conflict(error) or is_connection_lost(error)
-                if not may_pass or anyio.current_time() > deadline:
-                    return error
-                await anyio.sleep(_PAUSE_SECONDS)
+        try:
+            results = await patiently(partial(self._write, [row for row, _ in group]))
+        except DRIVER_ERRORS as error:
+            for _, written in group:
+                if not written.done():
+                    written.set_exception(error)
+            return
+        for (_, written), result in zip(group, results, strict=True):
+            if not written.done():
+                written.set_result(result)

@@ -48,12 +48,12 @@ from wavewright.executor.fleet.tables import (
     queue_on,
 )
 from wavewright.executor.fleet.tool_host import ToolHost
-from wavewright.executor.postgres.driver import DRIVER_ERRORS
+from wavewright.executor.postgres.driver import DRIVER_ERRORS, is_connection_lost
 from wavewright.executor.run.emissions import capturing
 from wavewright.executor.run.failures import AttemptFailure
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import RunId
-from wavewright.tools.functions.tool import Emission, TextChunk
+from wavewright.tools.functions.tool import Emission, TextChunk, Tool
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -80,6 +80,8 @@ class _Held:
 
     job: int
     """Its number in the queue."""
+    safe_until: float = 0.0
+    """On the monotonic clock, until when nobody takes it for lost."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
 
@@ -111,7 +113,9 @@ class FleetWorker:
     _may_wait: bool = False
     """Whether more calls may wait than it has taken."""
     _is_stopped: bool = False
-    _calls: set[Future[CallAnswer]] = field(default_factory=set["Future[CallAnswer]"])
+    _alive_until: float = 0.0
+    """On the monotonic clock, until when nobody takes this worker for dead, as far as it knows."""
+    _calls: set[Future[CallAnswer | None]] = field(default_factory=set["Future[CallAnswer | None]"])
     _emitted: list[tuple[str, int, bytes, bool]] = field(default_factory=list[tuple[str, int, bytes, bool]])
     """Emissions that are not sent yet: the id of the call, their number in it, the emission, whether it is text."""
     _answers: GroupedWrites[tuple[str, int, bytes] | None, None] = field(init=False)
@@ -173,8 +177,7 @@ class FleetWorker:
             self._taken = {id_: _Held(job) for id_, job in found.items() if id_ not in self._held}
             self._held.update(self._taken)
         if self._taken:
-            rows = await self.database.fetch(BEGIN, [*self._taken], self.name)
-            requests: dict[str, bytes] = {row["id"]: row["request"] for row in rows}
+            requests = await self._begin([*self._taken])
             # The queue hands out again what another worker has begun that has no heartbeat.
             others = [self._held.pop(id_).job for id_ in self._taken if id_ not in requests]
             self._taken = {}
@@ -196,6 +199,22 @@ class FleetWorker:
             heartbeat_timeout=timedelta(seconds=self.heartbeat),
         )
         return {(job.payload or b"").decode(): job.id for job in jobs}
+
+    async def _begin(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Begin calls; return the requests of those that are this worker's."""
+        safe_until = self._alive_until
+        rows = await self.database.fetch(BEGIN, ids, self.name)
+        for row in rows:
+            self._held[row["id"]].safe_until = safe_until
+        return {row["id"]: row["request"] for row in rows}
+
+    async def _is_lost(self, id_: str) -> bool:
+        """Return whether others took a call for lost, once the database answers."""
+        while True:
+            with suppress(*DRIVER_ERRORS):
+                await self._beat()
+                return not await self._begin([id_])
+            await anyio.sleep(_RECONNECT_SECONDS)
 
     async def _drain(self, wait_stopped: Callable[[], Awaitable[None]]) -> None:
         """Take no more calls once a stop is requested, and cancel those that do not end in time."""
@@ -227,7 +246,7 @@ class FleetWorker:
             self._woken.set()
 
     async def _write_answer(self, id_: str, job: int, answer: CallAnswer) -> None:
-        """Write an answer; where the database does not take it, the call is lost as if this worker had died."""
+        """Write an answer; where the database refuses it, the call is lost as if this worker had died."""
         while True:
             try:
                 await self._answers.add((id_, job, answer.to_bytes()))
@@ -236,7 +255,8 @@ class FleetWorker:
                 _LOG.error("the answer of a call was not written: %s", error)
                 if self._is_stopped:
                     return
-                answer = LOST
+                if not is_connection_lost(error):
+                    answer = LOST
                 await anyio.sleep(_RECONNECT_SECONDS)
 
     async def _answer(self, id_: str, request: CallRequest) -> CallAnswer:
@@ -257,11 +277,12 @@ class FleetWorker:
             return CANCELLED
         if isinstance(tool, AttemptFailure):
             return CallAnswer("failed", failure=tool)
-        call = asyncio.run_coroutine_threadsafe(self.host.make(tool, request, emit), self.host.loop)
-        self._calls.add(call)
         ending: Ending = "cancelled"
         try:
-            answer = await asyncio.wrap_future(call)
+            while (answer := await self._made(self._held[id_], tool, request, emit)) is None:
+                if self._is_stopped or await self._is_lost(id_):
+                    answer = STOPPED if self._is_stopped else LOST
+                    break
             ending = answer.ending
             return replace(answer, has_emitted=has_emitted)
         except asyncio.CancelledError:
@@ -270,8 +291,23 @@ class FleetWorker:
             ending = "stopped"
             return STOPPED
         finally:
-            self._calls.discard(call)
             self.on_call(request.tool, ending, time.monotonic() - started)
+
+    async def _made(
+        self, held: _Held, tool: Tool, request: CallRequest, emit: Callable[[Emission], None]
+    ) -> CallAnswer | None:
+        """Make a call in the event loop of the tools; None if it may be lost by then, and was not made."""
+
+        async def make() -> CallAnswer | None:
+            is_safe = time.monotonic() < held.safe_until
+            return await self.host.make(tool, request, emit) if is_safe else None
+
+        call = asyncio.run_coroutine_threadsafe(make(), self.host.loop)
+        self._calls.add(call)
+        try:
+            return await asyncio.wrap_future(call)
+        finally:
+            self._calls.discard(call)
 
     async def _read_goal(self, run: RunId) -> Goal:
         """Return what the tools of a run are made with, once the database answers.
@@ -315,9 +351,11 @@ class FleetWorker:
 
     async def _beat(self) -> None:
         values = [*self.entrypoints], [*self.labels], [held.job for held in self._held.values()]
+        alive_until = time.monotonic() + self.heartbeat
         try:
             await self.database.fetch(HEARTBEAT, self.name, self.slots, *values)
         except DRIVER_ERRORS as error:
             self.on_heartbeat(f"no heartbeat could be written ({type(error).__name__})")
             raise
+        self._alive_until = alive_until
         self.on_heartbeat(None)
