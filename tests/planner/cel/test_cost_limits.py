@@ -16,7 +16,11 @@ from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.plans.expressions import TypedEnvironment, evaluate, render
 from wavewright.planner.types import Json, JsonSchema
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of processes are Linux's")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="limits of processes are Linux's"),
+    # Some thirty expressions take nearly a second of processor time each.
+    pytest.mark.timeout(300),
+]
 
 _ENDS = {
     "a value",
