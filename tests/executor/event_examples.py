@@ -10,7 +10,17 @@ from wavewright.executor.events import types as events
 from wavewright.executor.events.types import Event, RunFinished, RunStarted, StepFinished, StepStatus
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelOutcome, ModelQuestion, ModelUse, Role
-from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, PlanHash, RunId, StepId, StepKey
+from wavewright.planner.types import (
+    GATE_KINDS,
+    GateId,
+    GateSeverity,
+    Json,
+    JsonObject,
+    PlanHash,
+    RunId,
+    StepId,
+    StepKey,
+)
 from wavewright.tools.functions.tool import AgentToolCall
 
 EVENT_TYPES: tuple[type[Event], ...] = get_args(Event)
@@ -44,7 +54,7 @@ gates = st.builds(
     events.GateRecord,
     gate=texts.map(GateId),
     step=step_ids,
-    kind=st.sampled_from(("check", "schema", "fresh_within", "required", "judge")),
+    kind=st.sampled_from(GATE_KINDS),
     severity=severities,
     verdict=st.sampled_from(("pass", "fail", "error")),
     inspected=texts,

@@ -289,19 +289,26 @@ def _cost_text(record: Mapping[str, object]) -> str:
     return f"{money}; {tokens_text(tokens['expected'])} tokens, p90 {tokens_text(tokens['p90'])}"
 
 
+def _gate_question(gate: Gate) -> str:
+    match gate.kind:
+        case "check":
+            return gate.check or ""
+        case "schema":
+            return "its JSON Schema"
+        case "fresh_within":
+            return f"no older than {duration_text(gate.fresh_within or 0)}"
+        case "required":
+            return ", ".join(gate.required or ())
+        case "judge":
+            return gate.judge.rubric if gate.judge is not None else ""
+
+
 def _gate_text(gate: Gate) -> dict[str, object]:
-    asked: object = {
-        "check": gate.check,
-        "schema": "its JSON Schema",
-        "fresh_within": f"no older than {duration_text(gate.fresh_within or 0)}",
-        "required": ", ".join(gate.required or ()),
-        "judge": gate.judge.rubric if gate.judge is not None else "",
-    }[gate.kind]
     return {
         "id": gate.id.removesuffix(f"{GATE_ID_SEPARATOR}{gate.on}"),
         "kind": gate.kind,
         "severity": gate.severity,
-        "asked": asked,
+        "asked": _gate_question(gate),
         "hint": gate.hint or "",
     }
 

@@ -316,18 +316,24 @@ def _gate_values(gate: Gate) -> dict[str, object]:
 
 
 def _gate_description(gate: Gate) -> str:
-    """Return what a gate asks, in words."""
-    if gate.check is not None:
-        words = f"`{' '.join(gate.check.split())}`"
-    elif gate.fresh_within is not None:
-        words = f"its data is at most {_duration_text(gate.fresh_within)} old"
-    elif gate.required is not None:
-        words = f"{', '.join(gate.required)} {'are' if len(gate.required) > 1 else 'is'} there and not empty"
-    elif gate.judge is not None:
-        words = f"a model judges: {one_line(gate.judge.rubric)}"
-    else:
-        words = "the output fits a schema"
+    """Return what a gate asks and what comes of its failure, in words."""
+    words = _gate_question(gate)
     return words if gate.severity == "block" else f"{words} (a warning only)"
+
+
+def _gate_question(gate: Gate) -> str:
+    match gate.kind:
+        case "check":
+            return f"`{' '.join((gate.check or '').split())}`"
+        case "fresh_within":
+            return f"its data is at most {_duration_text(gate.fresh_within or 0)} old"
+        case "required":
+            fields = gate.required or ()
+            return f"{', '.join(fields)} {'are' if len(fields) > 1 else 'is'} there and not empty"
+        case "judge":
+            return f"a model judges: {one_line(gate.judge.rubric if gate.judge else '')}"
+        case "schema":
+            return "the output fits a schema"
 
 
 def _duration_text(seconds: float) -> str:

@@ -19,7 +19,7 @@ from wavewright.planner.language.goals import Goal, Recipe
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.binding import template_gate_of
 from wavewright.planner.plans.expressions import evaluate, render
-from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, StepId, as_list
+from wavewright.planner.types import GateId, GateKind, GateSeverity, Json, JsonObject, StepId, as_list
 from wavewright.reviewer.records import Action, RecoveryAction
 from wavewright.reviewer.review.evidence import superseded_steps
 from wavewright.reviewer.values import shorten
@@ -63,7 +63,7 @@ class FailedGate:
     gate: GateId
     step: StepId
     severity: GateSeverity
-    kind: str
+    kind: GateKind
     labels: tuple[str, ...]
     """Labels of the items that it failed on; empty where it was evaluated once."""
     message: str
@@ -221,23 +221,9 @@ def _failed_item_labels(
     return tuple(labels[at] if at < len(labels) else f"item {at}" for at in positions)
 
 
-_FALLBACK_HINTS = {
-    "fresh_within": "fetch newer data, or set the job's as_of to the day that the data is of",
-    "required": "fetch again, or from a source that has the missing fields",
-    "schema": "fetch again, or correct the source whose output breaks the schema",
-    "check": "correct the data that the condition reads, or the condition",
-    "judge": "make the output anew, so that it passes the rubric",
-}
 _NO_JUDGE_HINT = "configure a model, so that the rubric can be judged"
 _LIMIT_HINT = "raise the limit that was reached, under 'limits' in the goal template or the job's overrides"
 """Hint for a cancelled step: a run that was interrupted is resumed before its review, so a limit was reached."""
-_ACTION_BY_KIND: dict[str, Action] = {
-    "fresh_within": "refetch",
-    "required": "refetch",
-    "schema": "refetch",
-    "check": "replace_step",
-    "judge": "replace_step",
-}
 
 
 def recipe_for(gate: FailedGate, goal: Goal | None) -> Recipe | None:
@@ -262,11 +248,27 @@ def _gate_action(gate: FailedGate, goal: Goal | None) -> RecoveryAction:
         hint = gate.hint or _NO_JUDGE_HINT
         return RecoveryAction(action="configure", step=gate.step, gate=gate.gate, hint=hint)
     recipe = recipe_for(gate, goal)
-    hint = gate.hint or (recipe.reason if recipe else _FALLBACK_HINTS[gate.kind])
     if recipe is not None:
         action: Action = "add_step" if recipe.add and not recipe.set_params else "refetch"
+        hint = gate.hint or recipe.reason
         return RecoveryAction(action=action, step=gate.step, gate=gate.gate, hint=hint, recipe=recipe.gate)
-    return RecoveryAction(action=_ACTION_BY_KIND[gate.kind], step=gate.step, gate=gate.gate, hint=hint)
+    action, hint = _default_action(gate.kind)
+    return RecoveryAction(action=action, step=gate.step, gate=gate.gate, hint=gate.hint or hint)
+
+
+def _default_action(kind: GateKind) -> tuple[Action, str]:
+    """Return what is done about a failed gate without a recipe, and the hint where the gate has none."""
+    match kind:
+        case "fresh_within":
+            return "refetch", "fetch newer data, or set the job's as_of to the day that the data is of"
+        case "required":
+            return "refetch", "fetch again, or from a source that has the missing fields"
+        case "schema":
+            return "refetch", "fetch again, or correct the source whose output breaks the schema"
+        case "check":
+            return "replace_step", "correct the data that the condition reads, or the condition"
+        case "judge":
+            return "replace_step", "make the output anew, so that it passes the rubric"
 
 
 def _problem_actions(end: StepProblem) -> Iterator[RecoveryAction]:
