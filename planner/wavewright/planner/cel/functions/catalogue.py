@@ -52,7 +52,8 @@ FUNCTIONS: Final[dict[str, str]] = {
     "string(x), int(x), uint(x), double(x), bool(x), bytes(x), type(x), dyn(x)": (
         "conversion; int() cuts the fraction off, and gives the seconds since 1970 of a timestamp"
     ),
-    "math.bitAnd(a, b), math.bitOr(a, b), math.bitXor(a, b), math.bitNot(a), math.bitShiftLeft(a, n)": "of 64 bits",
+    "math.bitAnd(a, b), math.bitOr(a, b), math.bitXor(a, b), math.bitNot(a)": "of 64 bits",
+    "math.bitShiftLeft(a, n), math.bitShiftRight(a, n)": "of 64 bits; zeros come in",
     "t.getFullYear(), t.getMonth(), t.getDate(), t.getDayOfMonth(), t.getDayOfWeek(), t.getDayOfYear()": (
         'parts of a timestamp, in UTC or in a time zone: t.getDate("Europe/Berlin"); only getDate() counts from 1'
     ),
