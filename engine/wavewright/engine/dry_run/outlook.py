@@ -68,7 +68,7 @@ def read_remaining_allowance(
     """
     if not model_configured(settings):
         return None
-    allowance = _remaining_in_file(settings, run, job, goal.limits.budget if goal is not None else None)
+    allowance = _remaining_budget(settings, run, job, goal.limits.budget if goal is not None else None)
     if allowance.bounds_usd or any(step.budget is not None for step in plan.steps):
         price = price_of_role("worker", goal.model_preference if goal is not None else "auto", settings)
         per_1000 = price.usd_per_1000_tokens if isinstance(price, ModelPrice) else None
@@ -89,8 +89,8 @@ def price_of_role(role: Literal["agent", "worker"], preference: str, settings: S
         return f"{error} ({error.hint})" if error.hint else str(error)
 
 
-def _remaining_in_file(settings: Settings, run: RunId, job: str, budget: Budget | None) -> Allowance:
-    """Return the remaining budgets from the journal's file, if there is one."""
+def _remaining_budget(settings: Settings, run: RunId, job: str, budget: Budget | None) -> Allowance:
+    """Return what the budgets of a run leave, as the journal has it; a journal that does not exist has no calls."""
     from wavewright.executor.budgets.limits import NO_AMOUNT, Amount, BudgetCounter, BudgetLimits, budget_day
     from wavewright.executor.sqlite.database import open_journal_file
     from wavewright.executor.sqlite.errors import explain_use

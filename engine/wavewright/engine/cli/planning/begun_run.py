@@ -100,7 +100,7 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
 def _load_state(prefix: str, settings: Settings) -> RunState:
     if not has_journal(settings):
         raise no_journal(settings)
-    run, events = _load_from_file(prefix, settings)
+    run, events = _load_events(prefix, settings)
     state = fold(events)
     if state.started is None:
         message = f"run {run!r} has not begun"
@@ -108,7 +108,7 @@ def _load_state(prefix: str, settings: Settings) -> RunState:
     return state
 
 
-def _load_from_file(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
+def _load_events(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
     """Return a run and its events, without writing to the journal."""
     if settings.journal_url is not None:
         return anyio.run(_load_from_database, prefix, settings)
