@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.measure import show_table
 from wavewright.engine.main import main
 
-ROOMS = ("config", "prompts", "planner", "tools", "executor", "reviewer", "engine")
+PACKAGES = ("config", "prompts", "planner", "tools", "executor", "reviewer", "engine")
 _ROOT = Path(__file__).parent.parent
 _NO_CODE = {
     tokenize.COMMENT,
@@ -61,13 +61,15 @@ async def probe() -> list[str]:
 
 
 def measure_size() -> None:
-    """Print code lines (without comments, docstrings and blank lines) and files per room, and the calls to a tool."""
-    files = {room: sorted((_ROOT / room).rglob("*.py")) for room in ROOMS}
-    lines = {room: sum(code_lines(file.read_text()) for file in files[room]) for room in ROOMS}
-    rows = [(room, lines[room], len(files[room])) for room in ROOMS]
+    """Print files and code lines (no comments, docstrings, blank lines) per package, and the calls to a tool."""
+    files = {package: sorted((_ROOT / package).rglob("*.py")) for package in PACKAGES}
+    lines = {package: sum(code_lines(file.read_text()) for file in files[package]) for package in PACKAGES}
+    rows = [(package, lines[package], len(files[package])) for package in PACKAGES]
     rows.append(("all", sum(lines.values()), sum(map(len, files.values()))))
-    show_table("Size", ("room", "code lines", "files"), rows)
-    modules = Counter(file.parent for room in ROOMS for file in files[room] if file.name != "__init__.py")
+    show_table("Size", ("package", "code lines", "files"), rows)
+    modules = Counter(
+        file.parent for package in PACKAGES for file in files[package] if file.name != "__init__.py"
+    )
     crowded = [f"{folder.relative_to(_ROOT)} ({count})" for folder, count in modules.items() if count > 16]
     print(f"\nFolders over 16 modules: {', '.join(crowded) or 'none'}")
     calls = calls_to_a_tool()
@@ -106,6 +108,6 @@ def calls_to_a_tool() -> list[str]:
             main(["-C", name, "run", "probe.job.yaml", "--output", "out", "--quiet"])
         [package] = folder.glob("out/*/package.json")
         stack = json.loads(package.read_text())["result"]
-    ours = [place for place in stack if any(f"/{room}/wavewright/" in place for room in ROOMS)]
+    ours = [place for place in stack if any(f"/{package}/wavewright/" in place for package in PACKAGES)]
     start = next(number for number, place in enumerate(ours) if place.endswith("main.py:main"))
     return [place.rpartition("/")[2] for place in ours[start:]]

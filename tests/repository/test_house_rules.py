@@ -182,12 +182,12 @@ def test_every_error_that_leaves_a_module_derives_from_the_one_root() -> None:
     assert offenders == []
 
 
-@pytest.mark.parametrize("room", ["engine", "executor", "reviewer", "config"])
-def test_no_pack_is_in_the_words_of_the_engine(room: str) -> None:
+@pytest.mark.parametrize("package", ["engine", "executor", "reviewer", "config"])
+def test_no_pack_is_in_the_words_of_the_engine(package: str) -> None:
     found = [
         f"{path.relative_to(ROOT)}: {match[0]}"
         for path in project_files()
-        if path.is_relative_to(ROOT / room)
+        if path.is_relative_to(ROOT / package)
         for match in PACK_WORDS.finditer(f"{path.name}\n{path.read_text(encoding='utf-8')}")
     ]
 

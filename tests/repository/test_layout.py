@@ -1,4 +1,4 @@
-"""Where files may lie: one portion of the namespace package in each room, nothing stray at the root, and a true map."""
+"""Where files lie: a portion of the namespace in each package's folder, nothing else at the root, and a true map."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.repository.tree import ROOMS, ROOT, project_files, shipped_modules
+from tests.repository.tree import PACKAGES, ROOT, project_files, shipped_modules
 
-FOLDERS = {*ROOMS, "plans", "tests", "docs", "benchmarks", ".ci", ".github"}
+FOLDERS = {*PACKAGES, "plans", "tests", "docs", "benchmarks", ".ci", ".github"}
 FILES = {
     ".dockerignore",
     ".editorconfig",
@@ -37,12 +37,12 @@ def test_the_root_holds_the_agreed_folders_and_files_and_nothing_else() -> None:
     assert names == FOLDERS | FILES
 
 
-def test_every_python_file_of_a_room_lies_in_that_rooms_portion_of_the_package() -> None:
+def test_every_python_file_of_a_package_lies_in_its_portion_of_the_namespace() -> None:
     python_files = [path.relative_to(ROOT) for path in project_files() if path.suffix == ".py"]
     outside = [
         str(path)
         for path in python_files
-        if path.parts[0] in ROOMS and path.parts[1:3] != ("wavewright", path.parts[0])
+        if path.parts[0] in PACKAGES and path.parts[1:3] != ("wavewright", path.parts[0])
     ]
 
     assert outside == []
@@ -56,13 +56,13 @@ def test_no_room_closes_the_namespace_for_the_others() -> None:
     assert list(ROOT.glob("*/wavewright/__init__.py")) == []
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_holds_one_package_that_says_it_is_typed(room: str) -> None:
-    portion = ROOT / room / "wavewright"
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_is_alone_in_its_folder_and_says_it_is_typed(package: str) -> None:
+    portion = ROOT / package / "wavewright"
 
-    assert [child.name for child in portion.iterdir() if child.name != "__pycache__"] == [room]
-    assert (portion / room / "__init__.py").is_file()
-    assert (portion / room / "py.typed").is_file()
+    assert [child.name for child in portion.iterdir() if child.name != "__pycache__"] == [package]
+    assert (portion / package / "__init__.py").is_file()
+    assert (portion / package / "py.typed").is_file()
 
 
 def test_nothing_is_imported_by_a_name_that_users_have_themselves() -> None:
@@ -89,9 +89,9 @@ MAP = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="ut
 
 def place_on_the_map(name: str) -> Path:
     """Return the path that the map means: `engine/main.py` is `engine/wavewright/engine/main.py`."""
-    room, _, rest = name.partition("/")
-    short = ROOT / room / "wavewright" / room / rest
-    return short if room in ROOMS and short.exists() else ROOT / name
+    package, _, rest = name.partition("/")
+    short = ROOT / package / "wavewright" / package / rest
+    return short if package in PACKAGES and short.exists() else ROOT / name
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`([\w.]+/[\w./]*)`", MAP))))

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.repository.tree import ROOMS, ROOT
+from tests.repository.tree import PACKAGES, ROOT
 
 HEAVY = (
     "anyio",
@@ -46,9 +46,9 @@ def test_every_name_of_a_stub_can_be_imported_and_no_other_one(name: str) -> Non
         _ = vars(package)["__getattr__"]("chekc")
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_package_shows_no_public_name_that_it_does_not_export(room: str) -> None:
-    package = importlib.import_module(f"wavewright.{room}")
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_package_shows_no_public_name_that_it_does_not_export(name: str) -> None:
+    package = importlib.import_module(f"wavewright.{name}")
     public = {name: value for name, value in vars(package).items() if not name.startswith("_")}
     shown = {name for name, value in public.items() if is_own(value)}
 
@@ -61,12 +61,12 @@ def is_own(value: object) -> bool:
     return not isinstance(value, ModuleType) and str(home).startswith("wavewright")
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_package_has_a_sentence_that_says_what_it_is_for(room: str) -> None:
-    assert importlib.import_module(f"wavewright.{room}").__doc__
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_package_has_a_sentence_that_says_what_it_is_for(name: str) -> None:
+    assert importlib.import_module(f"wavewright.{name}").__doc__
 
 
-@pytest.mark.parametrize("name", sorted({*LAZY, *(f"wavewright.{room}" for room in ROOMS)}))
+@pytest.mark.parametrize("name", sorted({*LAZY, *(f"wavewright.{part}" for part in PACKAGES)}))
 def test_importing_a_package_imports_nothing_heavy(name: str) -> None:
     program = f"import sys, {name}\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)

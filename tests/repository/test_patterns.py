@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.repository.tree import ROOMS, ROOT, module_name, shipped_modules
+from tests.repository.tree import PACKAGES, ROOT, module_name, shipped_modules
 
 parser: Any = import_module("re._parser")
 codes: Any = import_module("re._constants")
@@ -25,14 +25,14 @@ SINGLE = [[codes.LITERAL], [codes.NOT_LITERAL], [codes.ANY], [codes.IN]]
 
 COLLECT = """
 import importlib, json, os, re, sys
-rooms = tuple(os.path.join(os.getcwd(), room) + os.sep for room in sys.argv[1].split(","))
+packages = tuple(os.path.join(os.getcwd(), package) + os.sep for package in sys.argv[1].split(","))
 found = []
 compile_pattern = re._compile
 def record(pattern, flags):
     frame = sys._getframe(1)
     while frame.f_globals.get("__name__") == "re":
         frame = frame.f_back
-    if frame.f_code.co_filename.startswith(rooms) and isinstance(pattern, str):
+    if frame.f_code.co_filename.startswith(packages) and isinstance(pattern, str):
         found.append((f"{frame.f_code.co_filename}:{frame.f_lineno}", pattern, int(flags)))
     return compile_pattern(pattern, flags)
 re._compile = record
@@ -78,7 +78,7 @@ def test_a_pattern_that_every_python_matches_alike_is_left_alone(pattern: str) -
 def test_no_pattern_that_a_module_compiles_depends_on_the_python() -> None:
     modules = [module_name(path) for path in shipped_modules() if "starter" not in path.parts]
     done = subprocess.run(
-        [sys.executable, "-c", COLLECT, ",".join(ROOMS)],
+        [sys.executable, "-c", COLLECT, ",".join(PACKAGES)],
         cwd=ROOT,
         input="\n".join(modules),
         capture_output=True,

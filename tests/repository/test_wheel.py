@@ -18,7 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.repository.tree import ROOMS, ROOT, module_name, project_files, shipped_modules
+from tests.repository.tree import PACKAGES, ROOT, module_name, project_files, shipped_modules
 from wavewright.engine.fake_model.server import FakeModelServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -204,11 +204,11 @@ def is_importable(name: str) -> bool:
     )
 
 
-def test_the_wheel_ships_every_file_of_the_rooms_and_no_other(installation: Installation) -> None:
-    rooms = {
+def test_the_wheel_ships_every_file_of_the_packages_and_no_other(installation: Installation) -> None:
+    packages = {
         path.relative_to(ROOT / path.relative_to(ROOT).parts[0]).as_posix()
         for path in project_files()
-        if path.relative_to(ROOT).parts[0] in ROOMS
+        if path.relative_to(ROOT).parts[0] in PACKAGES
     }
     shipped = {
         path.relative_to(installation.site).as_posix()
@@ -216,7 +216,7 @@ def test_the_wheel_ships_every_file_of_the_rooms_and_no_other(installation: Inst
         if path.is_file() and path.suffix != ".pyc"
     }
 
-    assert shipped == rooms
+    assert shipped == packages
 
 
 def test_the_wheel_adds_one_name_to_what_users_can_import(installation: Installation) -> None:

@@ -1,4 +1,4 @@
-"""The checkout as these tests see it: its rooms and the files that belong to it."""
+"""The checkout as these tests see it: its packages and the files that belong to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("config", "prompts", "planner", "tools", "executor", "reviewer", "engine")
+PACKAGES = ("config", "prompts", "planner", "tools", "executor", "reviewer", "engine")
 
 
 @cache
@@ -31,8 +31,8 @@ def project_files() -> tuple[Path, ...]:
 
 
 def shipped_modules() -> list[Path]:
-    """Return every Python file of the rooms."""
-    return sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+    """Return every Python file of the packages."""
+    return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
 def module_name(path: Path) -> str:

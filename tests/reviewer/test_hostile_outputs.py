@@ -1,4 +1,4 @@
-"""What outsiders write into outputs, seen by every model that this room asks."""
+"""What outsiders write into outputs, seen by every model that the reviewer asks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """From a goal to a checked plan: the language, its reader, the checker, the graph, and patches.
 
-This is the room's door. Each name is imported when it is first asked for, so that a program pays for what it uses:
+Each name is imported when it is first asked for, so that a program pays for what it uses:
 reading a plan loads no networkx, and a version number loads nothing at all.
 """
 
