@@ -200,6 +200,8 @@ class CompiledPlan:
             for name in dict.fromkeys(step.tool for step in plan.steps)
             if name in tools
         }
+        self.data_readers = frozenset(name for name, tool in self.tools.items() if tool.signature.reads_data)
+        """The tools that read run data."""
         remaining = self.graph.priorities(self._expected_seconds)
         self.priority = array("d", (remaining.get(step_id, 0.0) for step_id in self.place))
 
@@ -239,19 +241,18 @@ class CompiledPlan:
         """Return the outputs that a step may read: those of dependencies that are present."""
         return {name: outputs[name] for name in self.graph.dependencies[step_id] if name in outputs}
 
-    def visible_data(self, step_id: StepId, state: RunState) -> dict[str, JsonObject]:
-        """Return the run data that a step may read: the plan's inputs, and what it depends on has written.
+    def visible_data(self, step: Step, state: RunState) -> dict[str, JsonObject]:
+        """Return the run data that a step may read whose tool is one of the `data_readers`.
 
-        Steps come in the order of their waves and items in theirs, so it does not matter which ended first.
+        That is the plan's inputs, and what the steps that it depends on have written. Steps come in the order of their
+        waves and items in theirs, so it does not matter which ended first.
         """
-        tool = self.tools.get(self.graph.steps[step_id].tool)
-        if tool is None or not tool.signature.reads_data:
-            return {}
+        reads = self.tools[step.tool].signature.reads_data
         found: dict[str, JsonObject] = {RUN_INPUTS: self._data_inputs}
-        before = [name for name in self.graph.ancestors(step_id) if self._writes_data(name)]
+        before = [name for name in self.graph.ancestors(step.id) if self._writes_data(name)]
         for name in sorted(before, key=lambda name: (self.wave_of[self.place[name]], self.place[name])):
             for written in written_data(state, name):
-                for part in written.keys() & tool.signature.reads_data:
+                for part in written.keys() & reads:
                     found[part] = {**found.get(part, {}), **written[part]}
         return found
 

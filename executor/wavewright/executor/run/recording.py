@@ -66,7 +66,7 @@ class OutputRedactor:
     def redact_output(self, output: Json) -> Json:
         """Return an output without secrets; its values under a secret's name are redacted in all later events."""
         clean = self._redactor.redact_json(output)
-        if clean != output:
+        if clean is not output:
             self.learn_secrets(output)
         return clean
 
@@ -112,7 +112,7 @@ class OutputRedactor:
     def _redact_finished(self, ending: _Ending) -> _Ending:
         if not self._is_plain(ending):
             clean = self.redact_output(ending.output)
-            if clean != ending.output:
+            if clean is not ending.output:
                 ending = replace(ending, output=clean)
         if ending.error is not None:
             ending = replace(ending, error=self._redact_error(ending.error))
@@ -121,15 +121,16 @@ class OutputRedactor:
         return ending
 
     def _is_plain(self, ending: StepFinished | ItemFinished) -> bool:
-        """Whether an output has no secret; a list of items' outputs is not read again."""
+        """Whether an output surely has no secret; a list of items' outputs is not read again."""
         output = ending.output
-        if isinstance(ending, ItemFinished):
-            is_plain = self._redactor.is_plain(output)
-            if is_plain:
-                self._plain_items.setdefault(ending.step, {})[id(output)] = output
-            return is_plain
-        plain = self._plain_items.pop(ending.step, {})
-        return isinstance(output, list) and all(id(item) in plain for item in output)
+        if isinstance(ending, StepFinished):
+            items = self._plain_items.pop(ending.step, None)
+            if items and isinstance(output, list) and all(id(item) in items for item in output):
+                return True
+        is_plain = self._redactor.is_plain(output)
+        if is_plain and isinstance(ending, ItemFinished):
+            self._plain_items.setdefault(ending.step, {})[id(output)] = output
+        return is_plain
 
     def _redact_error(self, error: StepError) -> StepError:
         hint = None if error.hint is None else self.redact_text(error.hint)
@@ -160,9 +161,9 @@ class EventRedactor:
     def redact(self, event: Event) -> tuple[Event, Event]:
         """Return an event as it is journaled, and as the listener gets it."""
         clean = self._redactor.redact_event(event)
-        if isinstance(event, StepFinished | ItemFinished):
+        if clean is not event and isinstance(event, StepFinished | ItemFinished):
             assert isinstance(clean, StepFinished | ItemFinished)
-            if clean.output != event.output:
+            if clean.output is not event.output:
                 output, withheld = self._redact_output(event.step, event.output, clean.output)
                 # An output from another run's journal may have withheld fields already.
                 return replace(clean, output=output, withheld=(*event.withheld, *withheld)), clean
@@ -192,7 +193,7 @@ class EventRedactor:
         withheld = list[str]()
         for name, value in output.items():
             member = {name: value}
-            if name not in read and (cleaned := self._redactor.redact_output(member)) != member:
+            if name not in read and (cleaned := self._redactor.redact_output(member)) is not member:
                 assert isinstance(cleaned, dict)
                 member = cleaned
                 withheld += member

@@ -151,18 +151,20 @@ class PendingQuestion:
     """Where all its calls are asked about at once."""
 
 
-@dataclass(slots=True)
 class CallOutcome:
     """What a call has changed, for the scheduler to apply."""
 
-    endings: list[StepFinished | ItemFinished] = field(default_factory=list[StepFinished | ItemFinished])
-    """To be recorded in this order, with those of other calls that reuse the output of this one."""
-    pending_gates: list[PendingGates] = field(default_factory=list[PendingGates])
-    questions: list[PendingQuestion] = field(default_factory=list[PendingQuestion])
-    calls: list[tuple[ScheduledCall, float]] = field(default_factory=list[tuple["ScheduledCall", float]])
-    """Ready calls, each with the seconds after which it may start."""
-    replayed: StepFinished | None = None
-    """The step's ending in an earlier part of the run, which is in the journal already."""
+    __slots__ = ("calls", "endings", "pending_gates", "questions", "replayed")
+
+    def __init__(self) -> None:
+        self.endings: list[StepFinished | ItemFinished] = []
+        """To be recorded in this order, with those of other calls that reuse the output of this one."""
+        self.pending_gates: list[PendingGates] = []
+        self.questions: list[PendingQuestion] = []
+        self.calls: list[tuple[ScheduledCall, float]] = []
+        """Ready calls, each with the seconds after which it may start."""
+        self.replayed: StepFinished | None = None
+        """The step's ending in an earlier part of the run, which is in the journal already."""
 
 
 def is_still_valid(record: StepFinished | ItemFinished, *, retry_failed: bool) -> bool:

@@ -123,8 +123,9 @@ class Scheduler:
             try:
                 if call.compiled is None:
                     call.visible = self._program.visible(call.step.id, self._readiness.outputs)
-                    if data := self._program.visible_data(call.step.id, self._recorder.state):
-                        call.data, call.data_digest = data, values_digest(data)
+                    if call.step.tool in self._program.data_readers:
+                        call.data = self._program.visible_data(call.step, self._recorder.state)
+                        call.data_digest = values_digest(call.data)
                 outcome = await self._calls.prepare(call)
                 if isinstance(outcome, CompiledStep):
                     output = await self._runner.attempt(call, outcome)
@@ -212,8 +213,10 @@ class Scheduler:
 
     def _close_if_waiting(self) -> None:
         """Let `run` return where everything that has not ended waits for a person."""
+        if not self._waiting:
+            return
         is_busy = self._awaiting_replies or self._awaiting_gates or self._unsettled != len(self._waiting)
-        if self._waiting and not is_busy and self._queue.is_empty:
+        if not is_busy and self._queue.is_empty:
             self._queue.close()
 
     def apply(self, events: Iterable[Event]) -> None:

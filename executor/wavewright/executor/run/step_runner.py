@@ -300,7 +300,7 @@ def checked_output(output: object, tool: CompiledTool) -> Json | AttemptFailure:
 
 def is_empty(output: Json) -> bool:
     """Whether an output holds nothing: null, `""`, `[]` or `{}`."""
-    return output is None or (isinstance(output, str | list | dict) and not output)
+    return output is None or (isinstance(output, (str, list, dict)) and not output)
 
 
 def fan_out_result(fan: FanOut) -> tuple[StepStatus, Json, StepError | None]:

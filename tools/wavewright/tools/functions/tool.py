@@ -56,9 +56,12 @@ def ignore_emission(emission: Emission) -> None:
     """Let nothing be known: for calls outside a run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolCall:
-    """A child job: which tool, for which step of which run, with which resolved parameters."""
+    """A child job: which tool, for which step of which run, with which resolved parameters.
+
+    Made for every attempt, so it is not frozen.
+    """
 
     run: RunId
     step: StepId
