@@ -56,6 +56,17 @@ class AnsweredBetween(FleetDatabase):
 
 
 @dataclass(frozen=True)
+class Seen(FleetDatabase):
+    """A database that keeps which statements it was given."""
+
+    queries: list[str] = field(default_factory=list[str])
+
+    async def fetch(self, query: str, *values: object) -> list[Record]:
+        self.queries.append(query)
+        return await super().fetch(query, *values)
+
+
+@dataclass(frozen=True)
 class AwayOnce(FleetDatabase):
     """A database that is away when each statement is made for the first time."""
 
@@ -167,6 +178,22 @@ async def test_a_call_for_which_nobody_beats_is_lost_though_others_are_answered(
         group.cancel_scope.cancel()
 
 
+async def test_a_process_that_has_nothing_to_call_forgets_the_calls_of_the_one_before(
+    postgres: PostgresServer,
+) -> None:
+    """A step that failed, and that a patch calls again, would be given the failure of before."""
+    async with open_fleet_database(postgres.database()) as database:
+        await database.fetch(SEND_GOAL, RUN, b"{}")
+        await database.fetch(SEND, [CALL], [RUN], [b"{}"], ["count@1"], "the process before")
+        await database.fetch(BEGIN, [CALL], WORKER)
+        await database.fetch(ANSWER, *answer())
+
+        await FleetCaller(database, ["*"], heartbeat=60.0).forget(RUN)
+
+        assert await database.fetch("SELECT FROM wavewright_fleet.call") == []
+        assert await database.fetch("SELECT FROM wavewright_fleet.goal") == []
+
+
 async def test_a_database_that_is_away_for_a_moment_fails_no_call(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +214,22 @@ async def test_a_database_that_is_away_for_a_moment_fails_no_call(
             while {IS_KNOWN, SEND_GOAL, SEND, READ_ANSWERS} - away.seen:  # noqa: ASYNC110 - a look comes
                 await anyio.sleep(0.01)
             group.cancel_scope.cancel()
+
+
+async def test_workers_have_time_for_a_heartbeat_after_the_process_of_a_run_has_started(
+    postgres: PostgresServer,
+) -> None:
+    """The database may have come back only then, and it restarts many processes at once."""
+    async with open_fleet_database(postgres.database()) as database:
+        started, seen = anyio.current_time(), Seen(database.pool, database.url)
+        async with routed(seen, {}, heartbeat=1.0) as make, anyio.create_task_group() as group:
+            group.start_soon(ended, make, new_call([]))
+            with anyio.fail_after(10):
+                while DECLARE_LOST not in seen.queries:  # noqa: ASYNC110 - a look comes
+                    await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
+
+    assert anyio.current_time() > started + 1.0
 
 
 async def test_a_call_that_was_cancelled_before_it_began_is_sent_again_by_the_next_process(

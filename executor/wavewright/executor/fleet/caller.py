@@ -113,8 +113,8 @@ class FleetCaller(Runtime):
     _answered: set[str] = field(default_factory=set[str])
     _emitted: set[str] = field(default_factory=set[str])
     _woken: anyio.Event = field(default_factory=anyio.Event)
-    _broke_at: float = float("-inf")
-    """When the database was last found to be away, on the event loop's clock."""
+    _broke_at: float = field(default_factory=lambda: anyio.current_time() - _LOOK_SECONDS)
+    """When the database was last found to be away, on the event loop's clock; perhaps until this was opened."""
     _room: QueueRoom = field(default_factory=QueueRoom)
     _sends: GroupedWrites[_Sending, None] = field(init=False)
 
@@ -310,13 +310,12 @@ class FleetCaller(Runtime):
         self._taken[run] = dict(taken)
 
     async def forget(self, run: RunId) -> None:
-        """Remove a run's calls that were answered: what followed from them is journaled."""
+        """Remove a run's calls that were answered, also to a process before: what followed from them is journaled."""
         self._taken.pop(run, None)
-        if run in self._runs:
-            self._runs.discard(run)
-            with suppress(*DRIVER_ERRORS):
-                await self.database.fetch(FORGET, run)
-                await self.database.fetch(FORGET_OLD)
+        self._runs.discard(run)
+        with suppress(*DRIVER_ERRORS):
+            await patiently(lambda: self.database.fetch(FORGET, run))
+            await self.database.fetch(FORGET_OLD)
 
 
 @asynccontextmanager

@@ -169,8 +169,9 @@ FORGET: Final = """
     DELETE FROM wavewright_fleet.goal WHERE run = $1"""
 FORGET_OLD: Final = """
     WITH logged AS (DELETE FROM wavewright_fleet.pgqueuer_log WHERE created < now() - interval '1 hour'),
-    gone AS (DELETE FROM wavewright_fleet.call WHERE sent < now() - interval '30 days' RETURNING id)
-    DELETE FROM wavewright_fleet.emission WHERE call IN (SELECT id FROM gone)"""
+    gone AS (DELETE FROM wavewright_fleet.call WHERE sent < now() - interval '30 days' RETURNING id, run),
+    emitted AS (DELETE FROM wavewright_fleet.emission WHERE call IN (SELECT id FROM gone))
+    DELETE FROM wavewright_fleet.goal WHERE run IN (SELECT run FROM gone)"""
 HEARTBEAT: Final = """
     WITH held AS (UPDATE wavewright_fleet.pgqueuer SET heartbeat = now() WHERE id = ANY ($5::bigint[]))
     INSERT INTO wavewright_fleet.worker (name, slots, entrypoints, labels) VALUES ($1, $2, $3, $4)
