@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from tests.crash.crash_project import Called
-from tests.crash.oracle import Findings, violations
+from tests.crash.oracle import Findings, is_without_result, violations
 from wavewright.executor.events.types import TOOL_EVENT, Noted
 
 MOST_DEATHS: Final = 3
@@ -51,7 +51,9 @@ RECORDER: Final = """
 READ_RECORDER: Final = "SELECT call, what, count(*) FROM public.recorded GROUP BY call, what"
 READ_LEFT: Final = """
     SELECT 'calls', count(*) FROM wavewright_fleet.call WHERE answer IS NULL
-    UNION ALL SELECT 'jobs of the queue', count(*) FROM wavewright_fleet.pgqueuer"""
+    UNION ALL SELECT 'jobs of the queue', count(*) FROM wavewright_fleet.pgqueuer
+    UNION ALL SELECT 'goals', count(*) FROM wavewright_fleet.goal
+    UNION ALL SELECT 'emissions', count(*) FROM wavewright_fleet.emission"""
 
 
 @dataclass(frozen=True)
@@ -103,14 +105,14 @@ def _begun_again(fleet: FleetFindings) -> Iterable[str]:
 
 
 def _in_doubt(fleet: FleetFindings) -> Iterable[str]:
-    """Yield jobs that failed, though the worker of the call that may not be repeated was well."""
+    """Yield jobs without a result, though the worker of the call that may not be repeated was well."""
     posts = {job: starts[0] for (job, _), starts in _starts(fleet).items() if starts[0].tool == "post"}
     harmful = {call.job for call in fleet.found.ledger if call.tool == "poison"}
     for row in fleet.found.rows:
-        if row.state == "failed" and row.job not in harmful:
+        if is_without_result(fleet.found, row) and row.job not in harmful:
             post = posts.get(row.job)
-            if post is None or not _is_hit(fleet, post.process, post.at, float("inf")):
-                yield f"I10: job {row.job} failed, and the worker of its post was well"
+            if post is not None and not _is_hit(fleet, post.process, post.at, float("inf")):
+                yield f"I10: job {row.job} {row.state} without its result, and the worker of its post was well"
 
 
 def _elsewhere(fleet: FleetFindings) -> Iterable[str]:

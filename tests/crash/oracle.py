@@ -123,8 +123,14 @@ def _given_up(found: Findings) -> Iterable[str]:
                 yield f"I10: the request of job {job} was dead-lettered, though nothing is wrong with it"
         elif row.state == "dead":
             yield f"I10: job {job} is dead after {row.attempts} attempts, and no step of it does harm"
-        elif row.state == "failed" and not (found.is_rationed or _is_in_doubt(found, job)):
-            yield f"I10: job {job} failed, and no step of it was to blame"
+        elif is_without_result(found, row) and not (found.is_rationed or _is_in_doubt(found, job)):
+            yield f"I10: job {job} {row.state} without its result, and no step of it was to blame"
+
+
+def is_without_result(found: Findings, row: Row) -> bool:
+    """Return whether a job has ended, and its goal was not achieved."""
+    endings = [event.status for event in found.events.get(row.job, ()) if isinstance(event, RunFinished)]
+    return row.state == "failed" or (row.state == "completed" and endings[-1:] not in ([], ["achieved"]))
 
 
 def _is_in_doubt(found: Findings, job: str) -> bool:

@@ -39,6 +39,13 @@ def test_a_sound_job_that_was_given_up_is_a_violation(state: str) -> None:
     assert judged("completed", called("gather")) == []
 
 
+def test_a_job_that_ended_without_its_result_is_a_violation() -> None:
+    ended = replace(run_finished(), status="not_achieved")
+    found = Findings([JOB], [], [TOLD], [], [Row(JOB, RUN, "completed")], {JOB: [ended]})
+    assert [broken[:4] for broken in violations(found)] == ["I10:"]
+    assert violations(replace(found, events={JOB: [ended, run_finished()]})) == []
+
+
 def test_a_job_that_does_harm_or_spends_too_much_may_be_given_up() -> None:
     assert judged("dead", called("poison")) == []
     assert judged("failed", called("gather"), is_rationed=True) == []
