@@ -22,6 +22,7 @@ from tests.crash.postgres_tables import read_tables
 from tests.repository.tree import ROOT
 from tests.support.postgres import OwnServer, PostgresServer
 from tests.support.prepared_command import PreparedCommand, RunningCommand, new_process
+from wavewright.executor.store.leases import LEASE_SECONDS
 from wavewright.planner.types import JsonObject
 
 HEARTBEAT: Final = 1.0
@@ -30,6 +31,11 @@ LONG: Final = 3 * HEARTBEAT
 """Seconds of calls that are in flight at most faults."""
 MOST_DRAIN: Final = 10.0
 """Seconds in which a worker that was asked to stop ends."""
+_MOVE_AWAY: Final = """
+    UPDATE wavewright.session SET pid_namespace = 'elsewhere', heartbeat_at = heartbeat_at - 60;
+    UPDATE wavewright.outbox SET leased = leased - 60 WHERE leased IS NOT NULL"""
+"""On one machine a suspended owner is alive, and nobody replaces it; so it looks like one on another machine."""
+_HELD: Final = "SELECT count(*) FROM wavewright.run WHERE owner IS NOT NULL"
 _LOG_EVENT: Final = """\
 from dataclasses import dataclass
 from wavewright.tools import LogEvent
@@ -150,6 +156,21 @@ class Site:
         self.plant.kill(self.plant.daemons[0])
         await anyio.sleep(seconds)
         await self.start_daemon()
+
+    async def suspend_daemon(self) -> None:
+        """Stop the coordinator until another one has its jobs, and wake it up: both think that they own them."""
+        daemon = self.plant.daemons[0]
+        daemon.running.send_signal(signal.SIGSTOP)
+        frozen_until = anyio.current_time() + LEASE_SECONDS + 0.5
+        await anyio.to_thread.run_sync(self.postgres.run, _MOVE_AWAY, self.url)
+        second = await self.start_daemon()
+        if (await self.fetch(_HELD))[0] != (0,):
+            await second.says("checkpoint_loaded")
+        # Nobody replaces an owner earlier, so one that wakes up earlier need not ask whether it was.
+        await anyio.sleep_until(frozen_until)
+        daemon.running.send_signal(signal.SIGCONT)
+        await anyio.sleep(1.0)
+        self.plant.kill(daemon)
 
     def _hit(self, worker: Worker, begun: float) -> None:
         self.hits.append(Hit(worker.running.pid, begun, time.time()))
