@@ -140,13 +140,13 @@ class Site:
 
     async def break_connections(self) -> None:
         """Break all connections to the database."""
+        await self._all_ready()
         await anyio.to_thread.run_sync(self.postgres.kill_connections, self.url)
 
     async def stop_database(self, seconds: float) -> None:
         """Have no database for a while."""
         assert isinstance(self.postgres, OwnServer)
-        for worker in self.workers:
-            await worker.is_ready()
+        await self._all_ready()
         await anyio.to_thread.run_sync(self.postgres.stop)
         await anyio.sleep(seconds)
         await anyio.to_thread.run_sync(self.postgres.start)
@@ -171,6 +171,11 @@ class Site:
         daemon.running.send_signal(signal.SIGCONT)
         await anyio.sleep(1.0)
         self.plant.kill(daemon)
+
+    async def _all_ready(self) -> None:
+        """Wait for workers that start: one that finds no database ends, and whoever keeps it starts it again."""
+        for worker in self.workers:
+            await worker.is_ready()
 
     def _hit(self, worker: Worker, begun: float) -> None:
         self.hits.append(Hit(worker.running.pid, begun, time.time()))
