@@ -132,6 +132,8 @@ def test_every_fault_of_file_and_environment_is_told_at_once(tmp_path: Path) -> 
         pytest.param(f"postgresql://me:12/{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="slash"),
         pytest.param(f"postgresql://me:12?{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="question"),
         pytest.param(f"postgresql:me:{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="no slashes"),
+        pytest.param(f"postgresql://me:p/{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="no port"),
+        pytest.param("postgresql://one:5432,two:x/w", "this is no such address", id="second port"),
         pytest.param("postgresql:w", "this is no such address", id="no host"),
     ],
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Final, TypeAlias
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -117,18 +117,30 @@ def _host_and_user(
     """Return host and user of an address; messages never repeat it, since it may hold a password."""
     try:
         parts = urlsplit(url)
-        port = parts.port
     except ValueError:
-        port, parts = 0, urlsplit("")
+        parts = urlsplit("")
     if "@" in f"{parts.path}{parts.query}{parts.fragment}":
         # An unescaped character ended the host early: the rest of the password would be parsed as a path.
         msg = f"in {form} a '/', '?', '#' or '@' of a part is written %2F, %3F, %23 or %40"
         raise ValueError(msg)
     is_given = is_url(url) and (parts.hostname or not needs_host)
-    if parts.scheme not in schemes or port == 0 or not is_given:
+    if parts.scheme not in schemes or not has_valid_ports(parts) or not is_given:
         msg = f"this is no such address; write {form}"
         raise ValueError(msg)
     return parts.hostname or "", unquote(parts.username or "")
+
+
+def has_valid_ports(parts: SplitResult) -> bool:
+    """Whether the server of an address, or each of those of `one:5432,two:5433`, has a valid port or none."""
+    try:
+        return all(urlsplit(f"//{server}").port != 0 for server in servers_of(parts).split(","))
+    except ValueError:
+        return False
+
+
+def servers_of(parts: SplitResult) -> str:
+    """Return the hosts and ports of an address, as they are written."""
+    return parts.netloc.rpartition("@")[2]
 
 
 AmqpUrl: TypeAlias = Annotated[str, AfterValidator(valid_amqp_url)]

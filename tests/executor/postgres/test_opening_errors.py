@@ -93,6 +93,28 @@ async def test_a_certificate_that_is_not_there_is_told(postgres: PostgresServer)
     assert "a file that its address names is not there: a certificate" in told
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("sslmode=maybe", "correct the options after a '?'"),
+        ("sslmode=require", "no encrypted connection was made"),
+        ("colour=red", 'refuses an option of the address: unrecognized configuration parameter "colour"'),
+    ],
+)
+async def test_an_option_of_the_address_that_is_wrong_is_told(
+    postgres: PostgresServer, option: str, told: str
+) -> None:
+    assert told in await refusal(f"{postgres.url}?{option}")
+
+
+async def test_the_server_that_answers_is_used_of_several(postgres: PostgresServer) -> None:
+    url = postgres.database().replace("@127", "@127.0.0.1:1,127")
+
+    async with PostgresJournal(url) as journal:
+        assert await journal.list_runs() == []
+    assert ",127.0.0.1:" in display_url(url)
+
+
 async def test_a_database_that_is_not_there_is_told(postgres: PostgresServer) -> None:
     assert "there is no such database on the server" in await refusal(postgres.url_of("nobody"))
 

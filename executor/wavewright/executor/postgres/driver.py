@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 import asyncpg
 from asyncpg import exceptions as pg
 
+from wavewright.config.value_types import has_valid_ports, servers_of
 from wavewright.executor.store.errors import (
     EventUnwritable,
     JournalDamaged,
@@ -55,15 +56,13 @@ def display_url(url: str) -> str:
     """Return a database's address as it may be shown: without a password, and without options that may hold one."""
     try:
         parts = urlsplit(url)
-        user = f"{unquote(parts.username)}@" if parts.username else ""
-        port = f":{parts.port}" if parts.port else ""
     except ValueError:
         return "postgresql://…"
-    if "@" in f"{parts.path}{parts.query}{parts.fragment}":
-        # Where a password has a '/' in it that was not escaped, its rest stands here.
+    if "@" in f"{parts.path}{parts.query}{parts.fragment}" or not has_valid_ports(parts):
+        # A part of a password stands there where a character in it was not escaped.
         return "postgresql://…"
-    host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname or ""
-    return f"postgresql://{user}{host}{port}{parts.path}"
+    user = f"{unquote(parts.username)}@" if parts.username else ""
+    return f"postgresql://{user}{servers_of(parts)}{parts.path}"
 
 
 class _Explanation(NamedTuple):
@@ -99,7 +98,14 @@ _OPENING_ERRORS: Final = (
         (asyncpg.ClientConfigurationError, ValueError),
         JournalNotOpened,
         "the address of the database is faulty",
-        "write postgresql://USER:PASSWORD@HOST:PORT/DATABASE",
+        "write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and correct the options after a '?', such as"
+        " sslmode=verify-full",
+    ),
+    _Explanation(
+        (pg.UndefinedObjectError, pg.InvalidParameterValueError, pg.CantChangeRuntimeParamError),
+        JournalNotOpened,
+        "the server refuses an option of the address: {}",
+        "correct or remove it, after the '?' of the address",
     ),
 )
 _USE_ERRORS: Final = (
@@ -172,6 +178,7 @@ def _explain(error: Exception, place: str, known: Sequence[_Explanation]) -> Jou
 
 def unreachable_error(error: Exception, place: str) -> JournalError:
     """Return the error for a database that does not answer."""
+    hint = "start the server or fix the network, then resume; all that was journaled before is safe"
     match error:
         case pg.TooManyConnectionsError():
             reason = "the server has no connection left"
@@ -183,6 +190,11 @@ def unreachable_error(error: Exception, place: str) -> JournalError:
             reason = "it does not answer"
         case FileNotFoundError():
             reason = "a file that its address names is not there: a certificate, or the server's socket"
+            hint = "correct the path in the address, or start the server"
+        case ConnectionError() if type(error) is ConnectionError:
+            # What asyncpg raises before the login where it asks for TLS.
+            reason = "no encrypted connection was made"
+            hint = "turn TLS on in the server, or use an address without sslmode=require, verify-ca or verify-full"
         case OSError() if error.strerror:
             reason = error.strerror
         case _:
@@ -190,7 +202,7 @@ def unreachable_error(error: Exception, place: str) -> JournalError:
     return JournalUnreachable(
         f"the database cannot be reached: {reason}",
         place=place,
-        hint="start the server or fix the network, then resume; all that was journaled before is safe",
+        hint=hint,
     )
 
 
