@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import threading
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TextIO
 
 from tests.docs.blocks import Command
-from tests.support.prepared_command import PreparedCommand
+from tests.support.prepared_command import PreparedCommand, RunningCommand, run_python
 from wavewright.executor.postgres.driver import display_url
 
 # What differs from run to run and says nothing.
@@ -34,8 +37,10 @@ _VARYING = (
 )
 
 
-_PLAIN = re.compile(r"wavewright [^|&;<>$`*?(){}\[\]\\#~!\n]+")
-"""A command that a shell would only split into words."""
+_PLAIN = re.compile(
+    r"(?P<words>(?:wavewright|python|pytest) (?:'[^'\n]*'|[^'|&;<>$`*?(){}\[\]\\#~!\n])+?)(?: > (?P<file>[\w.]+))?"
+)
+"""A command that a shell would only split into words; its output may go to a file."""
 _SET = re.compile(r"export (?P<name>\w+)=(?P<value>\S+)")
 _UNSET = re.compile(r"unset (?P<names>[\w ]+)")
 _SERVER = re.compile(r"(wavewright fake-model) --port (\d+) (--script \S+) &")
@@ -82,7 +87,8 @@ class Server:
 
     named: str
     port: str
-    running: subprocess.Popen[str]
+    running: RunningCommand
+    output: TextIO
 
 
 @dataclass
@@ -100,7 +106,7 @@ class Reader:
     _named_database: str | None = None
     broker: str | None = None
     """The address of a broker, for the one that a page names."""
-    daemons: list[subprocess.Popen[bytes]] = field(default_factory=list["subprocess.Popen[bytes]"])
+    daemons: list[RunningCommand] = field(default_factory=list["RunningCommand"])
     """Daemons that the reader has started and not stopped."""
 
     @classmethod
@@ -146,13 +152,16 @@ class Reader:
             for name in unset["names"].split():
                 del self.environment[name]
             return ""
-        if _PLAIN.fullmatch(typed := self._there(command)):
-            return self._run_prepared(shlex.split(typed)[1:])
+        typed = self._there(command)
+        if plain := _PLAIN.fullmatch(typed):
+            return self._run_prepared(shlex.split(plain["words"]), plain["file"])
         return self._run(["sh", "-c", typed])
 
     def run_python(self, program: str) -> str:
         """Run a program and return all that it prints."""
-        return self._run([sys.executable, "-c", program])
+        file = self.home.with_suffix(".py")
+        file.write_text(program, encoding="utf-8")
+        return self._run_prepared(["python", str(file)])
 
     def save(self, name: str, text: str) -> None:
         """Save a file as a page says."""
@@ -162,24 +171,16 @@ class Reader:
 
     def leave(self) -> None:
         """Stop what was started."""
+        for running in (*(server.running for server in self.servers), *self.daemons):
+            running.send_signal(signal.SIGKILL)
+            running.wait()
         for server in self.servers:
-            server.running.kill()
-            server.running.communicate()
-        for daemon in self.daemons:
-            daemon.kill()
-            daemon.wait()
+            server.output.close()
 
     def _begin_daemon(self, name: str) -> None:
         """Start a daemon and wait until it takes jobs, as a reader does who looks into its log."""
         log = self.folder / name
-        with log.open("wb") as out:
-            daemon = subprocess.Popen(
-                ["wavewright", "daemon"],
-                cwd=self.folder,
-                env=self.environment,
-                stderr=out,
-                stdin=subprocess.DEVNULL,
-            )
+        daemon = PreparedCommand(["daemon"], self.folder, self.environment, log)
         self.daemons.append(daemon)
         for _ in range(600):
             if '"daemon_started"' in log.read_text() or daemon.poll() is not None:
@@ -189,26 +190,21 @@ class Reader:
 
     def _stop_daemon(self) -> None:
         daemon = self.daemons.pop(0)
-        daemon.terminate()
-        self.code = daemon.wait(30)
+        daemon.send_signal(signal.SIGTERM)
+        self.code = daemon.wait()
 
     def _serve(self, served: str, port: str, script: str = "") -> None:
         """Start a server, and wait until it says where it listens."""
-        running = subprocess.Popen(
-            [*served.split(), "--port", "0", *script.split()],
-            cwd=self.folder,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        assert running.stdout is not None
+        read, written = os.pipe()
+        running = self._start([*served.split(), "--port", "0", *script.split()], written, written)
+        os.close(written)
+        output = os.fdopen(read, encoding="utf-8")
         told = ""
         listening = None
-        while listening is None and (line := running.stdout.readline()):
+        while listening is None and (line := output.readline()):
             told += line
             listening = re.search(r"http://[\d.]+:(\d+)", line)
-        self.servers.append(Server(port, listening[1] if listening else port, running))
+        self.servers.append(Server(port, listening[1] if listening else port, running, output))
         assert listening, told
 
     def _there(self, text: str) -> str:
@@ -239,12 +235,24 @@ class Reader:
             )
         return printed, None
 
-    def _run_prepared(self, arguments: list[str]) -> str:
-        output = self.home.with_suffix(".printed")
-        output.unlink(missing_ok=True)
-        output.touch()
-        self.code = PreparedCommand(arguments, self.folder, self.environment, output).wait()
-        return self._here(output.read_text(encoding="utf-8").replace(str(self.home.resolve()), "~"))
+    def _start(self, words: list[str], output: int, errors: int) -> PreparedCommand:
+        match words:
+            case ["wavewright", *arguments]:
+                target = None
+            case ["python", *arguments]:
+                target = run_python
+            case _:  # a module that is a program, too
+                arguments, target = ["-m", *words], run_python
+        return PreparedCommand(arguments, self.folder, self.environment, output, errors, target=target)
+
+    def _run_prepared(self, words: list[str], file: str | None = None) -> str:
+        printed = self.home.with_suffix(".printed")
+        with (
+            printed.open("wb") as shown,
+            (self.folder / file).open("wb") if file else nullcontext(shown) as output,
+        ):
+            self.code = self._start(words, output.fileno(), shown.fileno()).wait()
+        return self._here(printed.read_text(encoding="utf-8").replace(str(self.home.resolve()), "~"))
 
     def _run(self, command: list[str]) -> str:
         done = subprocess.run(

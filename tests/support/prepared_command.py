@@ -5,12 +5,13 @@ killed. Only imports and what `prepared_project` has made are shared. Where it m
 `new_process`.
 
 `PreparedCommand` writes into a file, `PipedCommand` and `run_prepared` are for `subprocess.Popen` with pipes and
-`subprocess.run`.
+`subprocess.run`; `run_prepared_python` runs a module, as `pytest`, or a file.
 """
 
 from __future__ import annotations
 
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from multiprocessing import get_context
 from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeAlias
+
+from _pytest.assertion.rewrite import AssertionRewritingHook
 
 from tests.repository.tree import ROOT
 
@@ -37,6 +40,8 @@ _COPIES.set_forkserver_preload(
         "openai.resources.chat.completions.completions",
         "pydantic_ai.providers.ollama",
         "pydantic_ai.providers.openai",
+        "pytest",
+        "syrupy",
         "uvicorn.protocols.http.h11_impl",
         "uvloop",
         "wavewright.config.readers.yaml_reader",
@@ -135,13 +140,18 @@ class PreparedCommand(RunningCommand):
         environment: Mapping[str, str],
         output: Path | int,
         errors: int | None = None,
+        *,
+        target: Callable[[list[str]], None] | None = None,
     ) -> None:
-        """Start it; see `Spawn`. `output` may be an open file, a terminal's too, and `errors` another one."""
+        """Start it; see `Spawn`. `output` may be an open file, a terminal's too, and `errors` another one.
+
+        `target` gets the arguments in the place of the command line.
+        """
         with ExitStack() as stack:
             if isinstance(output, Path):
                 output = stack.enter_context(output.open("ab")).fileno()
             streams = (_OpenFile(output), _OpenFile(output if errors is None else errors))
-            given = (list(arguments), str(folder), dict(environment), streams)
+            given = (target or _run_command, list(arguments), str(folder), dict(environment), streams)
             self._process = _COPIES.Process(target=_run, args=given)
             self._process.start()
 
@@ -166,16 +176,19 @@ class PipedCommand(PreparedCommand):
     """A prepared command in this environment, or another; what it prints is read from `stdout` and `stderr`."""
 
     def __init__(
-        self, *arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        target: Callable[[list[str]], None] | None = None,
     ) -> None:
         (output, written), (errors, told) = os.pipe(), os.pipe()
         self.stdout = os.fdopen(output, encoding="utf-8")
         self.stderr = os.fdopen(errors, encoding="utf-8")
         try:
             where = Path.cwd() if folder is None else folder
-            super().__init__(
-                arguments, where, os.environ if environment is None else environment, written, told
-            )
+            variables = os.environ if environment is None else environment
+            super().__init__(arguments, where, variables, written, told, target=target)
         finally:
             os.close(written)
             os.close(told)
@@ -205,12 +218,30 @@ class PipedCommand(PreparedCommand):
 
 
 def run_prepared(
-    *arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None
+    *arguments: str,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    target: Callable[[list[str]], None] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command as a prepared process to its end."""
-    running = PipedCommand(*arguments, folder=folder, environment=environment)
+    running = PipedCommand(*arguments, folder=folder, environment=environment, target=target)
     output, errors = running.communicate()
     return subprocess.CompletedProcess(arguments, running.wait(), output, errors)
+
+
+def run_prepared_python(
+    *arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `python -m MODULE …` or `python FILE …` as a prepared process to its end."""
+    return run_prepared(*arguments, folder=folder, environment=environment, target=run_python)
+
+
+def run_new_python(
+    *arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `python` as a new interpreter to its end."""
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 @dataclass(frozen=True)
@@ -228,7 +259,13 @@ def _number_in_copy(handle: Any) -> int:
     return number
 
 
-def _run(arguments: list[str], folder: str, environment: dict[str, str], streams: tuple[int, int]) -> None:
+def _run(
+    target: Callable[[list[str]], None],
+    arguments: list[str],
+    folder: str,
+    environment: dict[str, str],
+    streams: tuple[int, int],
+) -> None:
     os.setsid()
     os.chdir(folder)
     os.environ.clear()
@@ -243,7 +280,24 @@ def _run(arguments: list[str], folder: str, environment: dict[str, str], streams
         os.close(stream)
     sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    target(arguments)
+
+
+def _run_command(arguments: list[str]) -> None:
     sys.argv = ["wavewright", *arguments]
     from wavewright.engine.main import run_process
 
     run_process()
+
+
+def run_python(arguments: list[str]) -> None:
+    """Run a module after `-m`, or a file, as the program of this process."""
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+    if arguments[0] != "-m":
+        sys.argv = arguments
+        runpy.run_path(arguments[0], run_name="__main__")
+        return
+    # pytest warns of plugins that were imported before it could rewrite their assertions.
+    AssertionRewritingHook._warn_already_imported = lambda *_: None  # type: ignore[method-assign]
+    sys.argv = arguments[1:]
+    runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 
+from tests.support.prepared_command import run_new_python, run_prepared_python
 from wavewright.engine.cli.project.init_command import write_project
 
 OURS = ("benchmark", "hypothesispytest", "timeout", "xdist", "xdist.looponfail")
@@ -59,23 +58,21 @@ class Suite:
         assert old in text
         file.write_text(text.replace(old, new), encoding="utf-8")
 
-    def run(self, *arguments: str, start: Path | None = None) -> Ended:
-        """Run pytest in the project, or from another folder; nothing of the tester's own settings counts."""
+    def run(self, *arguments: str, start: Path | None = None, has_imports: bool = True) -> Ended:
+        """Run pytest in the project, or from another folder; nothing of the tester's own settings counts.
+
+        Where it matters what is imported, the process has no imports.
+        """
         environment = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith(("PYTEST", "WAVEWRIGHT", "CI", "BUILD_NUMBER"))
         }
         without = [word for plugin in ("cacheprovider", *OURS) for word in ("-p", f"no:{plugin}")]
-        ran = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", *without, "-W", "error", *arguments],
-            cwd=start or self.folder,
-            env={**environment, "COLUMNS": "100", "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        given = ["-m", "pytest", "-q", *without, "-W", "error", *arguments]
+        environment |= {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        started = run_prepared_python if has_imports else run_new_python
+        ran = started(*given, folder=start or self.folder, environment=environment)
         return Ended(ran.returncode, _worded(ran.stdout + ran.stderr))
 
 
