@@ -139,7 +139,7 @@ class FleetCaller(Runtime):
         lost = 0
         for sent in itertools.count():
             id_ = call_id(call.run, call.step, call.index, call.key, call.attempt, sent)
-            async with self._room.of_tool(entrypoint), self._room.whole:
+            async with self._room.place(entrypoint):
                 answer = await self._answer_of(_Sending(id_, request, entrypoint), tool, call)
             if answer.ending in {"ok", "failed"}:
                 return output_of(answer, call)
@@ -164,7 +164,7 @@ class FleetCaller(Runtime):
         taken = self._taken.setdefault(call.run, {})
         self._waiting[sending.id] = _Waiting(answer, call, tool, sending.entrypoint, taken)
         try:
-            await self._sends.add(sending)
+            self._sends.add(sending).add_done_callback(partial(_fail_unsent, answer))
             return await answer
         except asyncio.CancelledError:
             with anyio.CancelScope(shield=True), suppress(*DRIVER_ERRORS):
@@ -331,6 +331,12 @@ async def open_fleet_caller(url: str, tools: Sequence[str], heartbeat: float) ->
         group.start_soon(caller.run)
         yield caller
         group.cancel_scope.cancel()
+
+
+def _fail_unsent(answer: asyncio.Future[CallAnswer], sent: asyncio.Future[None]) -> None:
+    """Let a call that could not be sent fail."""
+    if not sent.cancelled() and (error := sent.exception()) is not None and not answer.done():
+        answer.set_exception(error)
 
 
 def call_id(run: RunId, step: StepId, index: int | None, key: StepKey, attempt: int, lost: int) -> str:

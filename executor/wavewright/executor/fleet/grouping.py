@@ -45,16 +45,12 @@ class GroupedWrites(Generic[T, R]):
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
         self._wanted = anyio.Event()
 
-    async def add(self, row: T) -> R:
-        """Write a row; return its result once it is durable.
-
-        Raises:
-            Exception: what the database answered, once it is there.
-        """
+    def add(self, row: T) -> asyncio.Future[R]:
+        """Write a row; return what becomes its result once it is durable, or the database's error."""
         written: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((row, written))
         self._wanted.set()
-        return await written
+        return written
 
     async def run(self) -> None:
         """Write what is added, until this is cancelled."""

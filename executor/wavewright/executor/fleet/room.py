@@ -7,7 +7,8 @@ process of the run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
 from typing import Final
 
 import anyio
@@ -25,7 +26,7 @@ class QueueRoom:
     """
 
     def __init__(self) -> None:
-        self.whole = anyio.CapacityLimiter(1)
+        self._whole = anyio.CapacityLimiter(1)
         """Of all tools."""
         self._slots = Counter[str]()
         """Slots of the live workers that have a tool."""
@@ -35,12 +36,21 @@ class QueueRoom:
         """Return how many calls of a tool may be in the queue."""
         return max(1, _PER_SLOT * self._slots[entrypoint])
 
-    def of_tool(self, entrypoint: str) -> anyio.CapacityLimiter:
-        """Return the room of a tool; a call enters it before the whole one."""
-        limiter = self._of_tool.get(entrypoint)
-        if limiter is None:
-            limiter = self._of_tool[entrypoint] = anyio.CapacityLimiter(self.size(entrypoint))
-        return limiter
+    @asynccontextmanager
+    async def place(self, entrypoint: str) -> AsyncGenerator[None]:
+        """Hold a place in the queue for a call of a tool, in a block; wait for one."""
+        of_tool = self._of_tool.get(entrypoint)
+        if of_tool is None:
+            of_tool = self._of_tool[entrypoint] = anyio.CapacityLimiter(self.size(entrypoint))
+        await _enter(of_tool)
+        try:
+            await _enter(self._whole)
+            try:
+                yield
+            finally:
+                self._whole.release()
+        finally:
+            of_tool.release()
 
     def resize(self, workers: Iterable[tuple[int, Iterable[str]]]) -> None:
         """Take over which workers live: the slots of each, and what it takes from the queue."""
@@ -54,4 +64,12 @@ class QueueRoom:
             if not self._slots[entrypoint]:
                 stranded += limiter.borrowed_tokens
         # What no worker makes takes no room from what some make.
-        self.whole.total_tokens = max(1, _PER_SLOT * total) + stranded
+        self._whole.total_tokens = max(1, _PER_SLOT * total) + stranded
+
+
+async def _enter(limiter: anyio.CapacityLimiter) -> None:
+    """Enter a limiter; where it has room, without a turn of the event loop, which would cost more than the limiter."""
+    try:
+        limiter.acquire_nowait()
+    except anyio.WouldBlock:
+        await limiter.acquire()

@@ -152,8 +152,9 @@ class FleetWorker:
                         await self._beat()
                         # That a call was taken need not be durable: that it began is.
                         await connection.execute("SET synchronous_commit TO off")
+                        queue = queue_on(connection)
                         while not self._is_stopped:
-                            await self._take_calls(queue_on(connection), calls)
+                            await self._take_calls(queue, calls)
                     finally:
                         connection.terminate()
                 if not self._is_stopped:
