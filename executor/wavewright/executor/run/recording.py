@@ -88,9 +88,9 @@ class OutputRedactor:
 
     def redact_event(self, event: _EventT) -> _EventT:
         """Return an event without secrets in outputs, messages and texts of tools."""
+        if isinstance(event, (StepFinished, ItemFinished)):
+            return self._redact_finished(event)
         match event:
-            case StepFinished() | ItemFinished():
-                return self._redact_finished(event)
             case OutputStreamed(text=text):
                 return replace(event, text=self.redact_text(text))
             case LoopToolCalled(call=call):
@@ -123,9 +123,9 @@ class OutputRedactor:
     def _is_plain(self, ending: StepFinished | ItemFinished) -> bool:
         """Whether an output surely has no secret; a list of items' outputs is not read again."""
         output = ending.output
-        if isinstance(ending, StepFinished):
-            items = self._plain_items.pop(ending.step, None)
-            if items and isinstance(output, list) and all(id(item) in items for item in output):
+        if self._plain_items and isinstance(ending, StepFinished):
+            items = self._plain_items.pop(ending.step, {})
+            if isinstance(output, list) and all(id(item) in items for item in output):
                 return True
         is_plain = self._redactor.is_plain(output)
         if is_plain and isinstance(ending, ItemFinished):
