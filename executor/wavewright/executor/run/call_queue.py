@@ -37,6 +37,7 @@ class CallQueue:
         self._concurrency = concurrency
         self._tool_limits = tool_limits
         self._changing_limits = changing_limits
+        self._limited = tool_limits.keys() | changing_limits.keys()
         self._clock = clock
         self._drain_signal = drain_signal
         self._ready: list[_Entry] = []
@@ -76,7 +77,7 @@ class CallQueue:
             entry = heapq.heappop(self._ready)
             call = entry[3]
             tool = call.step.tool
-            if self._is_limited(tool):
+            if tool in self._limited:
                 if self._busy[tool] >= self._limit(tool):
                     heapq.heappush(self._waiting_for_tool.setdefault(tool, []), entry)
                     self._plan_look(tool)
@@ -85,9 +86,6 @@ class CallQueue:
             self.running += 1
             return call
         return None
-
-    def _is_limited(self, tool: str) -> bool:
-        return tool in self._tool_limits or tool in self._changing_limits
 
     def _limit(self, tool: str) -> int:
         fixed, changing = self._tool_limits.get(tool), self._changing_limits.get(tool)
@@ -112,7 +110,7 @@ class CallQueue:
         """Count a call that was taken as ended."""
         self.running -= 1
         tool = call.step.tool
-        if self._is_limited(tool):
+        if tool in self._limited:
             self._busy[tool] -= 1
             if waiting := self._waiting_for_tool.get(tool):
                 heapq.heappush(self._ready, heapq.heappop(waiting))

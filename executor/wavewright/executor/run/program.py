@@ -16,6 +16,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 from wavewright.executor.events.state import RunState, written_data
@@ -80,6 +81,7 @@ class _Missing:
 _MISSING = _Missing()
 
 
+@lru_cache(maxsize=1024)
 def _compile_text(text: str) -> Renderer:
     direct = _DIRECT_REFERENCE.fullmatch(text)
     if direct is None:
@@ -140,6 +142,8 @@ class CompiledTool:
     """Whether equal calls are made once."""
     limit: int | None
     """Maximum of concurrent calls."""
+    items_limit: int
+    """Maximum of items of a `for_each` step in this run."""
     asks_person: bool
     """Whether a person answers each call."""
     is_under_way: FindCall | None
@@ -162,11 +166,19 @@ class CompiledStep:
     when: Evaluator | None
     for_each: Renderer | None
     params: Renderer
-    retry: Retry
     timeout: float
-    max_items: int
     asks: PersonAsk | None
     """What a person is asked before a call is made."""
+
+    @property
+    def retry(self) -> Retry:
+        """The step's own policy, or else its tool's."""
+        return self.step.retry or self.tool.signature.retry
+
+    @property
+    def max_items(self) -> int:
+        """Maximum of items: the step's own, or else its tool's, but not more than the run's limit."""
+        return min(self.step.max_items or self.tool.signature.max_items, self.tool.items_limit)
 
 
 class CompiledPlan:
@@ -192,7 +204,6 @@ class CompiledPlan:
         for number, wave in enumerate(self.graph.waves):
             for step_id in wave:
                 self.wave_of[self.place[step_id]] = number
-        self._limits = limits
         self._asks_people = asks_people
         known = {tool.name: tool for tool in goal_tools}
         self.tools = {
@@ -213,16 +224,13 @@ class CompiledPlan:
             KeyError: its tool is missing.
         """
         tool = self.tools[step.tool]
-        signature = tool.signature
         return CompiledStep(
             step,
             tool,
             None if step.when is None else compile_expression(bare_expression(step.when).expression),
             None if step.for_each is None else compile_render(step.for_each),
             compile_params(step.params),
-            step.retry or signature.retry,
-            step.timeout or signature.timeout,
-            min(step.max_items or signature.max_items, self._limits.max_items),
+            step.timeout or tool.signature.timeout,
             self._asked_before(step, tool) if self._asks_people else None,
         )
 
@@ -281,6 +289,7 @@ def _compile_tool(tool: Tool, available: AvailableTool | None, limits: Limits) -
         worker_type=available.worker_type if available else None,
         only_reads=signature.only_reads,
         limit=min(ceilings, default=None),
+        items_limit=limits.max_items,
         asks_person=tool.asks_person,
         is_under_way=tool.is_under_way,
         room=tool.room,
