@@ -159,9 +159,7 @@ class Reader:
 
     def run_python(self, program: str) -> str:
         """Run a program and return all that it prints."""
-        file = self.home.with_suffix(".py")
-        file.write_text(program, encoding="utf-8")
-        return self._run_prepared(["python", str(file)])
+        return self._run_prepared(["python", "-c", program])
 
     def save(self, name: str, text: str) -> None:
         """Save a file as a page says."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
+import signal
 from pathlib import Path
 from typing import Self
 
@@ -16,6 +15,7 @@ import pytest
 
 from tests.docs.blocks import blocks
 from tests.repository.tree import ROOT
+from tests.support.prepared_command import PreparedCommand, run_python
 from tests.support.session_server import free_port
 from wavewright.executor import SqliteJournal, fold, to_json
 from wavewright.planner.types import Json, RunId
@@ -51,17 +51,15 @@ class App:
         self.program = SLOW.replace("SECONDS", str(seconds)).replace("PORT", str(self.port))
 
     def __enter__(self) -> Self:
-        with (self.folder / "log").open("ab") as log:
-            self.running = subprocess.Popen(
-                [sys.executable, "-c", self.program],
-                cwd=self.folder,
-                env={name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")},
-                stderr=log,
-            )
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")
+        }
+        given, log = ["-c", self.program], self.folder / "log"
+        self.running = PreparedCommand(given, self.folder, environment, log, target=run_python)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.running.kill()
+        self.running.send_signal(signal.SIGKILL)
         self.running.wait()
 
     async def follow(self, seen: int, most: float = float("inf")) -> tuple[list[tuple[int, Json]], Json]:

@@ -17,6 +17,7 @@ import yaml
 
 from tests.docs.blocks import blocks
 from tests.repository.tree import ROOT
+from tests.support.prepared_command import run_prepared
 from wavewright.config import read_document
 
 PAGE = ROOT / "docs" / "how-to" / "run-in-ci.md"
@@ -69,7 +70,9 @@ def run_hook(hook: Hook, project: Path) -> tuple[int, list[str]]:
         if path.is_file() and wanted.search(path.relative_to(project).as_posix())
     )
     before = {name: (project / name).read_bytes() for name in files}
-    done = run([*shlex.split(hook["entry"]), *hook.get("args", []), *files], project)
+    program, *arguments = shlex.split(hook["entry"])
+    assert program == "wavewright"
+    done = run_prepared(*arguments, *hook.get("args", []), *files, folder=project)
     return done.returncode, [name for name in files if (project / name).read_bytes() != before[name]]
 
 

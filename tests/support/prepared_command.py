@@ -5,7 +5,7 @@ killed. Only imports and what `prepared_project` has made are shared. Where it m
 `new_process`.
 
 `PreparedCommand` writes into a file, `PipedCommand` and `run_prepared` are for `subprocess.Popen` with pipes and
-`subprocess.run`; `run_prepared_python` runs a module, as `pytest`, or a file.
+`subprocess.run`; with `run_python` they run a module, as `pytest`, or another program.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import runpy
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -23,6 +24,7 @@ from io import TextIOWrapper
 from multiprocessing import get_context
 from multiprocessing.reduction import DupFd
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol, Self, TypeAlias
 
 from _pytest.assertion.rewrite import AssertionRewritingHook
@@ -232,7 +234,7 @@ def run_prepared(
 def run_prepared_python(
     *arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python -m MODULE …` or `python FILE …` as a prepared process to its end."""
+    """Run `python …` as a prepared process to its end; see `run_python`."""
     return run_prepared(*arguments, folder=folder, environment=environment, target=run_python)
 
 
@@ -270,6 +272,7 @@ def _run(
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    tempfile.tempdir = None  # another environment may name another folder
     named = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.path[:] = [folder, *named, *(path for path in sys.path if path not in {"", str(ROOT)})]
     output, errors = streams
@@ -291,13 +294,18 @@ def _run_command(arguments: list[str]) -> None:
 
 
 def run_python(arguments: list[str]) -> None:
-    """Run a module after `-m`, or a file, as the program of this process."""
+    """Run a module after `-m`, a text after `-c`, or a file, as the program of this process."""
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
-    if arguments[0] != "-m":
-        sys.argv = arguments
-        runpy.run_path(arguments[0], run_name="__main__")
-        return
-    # pytest warns of plugins that were imported before it could rewrite their assertions.
-    AssertionRewritingHook._warn_already_imported = lambda *_: None  # type: ignore[method-assign]
-    sys.argv = arguments[1:]
-    runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    match arguments:
+        case ["-m", module, *_]:
+            # pytest warns of plugins that were imported before it could rewrite their assertions.
+            AssertionRewritingHook._warn_already_imported = lambda *_: None  # type: ignore[method-assign]
+            sys.argv = arguments[1:]
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        case ["-c", program, *rest]:
+            sys.argv = ["-c", *rest]
+            sys.modules["__main__"] = main = ModuleType("__main__")
+            exec(compile(program, "<string>", "exec"), vars(main))  # noqa: S102 - a test's own program
+        case _:
+            sys.argv = arguments
+            runpy.run_path(arguments[0], run_name="__main__")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from tests.engine.conftest import CommandLine
+from tests.support.prepared_command import run_prepared_python
 from wavewright.engine import Pipeline, PlanRun, RunPlan, Wavewright
 from wavewright.planner import PlanError
 from wavewright.planner.types import Json
@@ -105,12 +104,7 @@ async def test_a_run_that_waits_for_a_person_halts_the_pipeline(wavewright: Comm
 
 
 def test_a_plan_whose_process_was_killed_continues_and_calls_nothing_again(tmp_path: Path) -> None:
-    def start() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", PROGRAM], cwd=tmp_path, check=False, capture_output=True, text=True
-        )
-
-    killed, resumed, repeated = start(), start(), start()
+    killed, resumed, repeated = (run_prepared_python("-c", PROGRAM, folder=tmp_path) for _ in range(3))
 
     assert killed.returncode == -signal.SIGKILL
     assert (resumed.stdout, repeated.stdout) == ("24\n", "24\n"), resumed.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 
 import anyio
@@ -15,7 +14,7 @@ from tests.engine.conftest import CommandLine
 from tests.engine.model_runs.model_run_project import ITS_PLAN, PLAN, TEMPLATE, ModelRunProject, review
 from tests.engine.stale_quotes_project import take_calls
 from tests.support.note_worker import NOTE_WORKER
-from tests.support.prepared_command import PipedCommand
+from tests.support.prepared_command import PipedCommand, run_prepared_python
 from tests.support.served_models import RUN, models_over, question
 from wavewright.config.sections import BudgetsSection
 from wavewright.engine.fake_model.replies import ClaimedUsage, Reply, delayed, silence, with_usage
@@ -225,17 +224,14 @@ async def test_a_kill_between_answer_and_settlement_leaves_the_reservation_charg
     )
     model_server.answer("because")
 
-    died = await anyio.run_process(
-        [sys.executable, "-c", DIES_BEFORE_SETTLING, str(tmp_path)],
-        env=os.environ | model_server.environment(),
-        check=False,
-    )
+    environment = os.environ | model_server.environment()
+    died = run_prepared_python("-c", DIES_BEFORE_SETTLING, str(tmp_path), environment=environment)
     budgets = BudgetsSection.model_validate({"day": {"tokens": 1000}, "job": {"calls": 3}})
     async with SqliteBudgetStore(tmp_path / "j.sqlite", budgets) as budget_store:
         left = await budget_store.left(BudgetScope(run=RUN, job="daily", role="planner"))
 
-    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
-    assert died.stdout.decode().split() == ["answered", "answered"]
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    assert died.stdout.split() == ["answered", "answered"]
     assert len(model_server.requests) == 1
     assert 700 < left.run.spent.tokens < 800
     assert left.day.tokens == 1000 - left.run.spent.tokens

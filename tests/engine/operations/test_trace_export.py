@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import cast
@@ -13,7 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp_types import RequestParamsMeta
 
-from tests.support.prepared_command import run_prepared
+from tests.support.prepared_command import run_prepared, run_prepared_python
 from tests.support.trace_collector import TraceCollector
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -142,4 +141,5 @@ async def test_a_run_that_an_mcp_client_asks_for_is_part_of_the_clients_trace(fo
 
 
 def test_a_program_keeps_its_tracer_provider_and_a_run_is_within_its_span(folder: Path) -> None:
-    subprocess.run([sys.executable, "-c", PROGRAM], cwd=folder, env=ENVIRONMENT, check=True, timeout=60)
+    ran = run_prepared_python("-c", PROGRAM, folder=folder, environment=ENVIRONMENT)
+    assert ran.returncode == 0, ran.stderr

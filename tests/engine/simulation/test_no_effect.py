@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import pytest
+
+from tests.support.prepared_command import run_prepared_python
 
 TOOLS = '''
 import socket
@@ -90,14 +90,9 @@ def run_guarded(folder: Path, *arguments: str) -> Guarded:
     temporary.mkdir()
     notes = temporary / "notes.json"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")}
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("guarded_command.py"), notes, *arguments],
-        cwd=folder,
-        env={**environment, "TMPDIR": str(temporary), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment |= {"TMPDIR": str(temporary), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [str(Path(__file__).with_name("guarded_command.py")), str(notes), *arguments]
+    done = run_prepared_python(*command, folder=folder, environment=environment)
     assert notes.exists(), done.stderr
     return Guarded(done.returncode, done.stdout, tuple(cast("list[str]", json.loads(notes.read_text()))))
 

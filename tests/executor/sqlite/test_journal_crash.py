@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-import subprocess
-import sys
+import signal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from tests.crash.run_size import volume
 from tests.executor.event_examples import run_started, step_finished
+from tests.support.prepared_command import PipedCommand, run_python
 from wavewright.executor.events.types import Event, StepFinished
 from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.sqlite.reader import JournalReader
@@ -66,15 +66,11 @@ def test_a_killed_process_loses_no_journaled_step_and_repeats_none(
     journaled, calls, kills = set[int](), dict[int, int](), 0
     while len(journaled) < steps:
         lines_until_kill = chance.randrange(1, steps // 6) if kills < 5 else None
-        with subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(path), RUN, str(steps), str(width)],
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as worker:
-            assert worker.stdout is not None
+        given = ["-c", WORKER, str(path), RUN, str(steps), str(width)]
+        with PipedCommand(*given, target=run_python) as worker:
             for count, line in enumerate(worker.stdout):
                 if count == lines_until_kill:
-                    worker.kill()
+                    worker.send_signal(signal.SIGKILL)
                 match line.split():
                     case ["journaled", number]:
                         journaled.add(int(number))

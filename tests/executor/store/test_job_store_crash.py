@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from tests.executor.event_examples import step_finished
 from tests.executor.job_examples import job_id, outgoing, project_state, request_of
 from tests.executor.open_stores import jobs_of, journal_at
 from tests.support.postgres import PostgresServer
+from tests.support.prepared_command import PipedCommand, run_python
 from wavewright.executor.events.types import StepFinished
 from wavewright.executor.store.job_records import JobRow
 
@@ -97,10 +96,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return server.database()
 
 
-def start(script: str, *arguments: object, out: int | None = None) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", script, *map(str, arguments)], stdout=out, text=True)
-
-
 async def send_jobs(place: str, count: int) -> None:
     async with journal_at(place) as journal:
         jobs = jobs_of(journal)
@@ -114,11 +109,15 @@ def work_under_kills(place: str, log: Path, seed: int) -> int:
     chance, kills = random.Random(seed), 0  # noqa: S311 - only to choose when to kill
     while True:
         lines = [chance.randrange(5, 60) if kills < 6 else -1 for _ in range(2)]
-        workers = [start(WORKER, place, log, STEPS, 3, count) for count in lines]
+        workers = [
+            PipedCommand("-c", WORKER, place, str(log), str(STEPS), "3", str(count), target=run_python)
+            for count in lines
+        ]
+        told = [worker.communicate() for worker in workers]
         ends = [worker.wait() for worker in workers]
         if ends == [0, 0]:
             return kills
-        assert set(ends) <= {0, -signal.SIGKILL}
+        assert set(ends) <= {0, -signal.SIGKILL}, told
         kills += ends.count(-signal.SIGKILL)
 
 
@@ -204,8 +203,7 @@ anyio.run(main)
 @pytest.mark.anyio
 async def test_a_frozen_daemon_that_wakes_up_late_writes_nothing_more(place: str) -> None:
     await send_jobs(place, 1)
-    with start(FROZEN, place, out=subprocess.PIPE) as frozen:
-        assert frozen.stdout is not None
+    with PipedCommand("-c", FROZEN, place, target=run_python) as frozen:
         assert frozen.stdout.readline() == f"claimed {job_id(0)}\n"
         async with journal_at(place) as journal:
             jobs = jobs_of(journal)

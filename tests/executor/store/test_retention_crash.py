@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 
-import anyio
 import pytest
 
 from tests.executor.event_examples import run_finished, run_started, step_finished
 from tests.executor.open_stores import journal_at
 from tests.support.postgres import PostgresServer
+from tests.support.prepared_command import run_prepared_python
 from wavewright.config.value_types import is_url
 from wavewright.executor.store.retention import RunRemoval, remove_groups
 from wavewright.planner.types import RunId
@@ -86,10 +85,9 @@ async def test_a_killed_removal_leaves_every_run_whole_or_gone_and_is_ended_by_t
             await journal.append(run, [run_started(run), *steps, run_finished()])
             await journal.close_run(run)
 
-    command = [sys.executable, "-c", WORKER, place, str(kills_at)]
-    killed = await anyio.run_process(command, stderr=None, check=False)
+    killed = run_prepared_python("-c", WORKER, place, str(kills_at))
 
-    told = {RunId(run) for run in killed.stdout.decode().split()}
+    told = {RunId(run) for run in killed.stdout.split()}
     assert killed.returncode == -signal.SIGKILL
     assert events_without_a_run(place, request) == 0
     async with journal_at(place) as journal:

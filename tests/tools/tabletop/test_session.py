@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import anyio
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from tests.support.prepared_command import run_prepared_python
 from tests.tools.tabletop.playing import (
     TO_ENTRANCE,
     WITH_SELA,
@@ -278,7 +278,7 @@ async def test_a_process_that_is_killed_in_a_turn_loses_nothing_and_rolls_nothin
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "games.sqlite"
-    ended = await anyio.run_process([sys.executable, "-c", PROGRAM, str(file)], check=False)
+    ended = run_prepared_python("-c", PROGRAM, str(file))
     *_, whole = await play(*TO_ENTRANCE)
 
     assert ended.returncode == -signal.SIGKILL

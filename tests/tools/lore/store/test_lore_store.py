@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import anyio
 import pytest
 
 from tests.repository.tree import ROOT
+from tests.support.prepared_command import PipedCommand, run_python
 from tests.tools.lore.store.stores import ash_vale, opened, package_of, port_merrow
 from wavewright.tools.lore.store.schema import RELATIONS
 from wavewright.tools.lore.store.settings import StoreSettings
@@ -231,10 +230,9 @@ anyio.run(write, Path(sys.argv[1]))
 
 def written_until_killed(root: Path, packages: int) -> int:
     """Kill a process while it writes packages, after so many; return the last one that was acknowledged."""
-    program = [sys.executable, "-c", WRITER, str(root)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=environment) as writer:
-        assert writer.stdout is not None
+    given = ["-c", WRITER, str(root)]
+    with PipedCommand(*given, environment=environment, target=run_python) as writer:
         for line in writer.stdout:
             if int(line) == packages:
                 writer.send_signal(signal.SIGKILL)

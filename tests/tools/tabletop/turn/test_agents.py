@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.support.prepared_command import run_prepared_python
 from tests.support.served_models import models_over, settings_for
 from tests.tools.tabletop.playing import kinds_of
 from wavewright.engine import PhaseEvent, PhaseRecord
@@ -212,9 +212,8 @@ async def test_an_agent_that_was_killed_goes_on_from_the_answers_of_its_model(
 
     model_server.answer(master)
     environment = {**os.environ, **model_server.environment()}
-    command = [sys.executable, "-c", KILLED, str(tmp_path)]
-    ended = await anyio.run_process(command, env=environment, check=False)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    ended = run_prepared_python("-c", KILLED, str(tmp_path), environment=environment)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert len(model_server.requests) == 3
 
     async with open_project_game(tmp_path, environment=environment) as game:
