@@ -35,6 +35,7 @@ from wavewright.executor.fleet.tables import (
     HEARTBEAT,
     READ_ANSWERS,
     SEND,
+    SEND_GOAL,
     open_fleet_database,
     queue_on,
 )
@@ -151,6 +152,7 @@ async def _seconds(server: OwnServer, connection: AnyConnection, rows: int) -> d
         "answer": lambda group: connection.fetch(ANSWER, group, next(taken), [b"x" * 500] * rows, "worker"),
         "read answers": lambda group: connection.fetch(READ_ANSWERS, group),
     }
+    await connection.execute(SEND_GOAL, "run", b"{}")
     made = {"send": await _cpu_of(server, send)}
     await connection.execute("SET synchronous_commit TO off")
     made["take from the queue"] = await _cpu_of(server, take)

@@ -29,6 +29,7 @@ from wavewright.executor.fleet.tables import (
     FleetDatabase,
     open_fleet_database,
 )
+from wavewright.executor.run.failures import ReportedFailure
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import Json, RunId, StepId, StepKey
 from wavewright.tools.functions.log_events import LogEvent
@@ -194,6 +195,30 @@ async def test_a_process_that_has_nothing_to_call_forgets_the_calls_of_the_one_b
         assert await database.fetch("SELECT FROM wavewright_fleet.goal") == []
 
 
+async def test_calls_of_a_run_that_another_process_has_ended_fail_whether_they_were_sent_or_not(
+    postgres: PostgresServer,
+) -> None:
+    """This process was suspended meanwhile, and does not know."""
+    async with (
+        open_fleet_database(postgres.database()) as database,
+        routed(database, {}, heartbeat=1.0) as make,
+    ):
+        async with anyio.create_task_group() as group:
+            group.start_soon(lost_run, make)
+            while not await database.fetch(BEGIN, [CALL], WORKER):  # noqa: ASYNC110 - the call is sent meanwhile
+                await anyio.sleep(0.01)
+            await database.fetch("DELETE FROM wavewright_fleet.call")
+        await FleetCaller(database, ["*"], heartbeat=60.0).forget(RUN)
+        await lost_run(make)
+
+        assert await database.fetch("SELECT FROM wavewright_fleet.call") == []
+
+
+async def lost_run(make: ToolFunction) -> None:
+    with anyio.fail_after(20), pytest.raises(ReportedFailure, match="another process has continued the run"):
+        await make(new_call([]))
+
+
 async def test_a_database_that_is_away_for_a_moment_fails_no_call(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +277,7 @@ async def test_a_call_that_the_process_before_has_sent_is_cancelled_and_a_lost_o
 ) -> None:
     emitted: list[Emission] = []
     async with open_fleet_database(postgres.database()) as database:
+        await database.fetch(SEND_GOAL, RUN, b"{}")
         await database.fetch(SEND, [CALL], [RUN], [b"{}"], ["count@1"], "the process before")
         await database.fetch(BEGIN, [CALL], WORKER)
         async with routed(database, {}) as make, anyio.create_task_group() as group:

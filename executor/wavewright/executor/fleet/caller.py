@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -64,6 +64,9 @@ _LOOK_SECONDS: Final = 2.0
 _MAX_LOST: Final = 3
 """Workers that may die with a call before it fails."""
 
+_RUN_IS_OVER: Final = AttemptFailure(
+    "interrupted", "another process has continued the run, and ended it", is_final=True
+)
 ENDS_WORKERS: Final = AttemptFailure(
     "interrupted",
     f"{_MAX_LOST} workers of the fleet died while they made the call",
@@ -82,6 +85,7 @@ class _Waiting:
     entrypoint: str
     taken: dict[str, int]
     """Of calls of the run that had emissions, the number of the last one that was taken."""
+    is_sent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +187,23 @@ class FleetCaller(Runtime):
             [one.entrypoint for one in group],
             self._name,
         )
-        new = {row["call"] for row in rows}
-        known = " ".join({one.id for one in group} - new)
+        is_new: dict[str, bool] = {row["id"]: row["is_new"] for row in rows}
+        known = " ".join(id_ for id_, new in is_new.items() if not new)
         self._wake(known)
         self._wake(f"{EMITTED}{known}")
+        for id_ in is_new.keys() & self._waiting.keys():
+            self._waiting[id_].is_sent = True
+        self._fail_ended([one.id for one in group if one.id not in is_new])
         # What was cancelled while it was sent.
         await self._cancel([one.id for one in group if one.id not in self._waiting])
         return [None] * len(group)
+
+    def _fail_ended(self, ids: Iterable[str]) -> None:
+        """Let calls fail whose run another process has ended, while this one was suspended."""
+        for id_ in ids:
+            waiting = self._waiting.get(id_)
+            if waiting is not None and not waiting.answer.done():
+                waiting.answer.set_exception(ReportedFailure(_RUN_IS_OVER))
 
     async def _cancel(self, ids: Sequence[str]) -> None:
         """Take calls out of the queue and end them on their workers, also those that another process has sent."""
@@ -223,15 +237,17 @@ class FleetCaller(Runtime):
                     if anyio.current_time() >= next_look:
                         next_look = anyio.current_time() + min(_LOOK_SECONDS, self.heartbeat / 10)
                         answered = emitted = {*self._waiting}
-                        await self._declare_lost([*answered])
+                        await self._declare_lost()
                     await self._take(answered, emitted)
                 except DRIVER_ERRORS:
                     self._broke_at = anyio.current_time()
 
-    async def _declare_lost(self, ids: Sequence[str]) -> None:
+    async def _declare_lost(self) -> None:
         # While the database was away, no worker could beat: those that live have the time to do it again.
-        if ids and anyio.current_time() > self._broke_at + self.heartbeat + _LOOK_SECONDS:
-            await self.database.fetch(DECLARE_LOST, ids, LOST.to_bytes(), self.heartbeat)
+        sent = [id_ for id_, waiting in self._waiting.items() if waiting.is_sent]
+        if sent and anyio.current_time() > self._broke_at + self.heartbeat + _LOOK_SECONDS:
+            gone = await self.database.fetch(DECLARE_LOST, sent, LOST.to_bytes(), self.heartbeat)
+            self._fail_ended(row["id"] for row in gone)
 
     async def _take(self, answered: set[str], emitted: set[str]) -> None:
         """Take the answers of some calls, and before them the emissions of these calls and of others."""

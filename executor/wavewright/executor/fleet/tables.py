@@ -87,20 +87,24 @@ _TABLES: Final = """
         heartbeat timestamptz NOT NULL DEFAULT now()
     );
 """
-# Those that are there already, from before a crash, are not queued again.
+# Those that are there already, from before a crash, are not queued again. Where a run has no goal, another process has
+# ended the run and removed what it had here.
 SEND: Final = """
     WITH given AS (
         SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[])
         WITH ORDINALITY AS given (id, run, request, entrypoint, place)
     ),
     sent AS (
-        INSERT INTO wavewright_fleet.call (id, run, request, coordinator) SELECT id, run, request, $5 FROM given
+        INSERT INTO wavewright_fleet.call (id, run, request, coordinator)
+        SELECT id, run, request, $5 FROM given WHERE run IN (SELECT run FROM wavewright_fleet.goal)
         ON CONFLICT (id) DO UPDATE SET coordinator = excluded.coordinator RETURNING id, xmax = 0 AS is_new
+    ),
+    queued AS (
+        INSERT INTO wavewright_fleet.pgqueuer (priority, entrypoint, payload, status)
+        SELECT 0, entrypoint, convert_to(id, 'UTF8'), 'queued' FROM given JOIN sent USING (id)
+        WHERE is_new ORDER BY place
     )
-    INSERT INTO wavewright_fleet.pgqueuer (priority, entrypoint, payload, status)
-    SELECT 0, entrypoint, convert_to(id, 'UTF8'), 'queued' FROM given JOIN sent USING (id)
-    WHERE is_new ORDER BY place
-    RETURNING convert_from(payload, 'UTF8') AS call"""
+    SELECT id, is_new FROM sent"""
 SEND_GOAL: Final = "INSERT INTO wavewright_fleet.goal (run, goal) VALUES ($1, $2) ON CONFLICT DO NOTHING"
 READ_GOAL: Final = "SELECT goal FROM wavewright_fleet.goal WHERE run = $1"
 # Also what this worker has begun by a statement whose result was lost with its connection.
@@ -135,7 +139,7 @@ EMIT: Final = """
     )
     SELECT pg_notify('wavewright_fleet_answered', '+' || string_agg(DISTINCT call, ' ')) FROM kept
     HAVING count(*) > 0"""
-# Of a worker without a heartbeat; none had one while the server was away.
+# Of a worker without a heartbeat; none had one while the server was away. Returns those that are not there any more.
 DECLARE_LOST: Final = """
     WITH lost AS (
         UPDATE wavewright_fleet.call SET answer = $2
@@ -144,8 +148,10 @@ DECLARE_LOST: Final = """
             WHERE name = call.worker AND heartbeat > now() - make_interval(secs => $3)
         ) AND pg_postmaster_start_time() < now() - make_interval(secs => $3)
         RETURNING convert_to(id, 'UTF8') AS payload
-    )
-    DELETE FROM wavewright_fleet.pgqueuer AS job USING lost WHERE job.payload = lost.payload"""
+    ),
+    ended AS (DELETE FROM wavewright_fleet.pgqueuer AS job USING lost WHERE job.payload = lost.payload)
+    SELECT id FROM unnest($1::text[]) AS given (id)
+    WHERE NOT EXISTS (SELECT FROM wavewright_fleet.call WHERE call.id = given.id)"""
 # Not where another process continues the run. A call that no worker has begun is as if it had never been sent.
 CANCEL: Final = """
     WITH own AS (SELECT id FROM wavewright_fleet.call WHERE id = ANY ($1) AND coordinator = $2),
