@@ -11,10 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from typing import Final
 
 from tests.crash.crash_project import Called
-from tests.crash.oracle import Findings, is_without_result, violations
+from tests.crash.oracle import Findings, begins_post, is_without_result, violations
 from wavewright.executor.events.types import TOOL_EVENT, Noted
 
 MOST_DEATHS: Final = 3
@@ -76,6 +77,8 @@ class FleetFindings:
     recorded: Sequence[tuple[object, ...]] = ()
     left: Sequence[tuple[object, ...]] = ()
     """How many rows of each kind are left after the last job has ended."""
+    suspended: int = 0
+    """Coordinators that were suspended and replaced; one may send a goal in the instant in which it was."""
 
 
 def fleet_violations(fleet: FleetFindings) -> list[str]:
@@ -88,7 +91,11 @@ def fleet_violations(fleet: FleetFindings) -> list[str]:
         *_elsewhere(fleet),
         *_emissions(fleet),
         *(f"I8: the call {call} {what} ({times} times)" for call, what, times in fleet.recorded),
-        *(f"I13: {count} {kind} are left" for kind, count in fleet.left if count),
+        *(
+            f"I13: {count} {kind} are left"
+            for kind, count in fleet.left
+            if int(str(count)) > (fleet.suspended if kind == "goals" else 0)
+        ),
     ]
 
 
@@ -105,14 +112,20 @@ def _begun_again(fleet: FleetFindings) -> Iterable[str]:
 
 
 def _in_doubt(fleet: FleetFindings) -> Iterable[str]:
-    """Yield jobs without a result, though the worker of the call that may not be repeated was well."""
+    """Yield jobs without a result, though nothing happened to who had the call that may not be repeated.
+
+    That is its worker or, after it was journaled that it begins and before it was sent, its coordinator.
+    """
     posts = {job: starts[0] for (job, _), starts in _starts(fleet).items() if starts[0].tool == "post"}
     harmful = {call.job for call in fleet.found.ledger if call.tool == "poison"}
     for row in fleet.found.rows:
-        if is_without_result(fleet.found, row) and row.job not in harmful:
-            post = posts.get(row.job)
-            if post is not None and not _is_hit(fleet, post.process, post.at, float("inf")):
-                yield f"I10: job {row.job} {row.state} without its result, and the worker of its post was well"
+        if not is_without_result(fleet.found, row) or row.job in harmful:
+            continue
+        post, begins = posts.get(row.job), begins_post(fleet.found, row.job)
+        if post is not None and not _is_hit(fleet, post.process, post.at, inf):
+            yield f"I10: job {row.job} {row.state} without its result, and the worker of its post was well"
+        if post is None and begins is not None and max(fleet.found.crashes, default=-inf) < begins:
+            yield f"I10: job {row.job} {row.state} without its result, and its coordinator was well"
 
 
 def _elsewhere(fleet: FleetFindings) -> Iterable[str]:

@@ -76,6 +76,8 @@ class Site:
     workers: list[Worker] = field(default_factory=list["Worker"])
     all_workers: list[int] = field(default_factory=list[int])
     hits: list[Hit] = field(default_factory=list[Hit])
+    suspended: int = 0
+    """Coordinators that were suspended."""
 
     def start_worker(self) -> None:
         """Start one more worker."""
@@ -161,6 +163,8 @@ class Site:
         """Stop the coordinator until another one has its jobs, and wake it up: both think that they own them."""
         daemon = self.plant.daemons[0]
         daemon.running.send_signal(signal.SIGSTOP)
+        self.plant.crashed()
+        self.suspended += 1
         frozen_until = anyio.current_time() + LEASE_SECONDS + 0.5
         await anyio.to_thread.run_sync(self.postgres.run, _MOVE_AWAY, self.url)
         second = await self.start_daemon()
@@ -197,11 +201,12 @@ class Site:
             self.plant.dead_jobs(),
             tables.rows,
             tables.events,
+            self.plant.crashes,
             charged=tables.charged,
             faults=tables.faults,
         )
         recorded, left = await self.fetch(READ_RECORDER), await self.fetch(READ_LEFT)
-        return FleetFindings(found, self.hits, self.all_workers, recorded, left)
+        return FleetFindings(found, self.hits, self.all_workers, recorded, left, self.suspended)
 
     def close(self) -> None:
         """Kill all workers."""

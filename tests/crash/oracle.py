@@ -22,6 +22,7 @@ from wavewright.executor.events.types import (
     RunFinished,
     RunStarted,
     StepFinished,
+    StepStarted,
 )
 from wavewright.executor.sqlite.reader import JournalReader
 from wavewright.executor.store.journal import summarize_run
@@ -134,13 +135,23 @@ def is_without_result(found: Findings, row: Row) -> bool:
 
 
 def _is_in_doubt(found: Findings, job: str) -> bool:
-    """Return whether a call that must not be made again was begun, and its end was never journaled."""
-    is_begun = any(call.tool == "post" and call.event == "start" for call in found.ledger if call.job == job)
+    """Return whether a call that must not be made again was begun, or was to be, and its end was never journaled."""
+    is_begun = begins_post(found, job) is not None or any(
+        call.tool == "post" and call.event == "start" for call in found.ledger if call.job == job
+    )
     is_known = any(
         isinstance(event, StepFinished) and event.step == "post" and event.status == "ok"
         for event in found.events.get(job, ())
     )
     return is_begun and not is_known
+
+
+def begins_post(found: Findings, job: str) -> float | None:
+    """Return when it was journaled first that the call begins which must not be made again."""
+    events = found.events.get(job, ())
+    return next(
+        (event.at for event in events if isinstance(event, StepStarted) and event.step == "post"), None
+    )
 
 
 def _identities(found: Findings) -> Iterable[str]:
