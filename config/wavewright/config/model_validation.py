@@ -73,6 +73,9 @@ _PATTERNS = {
     r"^[A-Za-z][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})?$": (
         "begin with a letter and hold letters, digits, '_', '-' and at most one dot (ASCII, 63 on each side)"
     ),
+    r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$": (
+        "name a template, such as 'workers/sort_letters' for prompts/workers/sort_letters.md.j2"
+    ),
 }
 MAX_FAULTS = 100
 """Maximum faults of one document."""
@@ -137,7 +140,7 @@ def locate_fault(document: Document, fault: DocumentFault) -> DocumentFault:
 
 def model_faults(error: ValidationError, value: JsonValue, model: type[BaseModel]) -> list[DocumentFault]:
     """Return pydantic's findings in terms of the document."""
-    name = "the " + _WORDS.sub(" ", model.__name__).lower()
+    name = "the " + _WORDS.sub(" ", model.__name__.lstrip("_")).lower()
     details = error.errors(include_url=False)[:_MAX_DETAILS]
     findings = [_finding(detail, value, model, name) for detail in details]
     misspelt = set(_misspelled_fields(findings))

@@ -97,9 +97,12 @@ def test_data_tools_are_added_until_the_analysis_can_be_built_on_them() -> None:
 def test_without_what_a_tool_needs_there_is_no_plan() -> None:
     assert (
         refused(goal_of(WORDS, Job(name="words")), word_tools())
-        == "nothing is known to call 'rank_words' with"
+        == "no values are known for the parameters of 'rank_words'"
     )
-    assert refused(goal_of(job=Job(name="no targets"))) == "nothing is known to call 'read_sensor' with"
+    assert (
+        refused(goal_of(job=Job(name="no targets")))
+        == "no values are known for the parameters of 'read_sensor'"
+    )
 
 
 def test_without_rules_there_is_nothing_to_force() -> None:
@@ -118,7 +121,7 @@ def test_a_tool_that_writes_gets_no_made_up_words() -> None:
     rules = {"required_tools": ["read_sensor", "post"], "primary_params": {"read_sensor": "station"}}
     goal = goal_of({"available_tools": [{"name": "read_sensor"}, {"name": "post"}], "rules": rules})
 
-    assert refused(goal, tools) == "nothing is known to call 'post' with"
+    assert refused(goal, tools) == "no values are known for the parameters of 'post'"
 
 
 def test_a_plan_that_breaks_a_rule_is_not_forced() -> None:
@@ -135,7 +138,10 @@ def test_limits_hold_here_as_well() -> None:
     assert refused(goal_of({"limits": {"max_steps": 1}})) == (
         "it would be faulty: the plan has 2 steps, and 1 are allowed"
     )
-    assert refused(goal_of({"limits": {"max_items": 1}})) == "nothing is known to call 'read_sensor' with"
+    assert (
+        refused(goal_of({"limits": {"max_items": 1}}))
+        == "no values are known for the parameters of 'read_sensor'"
+    )
 
 
 def test_a_step_waits_for_nothing_that_it_waits_for_anyway() -> None:

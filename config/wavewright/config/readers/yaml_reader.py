@@ -249,7 +249,7 @@ def _one_character(offset: int, text: str) -> Span:
     return Span(offset, min(offset + 1, len(text)))
 
 
-def _syntax_hint(message: str, text: str, offset: int) -> str | None:
+def _syntax_hint(message: str, text: str, offset: int) -> str:
     line_start = text.rfind("\n", 0, offset) + 1
     line_end = text.find("\n", offset)
     line = text[line_start : line_end if line_end >= 0 else len(text)]
@@ -261,4 +261,6 @@ def _syntax_hint(message: str, text: str, offset: int) -> str | None:
         return "quote text that holds ': '"
     if "block collection" in message or "block mapping" in message:
         return "indent what belongs to one list or object by the same number of spaces"
-    return None
+    if "flow" in message:
+        return "close each '[' with ']' and each '{' with '}', and put ',' between their entries"
+    return "look here and in the line above for a wrong indentation, quote or ':'"

@@ -8,6 +8,7 @@ from pathlib import Path
 from wavewright.config.documents import Document, read_bytes, read_faulty_document
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source
+from wavewright.config.suggestions import did_you_mean
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, locate_diagnostics
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import GoalTemplate
@@ -41,12 +42,14 @@ def read_template_document(name: str, folder: Path, document: Document, settings
     """
     path = template_path(name, folder, settings)
     if path is None:
-        known = ", ".join(repr(known) for known in template_names(settings)) or "none"
+        known = template_names(settings)
+        listed = ", ".join(map(repr, known)) or "none"
         missing = Diagnostic(
             code="E107",
             message=f"there is no goal template {name!r}",
             pointer="/goal_template",
-            hint=f"there are {known}; or give the path of a file beside the job",
+            hint=did_you_mean(name, known)
+            or f"there are {listed}; or give the path of a file beside the job",
         )
         raise PlanError(tuple(locate_diagnostics([missing], document)), document.source)
     return read_named_document(path, "/goal_template", document)

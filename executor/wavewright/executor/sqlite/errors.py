@@ -79,6 +79,12 @@ def explain_opening(
             return JournalNotOpened(
                 "a folder is no journal", place=place, hint="give the path of a file in it"
             )
+        case FileExistsError() | NotADirectoryError():
+            return JournalNotOpened(
+                "the journal cannot be opened: a file is where its folder should be",
+                place=place,
+                hint="give a path in a folder where files can be written",
+            )
         case OSError():
             reason = error.strerror or str(error)
             return JournalNotOpened(

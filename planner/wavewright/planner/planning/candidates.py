@@ -70,7 +70,7 @@ def complete_plan(
     builder = builder.copy()
     for name in required_tools(goal, tools):
         if not builder.calls(name) and not builder.add(name, why="the goal requires it"):
-            return NoMinimalPlan(f"nothing is known to call {name!r} with")
+            return NoMinimalPlan(f"no values are known for the parameters of {name!r}")
     plan = builder.plan(reasoning)
     found = tuple(error_diagnostics(check(bind_plan(plan, goal, tools), goal, tools)))
     if not found:

@@ -178,7 +178,7 @@ def _with_plan_wording(fault: DocumentFault) -> DocumentFault:
     return fault
 
 
-class _SignatureList(RootModel[list[ToolSignature]]):
+class _ListOfToolSignatures(RootModel[list[ToolSignature]]):
     """A JSON or YAML list of `{name, description, input_schema, output_schema, effects}`."""
 
 
@@ -190,7 +190,7 @@ def read_tools_file(path: Path) -> Tools:
         PlanError: it is no list of signatures, or a name stands twice; each fault at its place.
     """
     document = read_document_file(path)
-    read = read_model(document, _SignatureList)
+    read = read_model(document, _ListOfToolSignatures)
     found: Tools = {}
     repeated: list[Diagnostic] = []
     for position, signature in enumerate(read.root):

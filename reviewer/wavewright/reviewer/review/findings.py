@@ -291,7 +291,7 @@ def _problem_actions(end: StepProblem) -> Iterator[RecoveryAction]:
             )
             yield RecoveryAction(action="replace_step", step=end.step, hint=hint)
         case "tool":
-            hint = end.hint or "provide what the tool could not find, or configure it"
+            hint = end.hint or "correct the tool or what it was given; `wavewright logs` shows what it raised"
             yield RecoveryAction(action="provide_input", step=end.step, hint=hint)
         case "refused":
             return  # a person has decided
