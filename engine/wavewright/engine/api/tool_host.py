@@ -38,12 +38,19 @@ def open_tool_host(folder: str | os.PathLike[str]) -> Generator[ToolHost]:
 
 
 @contextlib.contextmanager
-def opened_tools(settings: Settings) -> Generator[tuple[ToolHost, Services]]:
-    """Open the tools of a project, and give the services that they are made with, too."""
+def opened_tools(
+    settings: Settings, *, loop: dict[str, bool] | None = None
+) -> Generator[tuple[ToolHost, Services]]:
+    """Open the tools of a project, and give the services that they are made with, too.
+
+    Args:
+        settings: Those of the project.
+        loop: Options of the event loop of the tools, as anyio takes them.
+    """
     with (
         contextlib.chdir(settings.root),
         export_traces(),
-        start_blocking_portal() as portal,
+        start_blocking_portal(backend_options=loop) as portal,
         portal.wrap_async_context_manager(open_services(settings)) as services,
     ):
         owner = this_owner()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Final
 
 import anyio
 
@@ -28,6 +30,9 @@ from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.message_contract import MessageContract
 from wavewright.tools.workers.services import Services
+
+_LOOP: Final = {"use_uvloop": sys.platform != "win32"}
+"""Of its event loops: that of its tools, and the one in which calls are taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ def serve(options: WorkerOptions) -> int:
         contract=MessageContract(),
     )
     log.capture_logging()
-    with capture_output(log), opened_tools(settings) as (host, services):
+    with capture_output(log), opened_tools(settings, loop=_LOOP) as (host, services):
         served = _served_tools(settings, services, options)
         metrics, health = WorkerMetrics(options.slots), HealthStatus()
         health.expect("database")
@@ -94,7 +99,7 @@ def serve(options: WorkerOptions) -> int:
 
                 await worker.run(wait_stopped)
 
-        anyio.run(work)
+        anyio.run(work, backend_options=_LOOP)
         log.write("worker_stopped", worker=host.name)
     return exit_codes.OK
 
