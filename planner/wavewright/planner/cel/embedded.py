@@ -39,6 +39,7 @@ _MAX_PATH_LENGTH = 1000
 """Characters; far below the length that an expression may have."""
 
 
+@lru_cache(maxsize=8192)
 def plain_read(expression: str) -> Read | None:
     """Return the one read of a plain path, as `reads` would, or None where the expression may be more than that."""
     path = _match_plain_path(expression)

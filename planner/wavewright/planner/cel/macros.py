@@ -84,7 +84,8 @@ class CompiledMacro:
 
 
 def _map(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
-    allocate, made = inner.cost.allocate, list[Json]()
+    made: list[Json] = []
+    allocate = inner.cost.allocate
     last = len(macro.bodies) - 1
     for _ in iterations:
         if last and not macro.evaluate_condition(inner):
@@ -128,7 +129,8 @@ def _transform_map_entry(macro: CompiledMacro, iterations: Iterator[Json], inner
 
 
 def _filter(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
-    allocate, made = inner.cost.allocate, list[Json]()
+    made: list[Json] = []
+    allocate = inner.cost.allocate
     for element in iterations:
         if macro.evaluate_condition(inner):
             allocate(8)
@@ -168,7 +170,8 @@ def _exists_one(macro: CompiledMacro, iterations: Iterator[Json], inner: Evaluat
 
 
 def _sort_by(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
-    elements, keys = list[Json](), list[Json]()
+    elements: list[Json] = []
+    keys: list[Json] = []
     for element in iterations:
         inner.cost.allocate(16)
         elements.append(element)

@@ -177,10 +177,10 @@ def _used_steps(subject: CheckContext) -> set[str]:
 def _unwritten_data(subject: CheckContext) -> Iterator[Diagnostic]:
     for number, step in enumerate(subject.plan.steps):
         signature = subject.signature(step)
-        wanted = (
-            set[str]() if signature is None else signature.reads_data - signature.writes_data - {RUN_INPUTS}
-        )
-        if signature is None or not wanted or signature.reads_data & signature.writes_data:
+        if signature is None or not signature.reads_data or signature.reads_data & signature.writes_data:
+            continue
+        wanted = signature.reads_data - {RUN_INPUTS}
+        if not wanted:
             continue
         before = [subject.signature(subject.steps[name]) for name in subject.graph.ancestors(step.id)]
         missing = wanted.difference(*(one.writes_data for one in before if one is not None))
@@ -219,7 +219,7 @@ def _calls(subject: CheckContext) -> list[_CallArguments]:
 
 def _comparison_key(value: Json) -> str | bytes:
     """Return a key that is equal for equal values."""
-    return canonical_json(value) if isinstance(value, dict | list) else repr(value)
+    return canonical_json(value) if isinstance(value, (dict, list)) else repr(value)
 
 
 def _repeated_calls(subject: CheckContext, calls: list[_CallArguments]) -> Iterator[Diagnostic]:
@@ -319,7 +319,7 @@ def _differing_in_one(group: list[_CallArguments]) -> Iterator[Diagnostic]:
 
 
 def _is_literal(value: Json) -> bool:
-    return isinstance(value, str | int | float) and not holds_expression(value)
+    return isinstance(value, (str, int, float)) and not holds_expression(value)
 
 
 def _batch_warning(calls: list[_CallArguments], name: str) -> Diagnostic:

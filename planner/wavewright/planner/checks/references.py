@@ -83,7 +83,7 @@ def check_expansion(subject: CheckContext, text: str, pointer: str) -> Iterator[
 
 
 def _check_step(subject: CheckContext, step: Step, texts: tuple[ExpressionText, ...]) -> Iterator[Diagnostic]:
-    present = guarded_steps(step.when) if step.when is not None else frozenset[str]()
+    present: frozenset[str] = guarded_steps(step.when) if step.when is not None else frozenset()
     reader = _ReferenceContext(f"step {step.id!r}", step=step, present=present, own=step.id)
     # A condition on items is asked after the list is there.
     lists = reader._replace(present=frozenset()) if asks_each_item(step) else reader
@@ -119,7 +119,7 @@ def _check_gate(subject: CheckContext, gate: Gate, pointer: str) -> Iterator[Dia
         return
     output = subject.types.call_output(on)
     if gate.check is not None:
-        assured = guarded_steps(on.when) if on.when is not None else frozenset[str]()
+        assured: frozenset[str] = guarded_steps(on.when) if on.when is not None else frozenset()
         text = ExpressionText(f"{pointer}/check", gate.check, "gate")
         reader = _ReferenceContext(f"gate {gate.id!r}", step=on, present=assured | {on.id}, output=output)
         yield from _check_text(subject, text, reader)

@@ -8,10 +8,10 @@ with a cycle has a graph as well, which names the cycle and orders the steps out
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
 
@@ -143,7 +143,7 @@ class PlanGraph:
     @cached_property
     def cycles(self) -> tuple[StepIds, ...]:
         """One cycle of each strongly connected component: every step depends on the next, and the last on the first."""
-        if len(self.wave_of()) == len(self.steps):
+        if sum(map(len, self.waves)) == len(self.steps):
             return ()
         from wavewright.planner.plans.digraph import shortest_cycles
 
@@ -152,12 +152,12 @@ class PlanGraph:
     @property
     def width(self) -> int:
         """How many steps the widest wave has."""
-        return max(Counter(self.wave_of().values()).values(), default=0)
+        return max(map(len, self.waves), default=0)
 
     @property
     def depth(self) -> int:
         """How many waves there are."""
-        return max(self.wave_of().values(), default=-1) + 1
+        return len(self.waves)
 
     @cached_property
     def free_waves(self) -> int:
@@ -178,13 +178,10 @@ class PlanGraph:
 
     def order(self) -> tuple[StepId, ...]:
         """Return the steps in a topological order, wave after wave."""
-        wave = self.wave_of()
-        return tuple(sorted(wave, key=wave.__getitem__))
+        return tuple(chain.from_iterable(self.waves))
 
     def wave_of(self) -> dict[StepId, int]:
         """Return the number, from 0, of each step's wave."""
-        if (numbers := self._listed_waves()) is not None:
-            return numbers
         return {step_id: number for number, wave in enumerate(self.waves) for step_id in wave}
 
     def _listed_waves(self) -> dict[StepId, int] | None:

@@ -140,9 +140,10 @@ def plan_texts(plan: Plan) -> Iterator[ExpressionText]:
 
 def step_reads(step: Step) -> tuple[StepId, ...]:
     """Return the ids of the steps that a step's expressions read, in the text's order; a faulty one reads nothing."""
-    texts = list[tuple[str, ExpressionRole]]()
-    texts.extend((text, "params") for text in _texts_with_references(step.params))
-    texts.extend((text, "for_each") for text in _texts_with_references(step.for_each))
+    texts: list[tuple[str, ExpressionRole]] = [
+        *((text, "params") for text in _texts_with_references(step.params)),
+        *((text, "for_each") for text in _texts_with_references(step.for_each)),
+    ]
     if step.when is not None:
         texts.append((step.when, "when"))
     return tuple(dict.fromkeys(name for text, role in texts for name in _step_ids_in(text, role)))
@@ -215,7 +216,9 @@ def value_reads(value: Json) -> frozenset[StepId]:
 
 def holds_expression(value: Json) -> bool:
     """Return whether any text in a value holds a `${` (an escaped one counts too)."""
-    return "${" in value if isinstance(value, str) else bool(_texts_with_references(value))
+    if isinstance(value, str):
+        return "${" in value
+    return isinstance(value, (dict, list)) and bool(_texts_with_references(value))
 
 
 def _texts_with_references(value: Json) -> Sequence[str]:
@@ -231,7 +234,7 @@ def _texts_with_references(value: Json) -> Sequence[str]:
         if isinstance(item, str):
             if "${" in item:
                 found.append(item)
-        elif isinstance(item, dict | list):
+        elif isinstance(item, (dict, list)):
             found += _texts_with_references(item)
     return found
 
