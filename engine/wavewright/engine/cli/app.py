@@ -9,8 +9,9 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import chdir
 from copy import copy
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -86,6 +87,12 @@ for _group in (running, planning, records, project, service, decisions):
 app.add_typer(records.runs_group, name="runs")
 
 
+@lru_cache(maxsize=64)
+def _group_with(name: str | None) -> TyperGroup:
+    """Return the command line with the command of that name, or all; made once for a program that calls it again."""
+    return cast("TyperGroup", get_command(app if name is None else _app_with_command(name)))
+
+
 def _app_with_command(name: str) -> typer.Typer:
     """Return the application with one command only, since building all takes 8 ms; all if the name is unknown."""
     commands = [info for info in app.registered_commands if (info.name or _name_of(info.callback)) == name]
@@ -108,7 +115,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
     with report_failures() as outcome:
         if "_WAVEWRIGHT_COMPLETE" in os.environ:
             get_command(app)(prog_name="wavewright")  # prints completions and raises SystemExit
-        command = get_command(_app_with_command(arguments[0]) if arguments else app)
+        command = _group_with(arguments[0] if arguments else None)
         # Not `command()`: it has its own exit codes for Ctrl-C and a closed pipe.
         with command.make_context("wavewright", list(arguments)) as context:
             command.invoke(context)
