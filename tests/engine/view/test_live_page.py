@@ -75,7 +75,7 @@ def test_a_run_is_followed_from_its_first_step_to_its_verdict(project: Path) -> 
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
         page.go_back()
         page.locator("#confidence").get_by_role("link", name="overall").click()
-        expect(page.locator("pre.code")).to_contain_text("so overall is 0.80, by")
+        expect(page.locator("pre.code")).to_contain_text("so overall is 0.80: ")
         assert seen.serious_faults() == []
         assert seen.console == []
         assert {urlsplit(url).netloc for url in seen.requests} == {urlsplit(served.root).netloc}

@@ -49,8 +49,8 @@ class ConfidenceProof:
                 why = "nothing of it leads here" if cap.applied else f"its condition is false: {cap.when}"
                 yield f"  not at most {cap.max:.2f}: {cap.because} ({why})"
         lowest = self.caps[-1] if self.caps and self.caps[-1].max < found.raw else None
-        by = "as no cap lowers it" if lowest is None else f"by {lowest.because}"
-        yield f"so {found.field} is {found.capped:.2f}, {by}"
+        why = ", as no cap lowers it" if lowest is None else f": {lowest.because}"
+        yield f"so {found.field} is {found.capped:.2f}{why}"
 
     def _way_lines(self, cap: CapRecord) -> Iterator[str]:
         """Yield a line for each step from the one that a cap is about to the one that the field reads."""

@@ -52,7 +52,7 @@ def test_a_field_is_shown_with_the_way_of_each_cap(wavewright: CommandLine, revi
         "  at most 0.80: gate 'several' left a warning on step 'people'",
         "    people (look) 0.80  gates: several fail",
         "    folk (join) 0.80",
-        "so people is 0.80, by gate 'several' left a warning on step 'people'",
+        "so people is 0.80: gate 'several' left a warning on step 'people'",
     ]
     assert "  not at most 0.10: inputs were given (its condition is false: inputs.size() > 0)" in places.out
     assert "left a warning on step 'people' (nothing of it leads here)" in places.out
