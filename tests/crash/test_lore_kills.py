@@ -50,11 +50,10 @@ STEPS: Final = (
     "items",
     "npcs",
     "agreement",
-    "connected",
     "package",
     "document",
 )
-"""In the order in which they run where one runs at a time."""
+"""In the order in which they run where one runs at a time, without `connected`, which the last wave skips."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +198,8 @@ def is_beside(call: str, killed_after: Sequence[str]) -> bool:
 
 def steps_begun(daemon: DaemonProcess) -> list[str]:
     """Return the steps that a daemon has begun, by its log."""
-    return [str(line["step_name"]) for line in daemon.lines if line["event"] == "pipeline_step_started"]
+    begun = [str(line["step_name"]) for line in daemon.lines if line["event"] == "pipeline_step_started"]
+    return [step for step in begun if step in STEPS]
 
 
 async def research_with_kills(site: DaemonSite, killed_after: Sequence[str]) -> Any:
