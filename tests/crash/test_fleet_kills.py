@@ -18,6 +18,8 @@ from tests.support.rabbitmq import Broker
 
 IN_FLIGHT = volume(2, 8)
 ROUNDS = volume(1, 12)
+LONGEST = 2.5 if IS_WHOLE else 0.7
+"""Seconds, and heartbeats, for which the database is away and there is no coordinator."""
 FAULTS = ["kill", "outage", "replace", *(["freeze", "drain", "break", "suspend"] if IS_WHOLE else [])]
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(120, 3600))]
@@ -66,13 +68,13 @@ async def _strike(plant: Site, fault: str, number: int, random: Random) -> None:
         case "drain":
             await plant.drain_worker(number)
         case "outage":
-            await plant.stop_database(random.uniform(0.5, 2.5) * HEARTBEAT)
+            await plant.stop_database(random.uniform(0.5, LONGEST) * HEARTBEAT)
         case "break":
             await plant.break_connections()
         case "suspend":
             await plant.suspend_daemon()
         case _:
-            await plant.replace_daemon(random.uniform(0, 1.5))
+            await plant.replace_daemon(random.uniform(0, LONGEST))
 
 
 @pytest.mark.crash
