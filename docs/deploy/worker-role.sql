@@ -1,7 +1,8 @@
--- Least rights in PostgreSQL for workers of the fleet. Apply it as the owner of the database, after the first run
--- with `fleet` in the settings has made the tables; applying it again changes nothing:
+-- Least rights in PostgreSQL for workers of the fleet. Apply it as a superuser, or as the owner of the database if that
+-- may create roles, after the first run with `fleet` in the settings has made the tables; applying it again changes
+-- nothing:
 --
---   psql --single-transaction --set=ON_ERROR_STOP=1 --file=docs/deploy/worker-role.sql "$WAVEWRIGHT_PG_URL"
+--   sudo -u postgres psql --single-transaction --set=ON_ERROR_STOP=1 --file=- wavewright < docs/deploy/worker-role.sql
 --
 -- Then give each group of workers that trust one another a user of its own:
 --

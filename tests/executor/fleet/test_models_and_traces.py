@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def site(postgres: PostgresServer, tmp_path: Path) -> Iterator[FleetSite]:
         yield made
 
 
-def test_a_model_worker_asks_its_model_from_the_fleet_and_the_run_pays(
+def test_a_model_worker_asks_its_model_from_the_fleet_the_run_pays_and_a_replay_asks_nobody(
     site: FleetSite, postgres: PostgresServer, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in model_server.environment().items():
@@ -55,7 +56,7 @@ def test_a_model_worker_asks_its_model_from_the_fleet_and_the_run_pays(
         file.write_text(text, encoding="utf-8")
     model_server.answer(REVIEW, when=asked_for("review"))
     model_server.answer({"kind": "a task"}, when=asked_for("sort_note"))
-    site.start()
+    worker = site.start()
     site.wait_for_start()
     sort = step("kinds", "sort_note", {"text": "${item}"}, for_each="${inputs.notes}")
     write_plan(site.folder, sort, result="${steps.kinds}", inputs={"notes": [*NOTES]})
@@ -71,6 +72,13 @@ def test_a_model_worker_asks_its_model_from_the_fleet_and_the_run_pays(
     assert paid["cost"]["calls"] == len(NOTES)
     assert paid["cost"]["input_tokens"] > 0
     assert package["result"] == [{"kind": "a task"}] * len(NOTES)
+
+    worker.send_signal(signal.SIGKILL)
+    before, asked = len(site.printed()), len(model_server.requests)
+    assert site.run("replay", "--format", "json").wait() == 0, site.printed()
+    replayed = json.loads(site.printed()[before:])
+    assert replayed["before"] == replayed["after"]
+    assert (replayed["misses"], replayed["live"], len(model_server.requests)) == ([], [], asked)
 
 
 def test_a_trace_goes_on_in_the_worker(site: FleetSite, monkeypatch: pytest.MonkeyPatch) -> None:

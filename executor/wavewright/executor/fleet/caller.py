@@ -371,5 +371,8 @@ def _report_lack(waiting: _Waiting, labels: Collection[str]) -> None:
             f"has the {named}, which the tool {name!r} needs; start one with `wavewright worker --labels`"
         )
     else:
-        reason = f"has the tool {name!r} as it is here ({waiting.entrypoint})"
+        reason = (
+            f"has the tool {name!r} as it is here ({waiting.entrypoint}); "
+            "start one with `wavewright worker`, with the same code and settings"
+        )
     _LOG.warning("step %r waits: no live worker of the fleet %s", waiting.call.step, reason)

@@ -310,7 +310,7 @@ async def _prepare_tables(connection: AnyConnection, place: str) -> None:
                 raise JournalNotOpened(
                     "the database's user may not use the tables of the fleet",
                     place=place,
-                    hint="let the database's owner give it the rights of docs/deploy/worker-role.sql",
+                    hint="have docs/deploy/worker-role.sql applied, which gives it the rights",
                 )
             return
         async with connection.transaction():
