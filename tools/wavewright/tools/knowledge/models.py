@@ -1,6 +1,6 @@
 """What the tools of the pack pass on: chunks of documents, and records that were extracted from them.
 
-Every record quotes the document that it was read from, and says by its `origin` how it was won.
+Every record quotes the document that it was read from, and says by its `origin` how it was made.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from wavewright.planner.ports.fallback_ladder import shipped_ladders
 
 Origin: TypeAlias = Literal["agent", "suggested", "generated", "forced"]
-"""How a record was won: by a model, among a model's words, by code, as the least that there is."""
+"""How a record was made: by a model, among a model's words, by code, as the least that there is."""
 ORIGINS: Final[tuple[Origin, ...]] = get_args(Origin)
 
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]

@@ -1,7 +1,7 @@
 """What a run changes in the graph, noted with each change, so that no two graphs are read to compare them.
 
 A fact is an entity, an observation or a relation in words. The first change of a fact in a run notes how the fact was
-won before, every change how it is won afterwards; noting the same again changes nothing.
+made before, every change how it is made afterwards; noting the same again changes nothing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def graph_counts(database: sqlite3.Connection) -> GraphCounts:
 
 
 def run_difference(database: sqlite3.Connection, run: dt.datetime) -> GraphDifference:
-    """Return what a run has added, removed and won in another way, each list up to `MAX_LISTED`."""
+    """Return what a run has added, removed and made in another way, each list up to `MAX_LISTED`."""
     rows: list[tuple[str, Origin | None, Origin | None]] = database.execute(
         "SELECT fact, before, after FROM change WHERE run = ? AND before IS NOT after ORDER BY number",
         (run.isoformat(),),

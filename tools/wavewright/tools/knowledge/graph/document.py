@@ -53,7 +53,7 @@ def graph_document(
         *_changes(difference),
         *_rows(
             "Entities",
-            ("name", "type", "also", "won by", "evidence"),
+            ("name", "type", "also", "made by", "evidence"),
             [
                 (one.name, one.type, ", ".join(one.aliases), one.origin, _source(one.evidence))
                 for one in entities
@@ -61,7 +61,7 @@ def graph_document(
         ),
         *_rows(
             "Relations",
-            ("from", "relation", "to", "won by", "evidence"),
+            ("from", "relation", "to", "made by", "evidence"),
             [
                 (names[one.source], one.relation, names[one.target], one.origin, _source(one.evidence))
                 for one in graph.relations
@@ -69,7 +69,7 @@ def graph_document(
         ),
         *_rows(
             "Observations",
-            ("entity", "observation", "won by", "evidence"),
+            ("entity", "observation", "made by", "evidence"),
             [
                 (entity.name, one.text, one.origin, _source(one.evidence))
                 for entity in entities
@@ -123,7 +123,7 @@ def _by_relations(graph: KnowledgeGraph) -> list[GraphEntity]:
 
 
 def _won(graph: KnowledgeGraph, chunks: Mapping[str, Origin]) -> list[str]:
-    """Return how many records were won in each way."""
+    """Return how many records were made in each way."""
     found = {
         "entities": Counter(one.origin for one in graph.entities),
         "observations": Counter(one.origin for entity in graph.entities for one in entity.observations),
@@ -136,7 +136,7 @@ def _won(graph: KnowledgeGraph, chunks: Mapping[str, Origin]) -> list[str]:
         for origin in ORIGINS
         if any(counted[origin] for counted in found.values())
     ]
-    return markdown_table("How records were won", ("by", "confidence at most", *found), rows)
+    return markdown_table("How records were made", ("by", "confidence at most", *found), rows)
 
 
 def _changes(difference: GraphDifference | None) -> list[str]:

@@ -70,7 +70,7 @@ class KnowledgeGraph(KnowledgeModel):
 
 
 class ChangedFact(KnowledgeModel):
-    """An entity, observation or relation that is won in another way than before."""
+    """An entity, observation or relation that is made in another way than before."""
 
     fact: str
     before: Origin

@@ -37,7 +37,7 @@ class GraphReader:
         self._database = connection
 
     def chunk_origins(self, only: Collection[str] | None = None) -> dict[str, Origin]:
-        """Return how the records of all or some chunks were won, by the chunk's id."""
+        """Return how the records of all or some chunks were made, by the chunk's id."""
         where, values = _among(only, "id")
         return dict(self._database.execute(f"SELECT id, origin FROM chunk{where} ORDER BY rowid", values))  # noqa: S608 - our words
 

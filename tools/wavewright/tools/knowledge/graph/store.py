@@ -92,7 +92,7 @@ class GraphStore:
     ) -> tuple[int, list[str]]:
         """Replace the records of chunks: first all observations, then entities, then relations.
 
-        A chunk whose stored records were won in a better way is left as it is. Returns how many chunks were
+        A chunk whose stored records were made in a better way is left as it is. Returns how many chunks were
         written, and the ids of those that were left.
         """
         with self._transaction():

@@ -60,7 +60,7 @@ class WrittenGraph(KnowledgeModel):
 
     chunks: int
     kept: list[str]
-    """Ids of chunks whose stored records were won in a better way, and stay."""
+    """Ids of chunks whose stored records were made in a better way, and stay."""
     counts: GraphCounts
     failed: list[UnlinkedRecord]
     """Observations and relations of these chunks that name an entity which is not there yet."""
@@ -99,7 +99,7 @@ class MergedEntities(KnowledgeModel):
 
 
 class MinimalChunks(KnowledgeModel):
-    """Chunks whose records were not won by a model's answer."""
+    """Chunks whose records were not made by a model's answer."""
 
     chunks: list[Chunk]
     origins: dict[str, Origin]
@@ -150,7 +150,7 @@ class GraphTools:
     def write_graph(self, records: list[ChunkRecords], *, emit: Emit, now: dt.datetime) -> WrittenGraph:
         """Write the records of chunks into the graph: all observations, then all entities, then all relations.
 
-        The records of a chunk are replaced, unless those in the graph were won in a better way.
+        The records of a chunk are replaced, unless those in the graph were made in a better way.
 
         Args:
             records: Outputs of `extract_chunk`.
@@ -261,11 +261,11 @@ class GraphTools:
         *,
         now: dt.datetime,
     ) -> MinimalChunks:
-        """Return the chunks whose records were won by code alone, so that a model can read them again.
+        """Return the chunks whose records were made by code alone, so that a model can read them again.
 
         Args:
             chunks: Chunks to choose from, from `knowledge.read_documents`.
-            origins: How the records of a chunk were won that is listed.
+            origins: How the records of a chunk were made that is listed.
             now: The instant of the run.
         """
         with open_store(self._path) as store:
@@ -300,7 +300,7 @@ class GraphTools:
         refused: Annotated[list[RefusedRecord] | None, Field(max_length=100_000)] = None,
         difference: GraphDifference | None = None,
     ) -> PresentedGraph:
-        """Make a document for people of the graph: a picture and tables, each record with how it was won.
+        """Make a document for people of the graph: a picture and tables, each record with how it was made.
 
         Args:
             refused: Records that were refused, from `knowledge.link_evidence`.
