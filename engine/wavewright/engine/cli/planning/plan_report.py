@@ -214,6 +214,8 @@ def _no_plan_text(report: PlanReport) -> Iterator[str]:
         yield f"the planner says that it cannot be planned: {one_line(planned.cannot_plan)}"
     for record in planned.rungs:
         yield f"  {rung_line(record)}"
+    if report.uses and not any(use.outcome == "answered" for use in report.uses):
+        yield "  = help: `wavewright doctor` asks the model and says why it does not answer"
     yield from _cost_comments(report)
 
 
