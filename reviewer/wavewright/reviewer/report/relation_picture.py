@@ -1,7 +1,7 @@
 """The picture of a document's graph: things on rings around the first one, with lines for their relations.
 
 A document asks for it by `content.graph`: `nodes` with `id`, `label` and `kind`, and `edges` with `from`, `to` and
-`label`. Where nodes have an `origin` (how they were made), that is what their colours say in place of their kind; a node
+`label`. Where nodes have an `origin` (how they were made), their colours show that in place of their kind; a node
 with `evidence`, a list of `quote` and `source`, leads to its quotes. A graph of another shape is not drawn; the package
 has it in any case.
 """
