@@ -28,8 +28,7 @@ from wavewright.engine.daemon.message_handler import MessageHandler
 from wavewright.engine.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.messages.encoding import MessageAddress, encode
-from wavewright.engine.messages.ids import message_id
-from wavewright.engine.messages.models import UserDecisionResponse, ValidationResult
+from wavewright.engine.messages.models import UserDecisionResponse, ValidationResult, message_id
 from wavewright.engine.messages.rules import acceptance_rules
 from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.monitoring import Telemetry

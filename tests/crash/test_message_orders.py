@@ -25,8 +25,7 @@ from tests.crash.minimal_daemon import Agreeing
 from tests.crash.run_size import IS_WHOLE, chance, volume
 from tests.crash.simulation import Simulation, remember_tools
 from wavewright.engine.messages.encoding import MessageAddress, encode
-from wavewright.engine.messages.ids import message_id, package_id
-from wavewright.engine.messages.models import ValidationResult
+from wavewright.engine.messages.models import ValidationResult, message_id, package_id
 from wavewright.executor.store.job_records import OutgoingMessage
 
 JOB = job_id(1)

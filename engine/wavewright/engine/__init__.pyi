@@ -1,12 +1,10 @@
 from .api.loaded_plan import (
     LoadedPlan as LoadedPlan,
 )
-from .api.plan_phase import (
-    RunPlan as RunPlan,
-)
 from .api.plan_run import (
     NoResult as NoResult,
     PlanRun as PlanRun,
+    RunPlan as RunPlan,
     RunStream as RunStream,
 )
 from .api.tool_host import (

@@ -18,8 +18,8 @@ from tests.support.certificates import make_authority, make_certificate
 from tests.support.rabbitmq import Broker, RunningBroker
 from tests.support.session_server import free_port
 from tests.support.tcp_proxy import TcpProxy
-from wavewright.engine.bus.address import read_address
 from wavewright.engine.bus.bus import BusSettings, open_bus
+from wavewright.engine.bus.connection import read_address
 from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured
 from wavewright.engine.bus.health import BrokerEvent
 from wavewright.engine.bus.topology import Topology

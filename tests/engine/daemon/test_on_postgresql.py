@@ -12,8 +12,7 @@ from tests.engine.conftest import CommandLine
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite, job
 from tests.support.postgres import PostgresServer
-from wavewright.engine.messages.ids import package_id
-from wavewright.engine.messages.models import JobRequest, ValidationResult
+from wavewright.engine.messages.models import JobRequest, ValidationResult, package_id
 from wavewright.executor.store.job_records import JobId
 from wavewright.planner.types import JsonObject
 

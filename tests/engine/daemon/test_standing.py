@@ -17,8 +17,7 @@ from wavewright.engine.daemon.daily_budget import next_day_start
 from wavewright.engine.daemon.standing import standing_job
 from wavewright.engine.fake_model.replies import AnswerMaker, calling_tool
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
-from wavewright.engine.messages.ids import package_id
-from wavewright.engine.messages.models import UserDecisionResponse, ValidationResult
+from wavewright.engine.messages.models import UserDecisionResponse, ValidationResult, package_id
 from wavewright.executor.store.job_records import JobId
 from wavewright.planner.types import JsonObject
 

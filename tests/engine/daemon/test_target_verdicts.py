@@ -12,8 +12,7 @@ import pytest
 
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
-from wavewright.engine.messages.ids import package_id
-from wavewright.engine.messages.models import GoalRequest, JobRequest, ValidationResult
+from wavewright.engine.messages.models import GoalRequest, JobRequest, ValidationResult, package_id
 from wavewright.executor.store.job_records import JobId
 from wavewright.executor.stores import open_stores
 from wavewright.planner.types import JsonObject

@@ -14,8 +14,7 @@ import pytest
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
 from wavewright.engine.decisions.questions import OpenQuestion, find_question, list_questions
-from wavewright.engine.messages.ids import package_id
-from wavewright.engine.messages.models import GoalRequest, JobRequest
+from wavewright.engine.messages.models import GoalRequest, JobRequest, package_id
 from wavewright.executor.store.job_records import DecisionId, DecisionMade, JobId
 from wavewright.executor.stores import open_stores
 from wavewright.planner.types import Json, JsonObject

@@ -12,8 +12,7 @@ import pytest
 from tests.engine.daemon.conftest import InProcess
 from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
-from wavewright.engine.messages.ids import package_id
-from wavewright.engine.messages.models import JobRequest, ValidationResult
+from wavewright.engine.messages.models import JobRequest, ValidationResult, package_id
 from wavewright.executor.store.job_records import JobId
 from wavewright.executor.stores import open_stores
 from wavewright.planner.types import JsonObject

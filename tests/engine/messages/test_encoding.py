@@ -16,7 +16,6 @@ from wavewright.config.secret_patterns import REDACTED
 from wavewright.engine.messages.decoding import correlation_of, decode
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.engine.messages.encoding import MessageAddress, encode, sender_of
-from wavewright.engine.messages.ids import decision_id, message_id, package_id
 from wavewright.engine.messages.models import (
     REPORTS,
     Envelope,
@@ -28,6 +27,9 @@ from wavewright.engine.messages.models import (
     UserDecisionRequired,
     UserDecisionResponse,
     ValidationResult,
+    decision_id,
+    message_id,
+    package_id,
 )
 from wavewright.engine.messages.refusals import MessageRejected
 from wavewright.engine.messages.strict_json import read_strict_json

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from tests.crash.run_size import volume
-from wavewright.engine.messages.ids import decision_id, package_id
+from wavewright.engine.messages.models import decision_id, package_id
 from wavewright.executor.store.job_records import (
     Decision,
     DecisionId,

@@ -14,8 +14,14 @@ from tests.engine.conftest import project, wavewright
 from tests.engine.stale_quotes_project import write_quotes_project
 from wavewright.config.settings import load_settings
 from wavewright.engine.pipeline.context import ApprovalRequest, RunRequest
-from wavewright.engine.recordings.job_recording import JobRecording, record_job, replay_job
-from wavewright.engine.recordings.recording_file import Recording, read_recording, write_recording
+from wavewright.engine.recordings.job_recording import (
+    JobRecording,
+    Recording,
+    read_recording,
+    record_job,
+    replay_job,
+    write_recording,
+)
 from wavewright.executor.events.types import Event
 from wavewright.executor.sqlite.reader import JournalReader
 from wavewright.planner.types import RunId

@@ -22,7 +22,7 @@ from tests.engine.stale_quotes_project import JOB, take_calls, write_quotes_proj
 from tests.tools.equities.price_service import Answer as Served, serving
 from wavewright.config.redaction import Redactor
 from wavewright.engine.fake_model.server import API_KEY, FakeModelServer
-from wavewright.engine.recordings.recording_file import RecordingError, recording_of_run, write_recording
+from wavewright.engine.recordings.job_recording import RecordingError, recording_of_run, write_recording
 from wavewright.planner.types import StepId
 
 

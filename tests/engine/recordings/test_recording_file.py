@@ -10,14 +10,14 @@ from hypothesis import given, strategies as st
 
 from tests.engine.recordings.conftest import ProjectMaker
 from wavewright.config.redaction import Redactor
-from wavewright.engine.recordings.recorded_calls import EmittedEvent, RecordedCall
-from wavewright.engine.recordings.recording_file import (
+from wavewright.engine.recordings.job_recording import (
     Recording,
     RecordingError,
     read_recording,
     recording_text,
     write_recording,
 )
+from wavewright.engine.recordings.recorded_calls import EmittedEvent, RecordedCall
 from wavewright.executor.events.types import LoopToolCalled, ModelCalled, OutputStreamed, RungTaken, StepError
 from wavewright.planner.language.hashing import step_key
 from wavewright.planner.ports.fallback_ladder import RungRecord

@@ -15,10 +15,15 @@ from hypothesis import given, strategies as st
 
 from wavewright.config.settings import load_settings
 from wavewright.engine.project.tools import all_tools
-from wavewright.engine.simulation.failures import shrink
+from wavewright.engine.simulation.branches import shrink
 from wavewright.engine.simulation.plan_reads import PlanVocabulary
-from wavewright.engine.simulation.texts import PatternNeedsExtra, texts_of
-from wavewright.engine.simulation.values import GenerationMode, NoValueFound, ValueGenerator
+from wavewright.engine.simulation.values import (
+    GenerationMode,
+    NoValueFound,
+    PatternNeedsExtra,
+    ValueGenerator,
+    texts_of,
+)
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.messages.sample_messages import JOB
-from wavewright.engine.messages.ids import package_id
-from wavewright.engine.messages.models import PackageReport
+from wavewright.engine.messages.models import PackageReport, package_id
 from wavewright.engine.messages.packaging import InvalidResult, package_report
 from wavewright.executor.store.job_records import JobId
 from wavewright.planner.types import Json, StepId

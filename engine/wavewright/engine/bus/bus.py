@@ -13,8 +13,7 @@ from typing import Final
 
 import anyio
 
-from wavewright.engine.bus.address import BrokerAddress, read_address
-from wavewright.engine.bus.connection import BrokerConnection
+from wavewright.engine.bus.connection import BrokerAddress, BrokerConnection, read_address
 from wavewright.engine.bus.consumers import IntakeQueue
 from wavewright.engine.bus.declaration import check_write_rights, declare_topology
 from wavewright.engine.bus.errors import BusDown

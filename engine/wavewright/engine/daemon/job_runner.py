@@ -28,7 +28,7 @@ from wavewright.engine.daemon.standing import job_cycles
 from wavewright.engine.decisions.approvals import APPROVE, matches_binding
 from wavewright.engine.jobs.job_requests import job_document, job_name
 from wavewright.engine.messages.decoding import target_of, trace_of
-from wavewright.engine.messages.ids import package_id
+from wavewright.engine.messages.models import package_id
 from wavewright.engine.operations.checkpoints import CheckpointWriter
 from wavewright.engine.operations.monitoring import Telemetry
 from wavewright.engine.pipeline.cancellation import CancellationToken

@@ -18,8 +18,7 @@ from typing import Final
 import anyio
 
 from wavewright.config.settings import Settings
-from wavewright.engine.messages.ids import message_id
-from wavewright.engine.messages.models import ValidationResult
+from wavewright.engine.messages.models import ValidationResult, message_id
 from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.pipeline.run_files import remove_run_files
 from wavewright.executor.store.errors import JournalError, RunBusy, RunLost

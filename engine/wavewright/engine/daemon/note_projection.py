@@ -12,7 +12,7 @@ from typing import Final
 
 from wavewright.engine.daemon.reports import Reporter, shorten_reason
 from wavewright.engine.decisions.approvals import APPROVAL_SECONDS, APPROVE, REFUSE, approval_question
-from wavewright.engine.messages.ids import decision_id, package_id
+from wavewright.engine.messages.models import decision_id, package_id
 from wavewright.engine.targets.waves import (
     TARGET_COMPLETED,
     TARGET_FAILED,

@@ -23,8 +23,7 @@ from wavewright.engine.messages.encoding import (
     request_payload,
     sender_of,
 )
-from wavewright.engine.messages.ids import message_id
-from wavewright.engine.messages.models import JobStatusUpdate, UserDecisionRequired
+from wavewright.engine.messages.models import JobStatusUpdate, UserDecisionRequired, message_id
 from wavewright.engine.messages.packaging import InvalidResult, failure_report, package_report
 from wavewright.engine.pipeline.context import PackageNotPublished
 from wavewright.executor.store.job_records import Decision, JobId, JobRow, OutgoingMessage

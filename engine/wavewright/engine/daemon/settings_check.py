@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from wavewright.config.documents import read_document_file
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source, combine_errors
-from wavewright.engine.bus.address import read_address
+from wavewright.engine.bus.connection import read_address
 from wavewright.engine.bus.errors import BusMisconfigured
 from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.rules import message_types, request_forms

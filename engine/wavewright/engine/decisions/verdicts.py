@@ -9,8 +9,7 @@ from uuid import uuid4
 
 from wavewright.engine.decisions.questions import AnswerRejected
 from wavewright.engine.jobs.job_requests import job_name
-from wavewright.engine.messages.ids import package_id
-from wavewright.engine.messages.models import ValidationResult
+from wavewright.engine.messages.models import ValidationResult, package_id
 from wavewright.engine.targets.waves import OPEN_JOB_STATES, TARGET_PACKAGE_SENT
 from wavewright.executor.events.types import Noted
 from wavewright.executor.store.job_records import (

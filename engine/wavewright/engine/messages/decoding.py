@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar, cast
 from pydantic import ValidationError
 
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.engine.messages.ids import package_id
 from wavewright.engine.messages.models import (
     VERSION,
     VERSION_HEADER,
@@ -24,6 +23,7 @@ from wavewright.engine.messages.models import (
     JobRequest,
     UserDecisionResponse,
     ValidationResult,
+    package_id,
 )
 from wavewright.engine.messages.refusals import MessageRejected, rejection_for, rejection_of_unknown_fields
 from wavewright.engine.messages.rules import (

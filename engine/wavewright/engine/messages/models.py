@@ -1,7 +1,8 @@
 """The envelope of messages, and the neutral payloads that the daemon reads and sends.
 
 An *envelope* names sender, recipient and time; its *payload* is one of the models here or one that a pack defines, as
-the message type says. A message with an id that was read before is a repeat, and has no effect.
+the message type says. A message with an id that was read before is a repeat, and has no effect; ids are made of
+what they name, so that one that is made again, after a crash or on another machine, is the same.
 
 A *job request* has two forms: one holds a whole job document; the short one holds a goal in words, for the goal
 template of the settings. Reports are made of journaled events, so a repeated report has the same bytes. Fields that do
@@ -13,9 +14,12 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from typing import Annotated, ClassVar, Final, TypeAlias
+from urllib.parse import quote
+from uuid import UUID, uuid5
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
+from wavewright.executor.store.job_records import DecisionId, JobId, MessageId
 from wavewright.planner.types import JsonObject
 from wavewright.tools.message_contract import (
     Depth,
@@ -32,6 +36,48 @@ from wavewright.tools.message_contract import (
     Uuid,
     WireModel,
 )
+
+NAMESPACE: Final = UUID("8f0e3c4e-6d0f-5c0a-9a55-3a1f8d1c7b21")
+"""Of all ids that wavewright makes; it never changes."""
+_is_plain: Final = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
+"""Tells a part that is its own escaped form, as nearly all are: to look takes a tenth of the time."""
+
+
+def message_id(job: JobId, iteration: int, kind: str, *what: str | int) -> MessageId:
+    """Return the id of a message.
+
+    Args:
+        job: The job that it tells of.
+        iteration: Packages that had gone out before.
+        kind: Its message type.
+        what: What tells it from others of that type and iteration: a status and a target, say.
+    """
+    return MessageId(_id("message", job, iteration, kind, *what))
+
+
+def package_id(job: JobId, iteration: int, target: str | None = None) -> str:
+    """Return the id of a job's package, the first has the iteration 1; or of the package of one of its targets."""
+    return _id("package", job, iteration) if target is None else _id("package", job, iteration, target)
+
+
+def standing_job_id(*what: str | int) -> JobId:
+    """Return the id of the job that a daemon starts by itself, made of the settings that make the job."""
+    return JobId(_id("standing", *what))
+
+
+def decision_id(job: JobId, *what: str | int) -> DecisionId:
+    """Return the id of a question, made of the job and of all that the answer would be for."""
+    return DecisionId(_id("decision", job, *what))
+
+
+def _id(*parts: str | int) -> str:
+    # Escaped, so that no part can hold the joint and no two lists of parts are one name.
+    return str(uuid5(NAMESPACE, "/".join([_escaped(str(part)) for part in parts])))
+
+
+def _escaped(part: str) -> str:
+    return part if _is_plain(part) else quote(part, safe="")
+
 
 INSTANT_PATTERN: Final = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$"

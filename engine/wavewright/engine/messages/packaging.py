@@ -11,8 +11,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from wavewright.config.errors import WavewrightError
-from wavewright.engine.messages.ids import package_id
-from wavewright.engine.messages.models import PackageReport
+from wavewright.engine.messages.models import PackageReport, package_id
 from wavewright.executor.store.job_records import JobId
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer import records

@@ -14,8 +14,13 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from wavewright.engine.simulation.branches import Branch, branches_taken, sources_of_branch
-from wavewright.engine.simulation.failures import FailureKey, failures_of
+from wavewright.engine.simulation.branches import (
+    Branch,
+    FailureKey,
+    branches_taken,
+    failures_of,
+    sources_of_branch,
+)
 from wavewright.engine.simulation.plan_reads import (
     Sources,
     plan_expressions,

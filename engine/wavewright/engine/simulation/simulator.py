@@ -14,9 +14,15 @@ from wavewright.engine.jobs.errors import no_plan_error
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.project.obstacles import find_obstacles
 from wavewright.engine.project.tools import tools_of_goal
-from wavewright.engine.simulation.branches import Branch, branches_of, branches_taken, sources_of_branch
-from wavewright.engine.simulation.failures import FailureKey, failures_of, shrink
-from wavewright.engine.simulation.fixtures import read_fixtures
+from wavewright.engine.simulation.branches import (
+    Branch,
+    FailureKey,
+    branches_of,
+    branches_taken,
+    failures_of,
+    shrink,
+    sources_of_branch,
+)
 from wavewright.engine.simulation.plan_reads import embedded_expressions, sources_of
 from wavewright.engine.simulation.report import (
     FailureReport,
@@ -27,7 +33,7 @@ from wavewright.engine.simulation.report import (
 )
 from wavewright.engine.simulation.scenarios import Scenario, SimulatedPlan, VirtualTimeLoop, run_pipeline
 from wavewright.engine.simulation.search import ScenarioSearch, SearchBounds
-from wavewright.engine.simulation.stub_outputs import StubOutputSource
+from wavewright.engine.simulation.stub_outputs import StubOutputSource, read_fixtures
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.feasibility import check_readiness
 from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics

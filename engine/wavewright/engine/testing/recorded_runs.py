@@ -21,17 +21,15 @@ from wavewright.engine.pipeline.context import RunRequest
 from wavewright.engine.pipeline.threads import run_to_end
 from wavewright.engine.recordings.job_recording import (
     JobRecording,
-    missing_calls_error,
-    record_job,
-    replay_job,
-)
-from wavewright.engine.recordings.recorded_calls import recorded_calls
-from wavewright.engine.recordings.recording_file import (
     Recording,
     RecordingError,
+    missing_calls_error,
     read_recording,
+    record_job,
+    replay_job,
     write_recording,
 )
+from wavewright.engine.recordings.recorded_calls import recorded_calls
 from wavewright.engine.testing.claims import assertion_failure
 from wavewright.engine.testing.doubles import Call, ScriptedUser
 from wavewright.engine.testing.model_guard import model_requests

@@ -55,6 +55,6 @@ def verdict(
 
     The first verdict is final. A rejected package is made again with the remarks.
     """
-    from wavewright.engine.cli.runs import verdict_command
+    from wavewright.engine.cli.runs import decisions_command
 
-    raise typer.Exit(verdict_command.give_verdict(package, accept=accept, remarks=reject or []))
+    raise typer.Exit(decisions_command.give_verdict(package, accept=accept, remarks=reject or []))

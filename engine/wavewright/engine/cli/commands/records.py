@@ -106,9 +106,9 @@ def why(
 
     Prints the raw figure, and each cap with the steps by which it reaches the field.
     """
-    from wavewright.engine.cli.runs import why_command
+    from wavewright.engine.cli.runs import runs_command
 
-    raise typer.Exit(why_command.show_reasons(run, field, output_format=format.value))
+    raise typer.Exit(runs_command.show_reasons(run, field, output_format=format.value))
 
 
 @group.command()

@@ -13,9 +13,8 @@ from aio_pika.abc import AbstractConnection
 from pydantic import JsonValue
 
 from wavewright.config.sections import DaemonSection
-from wavewright.engine.bus.address import read_address
 from wavewright.engine.bus.bus import Bus, open_bus
-from wavewright.engine.bus.connection import BrokerConnection
+from wavewright.engine.bus.connection import BrokerConnection, read_address
 from wavewright.engine.bus.errors import BusDown
 from wavewright.engine.bus.health import BrokerEvent, BrokerEventHandler, ignore_event
 from wavewright.engine.daemon.daemon import bus_settings, daemon_bus_settings

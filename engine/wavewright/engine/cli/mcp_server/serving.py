@@ -19,9 +19,8 @@ from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.listening import listener_address, listener_at
 from wavewright.engine.cli.common.output import print_line
-from wavewright.engine.cli.mcp_server.pack_server import RoleServer, find_server
 from wavewright.engine.cli.mcp_server.plan_tools import Project
-from wavewright.engine.cli.mcp_server.server import EngineServer, build_server
+from wavewright.engine.cli.mcp_server.server import EngineServer, RoleServer, build_server, find_server
 from wavewright.engine.operations.trace_export import export_traces
 
 TOKEN_VARIABLE = "WAVEWRIGHT_MCP_TOKEN"  # noqa: S105 - the name of the variable

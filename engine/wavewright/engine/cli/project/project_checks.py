@@ -230,7 +230,7 @@ def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorF
         yield DoctorFinding("broker", "fault", "the extra 'daemon' is not installed", install_hint("daemon"))
         return
     # Most projects have no broker, and the client takes a third of a second to load.
-    from wavewright.engine.bus.address import read_address
+    from wavewright.engine.bus.connection import read_address
     from wavewright.engine.bus.declaration import check_write_rights
     from wavewright.engine.bus.errors import BusError
     from wavewright.engine.bus.topology import topology_of

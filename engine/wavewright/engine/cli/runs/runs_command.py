@@ -1,4 +1,4 @@
-"""`wavewright runs`, `wavewright show` and `wavewright runs prune`: list, show and remove runs of the journal."""
+"""`wavewright runs`, `show`, `why` and `runs prune`: list, show, explain and remove runs of the journal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wavewright.engine.cli.common.arguments import (
     project_settings,
 )
 from wavewright.engine.cli.common.errors import CommandError
-from wavewright.engine.cli.common.output import instant_text, print_json
+from wavewright.engine.cli.common.output import instant_text, print_json, print_line
 from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.pipeline.run_files import remove_run_files
 from wavewright.engine.targets.waves import TargetWaves, target_waves
@@ -28,13 +28,13 @@ from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.run.recording import redacted_events
 from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
 from wavewright.planner.diagnostics.rendering import printable, printable_json
-from wavewright.planner.diagnostics.suggestions import counted
+from wavewright.planner.diagnostics.suggestions import counted, suggest_name
+from wavewright.reviewer.review.proof import proof_of, reviewed_fields
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
     from wavewright.executor.store.journal import RunRow
     from wavewright.reviewer.records import Package
-
 
 _MAX_JOB_LENGTH = 40
 """Columns of a job's name in the table."""
@@ -255,3 +255,30 @@ async def _prune_runs(settings: Settings, before: float, newest: int, is_dry: bo
                 )
         finally:
             sys.stdout.write(f"removed {counted(runs, 'run')}, {size:,} bytes\n")
+
+
+def show_reasons(run: str | None, field: str, *, output_format: str) -> int:
+    """Print where the figure of a field came from, and each cap with the steps by which it reaches the field.
+
+    Raises:
+        CommandError: the run was not reviewed, or its result has no such field.
+    """
+    _, events = anyio.run(load_run, project_settings(), run)
+    package = package_of(fold(events))
+    if package.review is None:
+        raise CommandError(
+            f"run {package.run!r} was not reviewed",
+            hint=f"finish it: `wavewright resume {package.run}`",
+            exit_code=exit_codes.NEGATIVE,
+        )
+    known = reviewed_fields(package, package.review)
+    if field not in known:
+        hint = suggest_name(field, known, what="its fields")
+        raise CommandError(f"the result of run {package.run!r} has no field {field!r}", hint=hint)
+    proof = proof_of(package, package.review, field)
+    if output_format == "json":
+        print_json(proof.as_json())
+    else:
+        for line in proof.lines():
+            print_line(printable(line))
+    return exit_codes.OK

@@ -20,7 +20,7 @@ from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.daemon.process import ShutdownRequest, handling_signals
 from wavewright.engine.operations.health import HealthStatus, serve_health
 from wavewright.engine.operations.logs import Level, StructuredLog, capture_output
-from wavewright.engine.operations.worker_metrics import WorkerMetrics
+from wavewright.engine.operations.metrics import WorkerMetrics
 from wavewright.engine.pipeline.runtimes import fleet_database
 from wavewright.engine.project.tools import all_tools
 from wavewright.executor.fleet.routing import served_entrypoints
