@@ -20,8 +20,7 @@ from mcp import Client, StdioServerParameters
 from benchmarks.measure import best_of_calls, show_table
 from wavewright.planner.types import JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.tool import ToolCall
-from wavewright.tools.mcp.listing import ListedTool, ServerListing
-from wavewright.tools.mcp.lock import LOCK_NAME, ToolsLock, lock_server
+from wavewright.tools.mcp.lock import LOCK_NAME, ListedTool, ServerListing, ToolsLock, lock_server
 from wavewright.tools.mcp.sessions import McpSessions
 from wavewright.tools.mcp.settings import McpServerSettings
 

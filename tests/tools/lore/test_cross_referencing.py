@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wavewright.tools.lore.cross_referencing import cross_reference
+from wavewright.tools.lore.concluding import cross_reference
 from wavewright.tools.lore.models import (
     Evidence,
     FactionData,

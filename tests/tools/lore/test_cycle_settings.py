@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wavewright.tools.lore.cycle_settings import with_environment
 from wavewright.tools.lore.messages import CONTRACT
-from wavewright.tools.lore.settings import read_settings
+from wavewright.tools.lore.settings import read_settings, with_environment
 from wavewright.tools.packs import PackError
 
 ALL = {

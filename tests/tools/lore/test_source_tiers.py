@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wavewright.tools.lore.models import Tier
-from wavewright.tools.lore.source_tiers import SourceTiers, read_tiers
+from wavewright.tools.lore.models import SourceTiers, Tier, read_tiers
 from wavewright.tools.packs import PackError
 
 TIERS = SourceTiers.model_validate(

@@ -12,7 +12,7 @@ import pytest
 
 from tests.repository.tree import ROOT
 from tests.support.prepared_command import run_prepared
-from wavewright.tools.lore.source_tiers import SourceTiers, read_tiers
+from wavewright.tools.lore.models import SourceTiers, read_tiers
 from wavewright.tools.lore.validation import validate
 
 TIERS = SourceTiers.model_validate({"tiers": {"official": ["tidefall.example"]}})

@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.mcp.listing import ListedTool, ServerListing
 from wavewright.tools.mcp.lock import (
     LOCK_NAME,
+    MAX_SCHEMA_BYTES,
+    ListedTool,
+    ServerListing,
     ToolsLock,
     lock_server,
     read_lock,
     refuse_changed_tools,
     tool_changes,
 )
-from wavewright.tools.mcp.schema_rules import MAX_SCHEMA_BYTES
 from wavewright.tools.mcp.settings import McpServerError
 
 OBJECT: JsonObject = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcp_types import CallToolResult, TextContent
 
-from wavewright.tools.mcp.outputs import output_of
+from wavewright.tools.mcp.transports import output_of
 
 
 def test_structured_content_counts_only_where_the_tool_declares_its_schema() -> None:

@@ -19,8 +19,7 @@ from tests.tools.mcp import stub_server
 from wavewright.config.mcp_servers import McpServerSection
 from wavewright.planner.types import Json
 from wavewright.tools.functions.tool import TextChunk, ToolError
-from wavewright.tools.mcp.listing import ServerListing
-from wavewright.tools.mcp.lock import lock_server, refuse_changed_tools
+from wavewright.tools.mcp.lock import ServerListing, lock_server, refuse_changed_tools
 from wavewright.tools.mcp.sessions import ListingCheck, McpSessions, list_server_tools
 from wavewright.tools.mcp.settings import McpServerSettings, server_settings
 

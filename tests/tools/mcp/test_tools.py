@@ -8,8 +8,7 @@ from wavewright.config.mcp_servers import McpServerSection, McpToolOverrides
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.contracts import ToolDefinitionError
-from wavewright.tools.mcp.listing import ListedTool, ServerListing
-from wavewright.tools.mcp.lock import ToolsLock, lock_server
+from wavewright.tools.mcp.lock import ListedTool, ServerListing, ToolsLock, lock_server
 from wavewright.tools.mcp.settings import McpServerError
 from wavewright.tools.mcp.tools import TEXT_OUTPUT, locked_tools, mcp_tool
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wavewright.tools.web.guarded_client import WebAnswer
-from wavewright.tools.web.page_cache import PageCache
+from wavewright.tools.web.reader import PageCache
 
 
 def answer(content: bytes, day: int = 1) -> WebAnswer:

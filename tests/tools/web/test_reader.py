@@ -14,8 +14,7 @@ import pytest
 from tests.tools.equities.price_service import Answer, Service, serving
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.web.guarded_client import GuardedClient, StatusError
-from wavewright.tools.web.page_cache import PageCache
-from wavewright.tools.web.reader import WebReader
+from wavewright.tools.web.reader import PageCache, WebReader
 from wavewright.tools.web.settings import WebSettings
 
 HTML = {"Content-Type": "text/html"}

@@ -23,9 +23,8 @@ from wavewright.tools.functions.log_events import LogEvent
 from wavewright.tools.functions.tool import Emission, TextChunk, ToolError
 from wavewright.tools.web.guarded_client import GuardedClient
 from wavewright.tools.web.index import PageMatch
-from wavewright.tools.web.page_cache import PageCache
 from wavewright.tools.web.pages import CrawlExecuted
-from wavewright.tools.web.reader import WebReader
+from wavewright.tools.web.reader import PageCache, WebReader
 from wavewright.tools.web.settings import WebSettings
 from wavewright.tools.web.site import SiteIndex
 

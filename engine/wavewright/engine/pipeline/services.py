@@ -42,7 +42,7 @@ from wavewright.tools.models.circuit_breaker import ALWAYS_CLOSED, CircuitBreake
 from wavewright.tools.workers.services import Services, make_services
 
 if TYPE_CHECKING:
-    from wavewright.tools.mcp.listing import ServerListing
+    from wavewright.tools.mcp.lock import ServerListing
 
 C = TypeVar("C", bound=RunContext)
 T = TypeVar("T")

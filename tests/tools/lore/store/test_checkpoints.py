@@ -9,7 +9,7 @@ import pytest
 
 from tests.tools.lore.store.stores import opened
 from wavewright.tools.lore.models import FailedZone, ResearchCheckpoint
-from wavewright.tools.lore.store.checkpoints import CheckpointStore
+from wavewright.tools.lore.store.server import CheckpointStore
 from wavewright.tools.lore.store.settings import StoreSettings
 
 CHECKPOINT = ResearchCheckpoint(

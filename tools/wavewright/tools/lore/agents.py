@@ -15,8 +15,7 @@ from wavewright.tools.lore.models import (
     CrossReferenceResult,
     LoreModel,
 )
-from wavewright.tools.workers.agent_limits import AgentLimits
-from wavewright.tools.workers.agent_specs import AgentSpec
+from wavewright.tools.workers.agent_specs import AgentLimits, AgentSpec
 
 RESEARCH_SHARE: Final = 0.5
 EXTRACTION_SHARES: Final[Mapping[Category, float]] = {

@@ -16,6 +16,7 @@ from wavewright.tools.lore.extraction.heuristics import METHOD, ZonePages, extra
 from wavewright.tools.lore.gathering import content_name, references, stored_pages, zone_of
 from wavewright.tools.lore.models import (
     CATEGORIES,
+    DIRECT,
     RECORD_TYPES,
     Category,
     Evidence,
@@ -24,11 +25,11 @@ from wavewright.tools.lore.models import (
     LoreRecord,
     NarrativeItemData,
     NPCData,
+    Topic,
     ZoneData,
     ZoneExtraction,
     slug,
 )
-from wavewright.tools.lore.topics import DIRECT, Topic
 
 EXTRACTED: Final = "extracted"
 """Run data: categories that were extracted, with how."""

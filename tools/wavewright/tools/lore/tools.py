@@ -11,12 +11,10 @@ from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.lore.concluding import CROSS_REFERENCE, DISCOVERED, ResearchConclusion
 from wavewright.tools.lore.gathering import SOURCES, PageGathering, content_name
-from wavewright.tools.lore.models import CATEGORIES
+from wavewright.tools.lore.models import CATEGORIES, DIRECT, SourceTiers, Topic
 from wavewright.tools.lore.presentation import present_zone
 from wavewright.tools.lore.recording import EXTRACTED, SUMMARY, RecordExtraction, records_name
 from wavewright.tools.lore.settings import LoreSettings
-from wavewright.tools.lore.source_tiers import SourceTiers
-from wavewright.tools.lore.topics import DIRECT, Topic
 
 _TIMEOUT: Final = "20m"
 """Of a tool that waits for an agent."""

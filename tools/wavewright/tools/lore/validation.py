@@ -18,13 +18,14 @@ from wavewright.tools.lore.models import (
     CATEGORIES,
     Category,
     LoreRecord,
+    SourceTiers,
     ValidationFeedback,
     ZoneExtraction,
     ZoneVerdict,
+    domain,
     slug,
 )
 from wavewright.tools.lore.packaging import ceilings, quality_warnings
-from wavewright.tools.lore.source_tiers import SourceTiers, domain
 
 _MAX_FEEDBACK = 50
 """Remarks of one verdict: the researcher repeats its work anyway."""

@@ -2,24 +2,132 @@
 
 `tools.lock.json` lies beside `wavewright.yaml`. Plans are checked against it without starting a server, and a server
 whose tools differ from it is refused: a description is read by models, so a changed one can be an attack.
+
+A tool is left out, and the others of its server are used, where its schema is no schema of an object, is larger than
+`MAX_SCHEMA_BYTES` with every reference in place, refers to itself or to another document, or is not valid.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from wavewright.planner.types import JsonSchema
-from wavewright.tools.mcp.listing import ListedTool, ServerListing
-from wavewright.tools.mcp.schema_rules import SchemaRefused, usable_schema
+from wavewright.config.errors import WavewrightError
+from wavewright.planner.schemas.references import InvalidSchemaError
+from wavewright.planner.schemas.validation import Validator
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
+from wavewright.tools.functions.schemas import plain_schema
 from wavewright.tools.mcp.settings import McpServerError
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTool:
+    """One tool in a server's own words; nothing in it has been checked."""
+
+    name: str
+    description: str = ""
+    input_schema: Json = None
+    """As the server sent it, also where it is no object."""
+    output_schema: Json = None
+    annotations: JsonObject = field(default_factory=dict[str, Json])
+    """`readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`, as far as the server gives them."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of everything in it, in hexadecimal."""
+        written = [self.name, self.description, self.input_schema, self.output_schema, self.annotations]
+        text = json.dumps(written, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerListing:
+    """The tools of one server, in the server's order."""
+
+    name: str
+    """Name that the server gives itself; empty where it gives none."""
+    version: str
+    tools: tuple[ListedTool, ...]
+
+
+MAX_SCHEMA_BYTES: Final = 64 * 2**10
+"""Of one schema as JSON with every reference in place: a prompt, a check and the lock hold it whole."""
+
+_MAX_DEPTH: Final = 40
+_DEFINITIONS: Final = ("$defs", "definitions")
+
+
+class SchemaRefused(WavewrightError):
+    """A schema that cannot be used; the message says why."""
+
+
+def usable_schema(schema: Json) -> JsonSchema:
+    """Return the plain form of the schema of an object.
+
+    Raises:
+        SchemaRefused: it cannot be used.
+    """
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        raise SchemaRefused("it is no schema of an object")
+    definitions: JsonSchema = {}
+    for key in _DEFINITIONS:
+        found = schema.get(key)
+        definitions |= as_object(found)
+    body = {key: value for key, value in schema.items() if key not in _DEFINITIONS}
+    if _expanded_size(body, definitions, {}, ()) > MAX_SCHEMA_BYTES:
+        raise SchemaRefused(f"it is larger than {MAX_SCHEMA_BYTES // 2**10} KiB")
+    plain: JsonSchema = {"properties": {}, **plain_schema({**body, "$defs": definitions})}
+    try:
+        Validator(plain)
+    except InvalidSchemaError as error:
+        raise SchemaRefused(f"it is no valid JSON Schema: {error}") from error
+    return plain
+
+
+def _expanded_size(
+    node: Json, definitions: JsonSchema, sizes: dict[str, int], inside: tuple[str, ...], depth: int = 0
+) -> int:
+    """Return about how many bytes a schema has with its references in place.
+
+    Raises:
+        SchemaRefused: it is nested too deeply, or a reference leads to itself, outside or nowhere.
+    """
+    if depth > _MAX_DEPTH:
+        raise SchemaRefused(f"it is nested more than {_MAX_DEPTH} levels deep")
+    if isinstance(node, list):
+        return 2 + sum(_expanded_size(item, definitions, sizes, inside, depth + 1) for item in node)
+    if not isinstance(node, dict):
+        return len(json.dumps(node))
+    size = 2
+    for key, value in node.items():
+        if key == "$ref" and isinstance(value, str):
+            size += _definition_size(value, definitions, sizes, inside)
+        else:
+            size += len(key) + _expanded_size(value, definitions, sizes, inside, depth + 1)
+    return size
+
+
+def _definition_size(
+    reference: str, definitions: JsonSchema, sizes: dict[str, int], inside: tuple[str, ...]
+) -> int:
+    place, _, name = reference.rpartition("/")
+    if place not in {f"#/{key}" for key in _DEFINITIONS} or name not in definitions:
+        raise SchemaRefused(f"it refers to {reference!r}, which is not among its definitions")
+    if name in inside:
+        raise SchemaRefused(f"its definition {name!r} contains itself")
+    if name not in sizes:
+        sizes[name] = _expanded_size(definitions[name], definitions, sizes, (*inside, name))
+    return sizes[name]
+
 
 LOCK_NAME: Final = "tools.lock.json"
 LOCK_HINT: Final = "look at the changes, then accept them with `wavewright tools --lock`"

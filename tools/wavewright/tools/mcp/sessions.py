@@ -25,11 +25,10 @@ from pydantic import ValidationError
 from wavewright.config.redaction import Redactor
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.tool import TextChunk, ToolCall, ToolError
-from wavewright.tools.mcp.listing import ListedTool, ServerListing
-from wavewright.tools.mcp.outputs import failure_of, output_of
+from wavewright.tools.mcp.lock import ListedTool, ServerListing
 from wavewright.tools.mcp.settings import McpServerError, McpServerSettings
 from wavewright.tools.mcp.stdio_transport import stdio_transport
-from wavewright.tools.mcp.transports import ConnectionState, http_transport
+from wavewright.tools.mcp.transports import ConnectionState, failure_of, http_transport, output_of
 
 ListingCheck: TypeAlias = Callable[[str, ServerListing], None]
 """Looks at what a server lists, by the server's name in the settings."""

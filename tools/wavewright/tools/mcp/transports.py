@@ -1,6 +1,8 @@
 """Connections to MCP servers: what becomes of one, what a server may send, and streamable HTTP.
 
 What a server sends is measured before it is parsed, so that no answer can fill the memory or hold up the event loop.
+Structured content is a tool's output as it is; without it the output is `{text, parts}`:
+the texts, and what is no text as records that name their kind.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final, Self, cast
+from typing import TYPE_CHECKING, Final, Self, cast
 
 import anyio
 import httpx2
@@ -20,15 +22,80 @@ from anyio.abc import AsyncResource
 from mcp.client._transport import ReadStream, TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
+from mcp_types import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
 from pydantic import ValidationError
 
 from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor
 from wavewright.planner.diagnostics.rendering import printable_lines
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.mcp.outputs import MAX_ERROR_CHARS, cut
 from wavewright.tools.mcp.settings import McpServerSettings
 from wavewright.tools.tls import kept_tls_context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcp_types import CallToolResult, ContentBlock
+
+    from wavewright.planner.types import Json, JsonObject
+
+MAX_ERROR_CHARS = 2000
+"""Of what a server says of a failure."""
+
+
+def output_of(result: CallToolResult, *, is_typed: bool) -> Json:
+    """Return the output that a result holds: structured content only of a tool that declares its schema."""
+    if is_typed and result.structured_content is not None:
+        return cast("Json", result.structured_content)
+    others = [block for block in result.content if not isinstance(block, TextContent)]
+    return {"text": _text_of(result.content), "parts": [_part(block) for block in others]}
+
+
+def failure_of(tool: str, result: CallToolResult, redactor: Redactor) -> ToolError:
+    """Return the error of a result that says it is one; its text is cut, and redacted before that."""
+    text = redactor.redact(_text_of(result.content)).strip() or "it gives no reason"
+    return ToolError(
+        f"{tool} failed: {cut(text)}", hint=f"compare the parameters with those that {tool} declares"
+    )
+
+
+def cut(text: str) -> str:
+    """Return the beginning of what a server says."""
+    return text if len(text) <= MAX_ERROR_CHARS else f"{text[: MAX_ERROR_CHARS - 1]}…"
+
+
+def _text_of(content: Iterable[ContentBlock]) -> str:
+    return "\n".join(block.text for block in content if isinstance(block, TextContent))
+
+
+def _part(block: ContentBlock) -> JsonObject:
+    match block:
+        case ImageContent() | AudioContent():
+            return {"type": block.type, "mime_type": block.mime_type, "data": block.data}
+        case ResourceLink():
+            link: JsonObject = {"type": "link", "uri": block.uri, "name": block.name}
+            return link | _given(mime_type=block.mime_type, description=block.description)
+        case EmbeddedResource(resource=resource):
+            body: JsonObject = (
+                {"text": resource.text}
+                if isinstance(resource, TextResourceContents)
+                else {"data": resource.blob}
+            )
+            return {"type": "document", "uri": resource.uri} | _given(mime_type=resource.mime_type) | body
+        case TextContent():
+            return {"type": "text", "text": block.text}
+
+
+def _given(**fields: str | None) -> JsonObject:
+    return {name: value for name, value in fields.items() if value is not None}
+
 
 MAX_MESSAGE_BYTES: Final = 8 * 2**20
 """Of one message from a program, or of one response over HTTP."""

@@ -4,7 +4,8 @@ A small compressed body can expand to a huge one. The *guard* decompresses bodie
 that exceeds its limit, so memory is bounded.
 
 Providers' libraries read the environment; each *endpoint* is therefore passed to them in full, and their own retries
-are disabled.
+are disabled. Models of OpenAI's APIs keep the provider's own total of tokens, which pydantic-ai drops where it is
+larger than the sum of input and output.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx2
+from openai.types import CompletionUsage, responses
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from pydantic_ai.models.ollama import OllamaModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel, OpenAIStreamedResponse
 
 from wavewright.tools.models.endpoints import Endpoint
 from wavewright.tools.tls import kept_tls_context
@@ -24,6 +29,42 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.profiles import ModelProfile
     from pydantic_ai.providers import Provider
+
+TOTAL_TOKENS: Final = "total_tokens"
+"""Among the provider's details of an answer: the total that it claims."""
+
+
+def _with_total(
+    details: dict[str, Any] | None, usage: CompletionUsage | responses.ResponseUsage | None
+) -> dict[str, Any] | None:
+    return details if usage is None else {**(details or {}), TOTAL_TOKENS: usage.total_tokens}
+
+
+class _TotallingStream(OpenAIStreamedResponse):
+    def _map_chunk_provider_details(self, chunk: ChatCompletionChunk) -> dict[str, Any] | None:
+        return _with_total(super()._map_chunk_provider_details(chunk), chunk.usage)
+
+
+class TotallingChatModel(OpenAIChatModel):
+    """A model of the chat language that keeps the claimed total."""
+
+    @property
+    def _streamed_response_cls(self) -> type[OpenAIStreamedResponse]:
+        return _TotallingStream
+
+    def _process_provider_details(self, response: ChatCompletion) -> dict[str, Any] | None:
+        return _with_total(super()._process_provider_details(response), response.usage)
+
+
+class TotallingOllamaModel(TotallingChatModel, OllamaModel):
+    """A model of Ollama that keeps the claimed total."""
+
+
+class TotallingResponsesModel(OpenAIResponsesModel):
+    """A model of the responses language that keeps the claimed total."""
+
+    def _process_provider_details(self, response: responses.Response) -> dict[str, Any] | None:
+        return _with_total(super()._process_provider_details(response), response.usage)
 
 
 MAX_DECODED_BYTES = 8 * 2**20
@@ -165,8 +206,6 @@ def _openai_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
 def _openai_responses(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    from wavewright.tools.models.openai_models import TotallingResponsesModel
-
     client = _openai_client(endpoint, http)
     return TotallingResponsesModel(endpoint.name, provider=OpenAIProvider(openai_client=client))
 
@@ -176,8 +215,6 @@ def _openai_chat(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
     from pydantic_ai.providers.vllm import VLLMProvider
-
-    from wavewright.tools.models.openai_models import TotallingChatModel, TotallingOllamaModel
 
     client, profile = _openai_client(endpoint, http), _chat_profile(endpoint)
     if endpoint.provider == "ollama":

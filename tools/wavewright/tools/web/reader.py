@@ -1,13 +1,17 @@
 """Fetches pages at limited rates, where robots.txt allows it, and a page that is new enough from a cache.
 
 One reader serves whatever fetches with the same settings in a process, so that its rates hold for all of it.
+Answers are kept in a SQLite file that all processes of a user share; where it cannot be used, nothing is kept.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import json
+import sqlite3
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Generator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -22,8 +26,69 @@ from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.rate_limiter import MINUTE_SECONDS, RateLimiter
 from wavewright.tools.web.addresses import WebAddress, read_address
 from wavewright.tools.web.guarded_client import PAGE_TYPES, GuardedClient, StatusError, WebAnswer
-from wavewright.tools.web.page_cache import PageCache
 from wavewright.tools.web.settings import WebSettings
+
+MAX_CACHE_BYTES: Final = 256 * 2**20
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS answers (
+    key TEXT PRIMARY KEY, url TEXT NOT NULL, status INTEGER NOT NULL, headers TEXT NOT NULL, content BLOB NOT NULL,
+    fetched_at REAL NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS answers_by_age ON answers (fetched_at);
+"""
+_OLDEST_BEYOND_THE_BOUND: Final = """
+DELETE FROM answers WHERE key IN (
+    SELECT key FROM (
+        SELECT key, sum(length(content) + length(headers)) OVER (ORDER BY fetched_at DESC, key) AS total FROM answers
+    ) WHERE total > ?
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PageCache:
+    """Answers by key, the newest `max_bytes` of them."""
+
+    file: Path
+    max_bytes: int = MAX_CACHE_BYTES
+
+    def get(self, key: str) -> WebAnswer | None:
+        """Return the answer that is kept for a key."""
+        with suppress(sqlite3.Error, OSError), self._transaction() as connection:
+            row = connection.execute(
+                "SELECT url, status, headers, content, fetched_at FROM answers WHERE key = ?", (key,)
+            ).fetchone()
+            if row is not None:
+                url, status, headers, content, fetched_at = row
+                return WebAnswer(
+                    url, status, json.loads(headers), content, dt.datetime.fromtimestamp(fetched_at, dt.UTC)
+                )
+        return None
+
+    def put(self, key: str, answer: WebAnswer) -> None:
+        """Keep an answer in place of an older one, and remove the oldest beyond the bound."""
+        with suppress(sqlite3.Error, OSError), self._transaction() as connection:
+            connection.execute(
+                "REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    key,
+                    answer.url,
+                    answer.status,
+                    json.dumps(dict(answer.headers)),
+                    answer.content,
+                    answer.fetched_at.timestamp(),
+                ),
+            )
+            connection.execute(_OLDEST_BEYOND_THE_BOUND, (self.max_bytes,))
+
+    @contextmanager
+    def _transaction(self) -> Generator[sqlite3.Connection]:
+        self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with closing(sqlite3.connect(self.file, timeout=10)) as connection, connection:
+            connection.executescript(_SCHEMA)
+            yield connection
+
 
 ROBOTS_SECONDS: Final = 24 * 3600.0
 MAX_SERVERS: Final = 1_000

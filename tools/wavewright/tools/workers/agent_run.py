@@ -35,7 +35,7 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, data_block
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
 from wavewright.tools.workers import services as faults
-from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
+from wavewright.tools.workers.agent_specs import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.agent_tools import AgentCalls
 from wavewright.tools.workers.conversation import (
     Deadline,

@@ -26,7 +26,7 @@ from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepKey
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import AgentToolCall, Emission, Tool, ToolCall, ToolError
-from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
+from wavewright.tools.workers.agent_specs import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.long_inputs import prompt_size, shorten
 
 _HANDLE = re.compile(r"@(call_[0-9]+)((?:/[^/]*)*)")

@@ -18,8 +18,7 @@ from wavewright.prompts import PromptError
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.run_data import MemoryRunData
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
-from wavewright.tools.workers.agent_limits import AgentConcurrency
-from wavewright.tools.workers.agent_specs import AgentSpec
+from wavewright.tools.workers.agent_specs import AgentConcurrency, AgentSpec
 from wavewright.tools.workers.factory import declaration_version
 from wavewright.tools.workers.services import Services
 

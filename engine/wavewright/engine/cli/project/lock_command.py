@@ -14,8 +14,14 @@ from wavewright.planner.diagnostics.rendering import printable
 from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.mcp.listing import ServerListing
-from wavewright.tools.mcp.lock import LOCK_NAME, ToolsLock, lock_server, read_lock, tool_changes
+from wavewright.tools.mcp.lock import (
+    LOCK_NAME,
+    ServerListing,
+    ToolsLock,
+    lock_server,
+    read_lock,
+    tool_changes,
+)
 from wavewright.tools.mcp.settings import server_settings
 
 

@@ -26,7 +26,7 @@ from wavewright.tools.tabletop.game.tools import GAME_DATA, tool_signatures
 from wavewright.tools.tabletop.turn.context import Guard, TurnContext, reload_context
 from wavewright.tools.tabletop.turn.table import GameTable
 from wavewright.tools.workers import AgentSpec, Services
-from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
+from wavewright.tools.workers.agent_specs import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.named_agents import NamedAgent
 
 NARRATIVE: Final = "narrative"
