@@ -181,7 +181,7 @@ class _RecordCodec:
             raise CodecError(f"{self.kind} is {_value_text(value)}, not an object")
         body = typing.cast("dict[str, object]", value)
         by_name = self._by_name
-        arguments = dict[str, object]()
+        arguments: dict[str, object] = {}
         for name, part in body.items():
             field = by_name.get(name)
             if field is None:

@@ -242,7 +242,7 @@ class SqliteEventStore(RunHolder):
         self.log.preallocate()
         with self._transaction(patience):
             held = {run: self._fenced_lease(run) for run in dict.fromkeys(entry.run for entry in entries)}
-            values = list[tuple[object, ...]]()
+            values: list[tuple[object, ...]] = []
             after = {run: (lease.seq, lease.is_finished) for run, lease in held.items()}
             for entry in entries:
                 no, (seq, is_finished) = held[entry.run].no, after[entry.run]
@@ -260,7 +260,7 @@ class SqliteEventStore(RunHolder):
             changes = self._connection.total_changes
             rows = [entry.outbox_rows for entry in entries if entry.outbox_rows is not None]
             transaction = self._begin() if rows or works else None
-            results = list[object]()
+            results: list[object] = []
             if transaction is not None:
                 transaction.acquired.update(held)
                 if rows:

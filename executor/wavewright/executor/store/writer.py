@@ -245,7 +245,8 @@ class WriterThread(Generic[_Item]):
         next_beat = time.monotonic() + self._heartbeat_seconds
         while True:
             command = self._next(max(0.0, next_beat - time.monotonic()))
-            items, queries = list[_Item](), list[_Query]()
+            items: list[_Item] = []
+            queries: list[_Query] = []
             while command is not None and not isinstance(command, _Stop):
                 if isinstance(command, _Query):
                     queries.append(command)
