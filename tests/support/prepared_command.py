@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from io import TextIOWrapper
 from multiprocessing import get_context
@@ -171,7 +171,9 @@ class PreparedCommand(RunningCommand):
         return self._process.exitcode
 
     def send_signal(self, number: int, /) -> None:
-        os.kill(self.pid, number)
+        # The fork server may have reaped it before its end can be read here.
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
 
 class PipedCommand(PreparedCommand):
