@@ -139,13 +139,26 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installation(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    return install(wheel, tmp_path_factory.mktemp("installed"), with_extras=True)
+    installed = new_environment(tmp_path_factory.mktemp("installed"), with_extras=True)
+    python = str(installed.bin / "python")
+    options = ["--quiet", "--no-deps", "--no-index", "--no-compile"]
+    subprocess.run(
+        [*pip(), "--python", python, "install", *options, str(wheel)], check=True, capture_output=True
+    )
+    return installed
 
 
 @pytest.fixture(scope="module")
-def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """The wheel without any extra."""
-    return install(wheel, tmp_path_factory.mktemp("core"), with_extras=False)
+def core(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """The same files of the wheel, compiled once, without any extra."""
+    core = new_environment(tmp_path_factory.mktemp("core"), with_extras=False)
+    for installed in installation.site.glob("wavewright*"):
+        (core.site / installed.name).symlink_to(installed)
+    for command in installation.bin.glob("wavewright*"):
+        text = command.read_text(encoding="utf-8").replace(str(installation.bin), str(core.bin))
+        (core.bin / command.name).write_text(text, encoding="utf-8")
+        (core.bin / command.name).chmod(0o755)
+    return core
 
 
 @pytest.fixture
@@ -154,28 +167,13 @@ def mine(starter_project: Path, tmp_path: Path) -> Path:
     return shutil.copytree(starter_project, tmp_path / "mine")
 
 
-def install(wheel: Path, home: Path, *, with_extras: bool) -> Installation:
+def new_environment(home: Path, *, with_extras: bool) -> Installation:
+    """Return an environment with the run-time requirements and without the wheel."""
     venv.create(home / "venv", with_pip=False, symlinks=True)
-    python = home / "venv" / "bin" / "python"
-    subprocess.run(
-        [
-            *pip(),
-            "--python",
-            str(python),
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--no-index",
-            "--no-compile",
-            str(wheel),
-        ],
-        check=True,
-        capture_output=True,
-    )
     (site,) = (home / "venv" / "lib").glob("python*/site-packages")
     link_distributions(site, with_extras=with_extras)
     (home / "empty").mkdir()
-    return Installation(python.parent, site, home / "empty")
+    return Installation(home / "venv" / "bin", site, home / "empty")
 
 
 def test_the_command_answers_with_its_version(installation: Installation) -> None:
