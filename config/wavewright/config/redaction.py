@@ -211,19 +211,27 @@ def known_secrets(settings: _HasSecrets | None, environment: Mapping[str, str]) 
         found += (environment.get(name, "") for name in settings.secret_variables)
         for address in settings.addresses:
             found += _passwords(address)
-    for name, value in environment.items():
-        if _SECRET_VARIABLE.search(name) or name in _OTHER_VARIABLES:
-            found.append(value)
-        elif _HEADERS_VARIABLE.search(name):
-            found += _header_values(value)
-        elif _ADDRESS_VARIABLE.search(name) or name == "WAVEWRIGHT_JOURNAL":
-            found += _passwords(value)
+    for name in environment:
+        if (secrets_of := _reader_of(name)) is not None:
+            found += secrets_of(environment[name])
     return tuple(sorted({value.strip() for value in found if value.strip()}))
 
 
 def known_secrets_redactor(settings: _HasSecrets | None) -> Redactor:
     """Return a redactor of the secrets that the settings and this process's environment hold."""
     return redactor_of(known_secrets(settings, os.environ))
+
+
+@lru_cache(maxsize=1024)
+def _reader_of(variable: str) -> Callable[[str], Iterable[str]] | None:
+    """Return what reads the secrets in the value of a variable; none where it holds none."""
+    if _SECRET_VARIABLE.search(variable) or variable in _OTHER_VARIABLES:
+        return lambda value: (value,)
+    if _HEADERS_VARIABLE.search(variable):
+        return _header_values
+    if _ADDRESS_VARIABLE.search(variable) or variable == "WAVEWRIGHT_JOURNAL":
+        return _passwords
+    return None
 
 
 @lru_cache(maxsize=4)

@@ -13,12 +13,11 @@ from typing import cast
 
 import anyio
 
-from wavewright.config.redaction import Redactor
+from wavewright.config.redaction import Redactor, known_secrets_redactor
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, GateRecord, RunFinished, RunStarted
 from wavewright.executor.run.call_executor import CallExecutor
 from wavewright.executor.run.emissions import Emissions, capture_suspended, capturing
-from wavewright.executor.run.failures import environment_redactor
 from wavewright.executor.run.ports import AskPerson, Clock, DrainSignal, GateView, LoopClock, Verify
 from wavewright.executor.run.program import CompiledPlan
 from wavewright.executor.run.recording import EventRecorder, EventRedactor
@@ -114,7 +113,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         emissions=Emissions(emit, clock),
         clock=clock,
         donor=donor,
-        redactor=redactor or environment_redactor(),
+        redactor=redactor or known_secrets_redactor(None),
     )
     calls = CallExecutor(
         runner,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, TypeVar, cast
 
 from wavewright.config.errors import WavewrightError
-from wavewright.config.redaction import Redactor, known_secrets
+from wavewright.config.redaction import Redactor, known_secrets_redactor
 from wavewright.executor.events.json_values import valid_text
 from wavewright.executor.events.types import ErrorKind, StepError, TracebackFrame
 from wavewright.planner.diagnostics.rendering import cut_middle
@@ -213,7 +213,7 @@ def describe_failure(error: BaseException, wall: float, redactor: Redactor | Non
         redactor: Redacts every text; by default with the secrets of the environment.
     """
     try:
-        return _described(error, wall, redactor or environment_redactor())
+        return _described(error, wall, redactor or known_secrets_redactor(None))
     except Exception:  # noqa: BLE001 - its attributes are the tool's code, and groups may be nested without end
         name = type(error).__name__
         return AttemptFailure("tool", f"{name}: it cannot be described", names=frozenset({name}))
@@ -235,11 +235,6 @@ def _described(error: BaseException, wall: float, redactor: Redactor) -> Attempt
         frames=last_frames(cause, redactor),
         traceback=traceback_text(cause, redactor),
     )
-
-
-def environment_redactor() -> Redactor:
-    """Return a redactor that knows the secrets of the environment."""
-    return Redactor(known_secrets(None, os.environ))
 
 
 def is_transient(error: BaseException) -> bool:

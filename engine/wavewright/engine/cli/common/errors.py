@@ -33,9 +33,9 @@ def print_error(message: str, hint: str | None = None) -> None:
 
 def without_secrets(text: str) -> str:
     """Return a text with the environment's keys, and text that looks like a key, redacted."""
-    from wavewright.config.redaction import Redactor, known_secrets
+    from wavewright.config.redaction import known_secrets_redactor
 
-    return Redactor(known_secrets(None, os.environ)).redact(text)
+    return known_secrets_redactor(None).redact(text)
 
 
 @contextmanager
