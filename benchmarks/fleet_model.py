@@ -173,7 +173,7 @@ async def _dequeue(connection: AnyConnection, rows: int) -> list[Job]:
         batch_size=rows,
         entrypoints={QueueEntrypoint("tool@1"): EntrypointExecutionParameter(0)},
         queue_manager_id=QueueManagerId(uuid4()),
-        global_concurrency_limit=100_000,
+        global_concurrency_limit=None,
         heartbeat_timeout=timedelta(seconds=10),
     )
 

@@ -7,6 +7,7 @@ values (a tool, a model, a status) and are never ids, so finished jobs leave no 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -211,16 +212,18 @@ class WorkerMetrics:
     def __init__(self, slots: int) -> None:
         """Create all metrics at zero."""
         self.registry = CollectorRegistry()
-        self._calls = Counter(
+        calls = Counter(
             "wavewright_fleet_calls", "Calls that ended", ("tool", "ending"), registry=self.registry
         )
-        self._seconds = Histogram(
+        seconds = Histogram(
             "wavewright_fleet_call_seconds",
             "Duration of a call in seconds",
             ("tool",),
             registry=self.registry,
             buckets=BUCKETS,
         )
+        # Finding the metric of some labels costs more than counting.
+        self._calls, self._seconds = cache(calls.labels), cache(seconds.labels)
         Gauge("wavewright_fleet_slots", "Maximum of concurrent calls", registry=self.registry).set(slots)
 
     def text(self) -> bytes:
@@ -229,5 +232,5 @@ class WorkerMetrics:
 
     def note_call(self, tool: str, ending: str, seconds: float) -> None:
         """Count a call that has ended."""
-        self._calls.labels(tool, ending).inc()
-        self._seconds.labels(tool).observe(seconds)
+        self._calls(tool, ending).inc()
+        self._seconds(tool).observe(seconds)

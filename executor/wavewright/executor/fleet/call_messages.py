@@ -10,10 +10,10 @@ import datetime as dt
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from opentelemetry import propagate
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from wavewright.executor.events.json_values import clean_json
 from wavewright.executor.run.emissions import CURRENT_CAPTURE
@@ -28,10 +28,11 @@ from wavewright.tools.functions.run_data import MemoryRunData
 from wavewright.tools.functions.tool import AgentToolCall, Emission, TextChunk, Tool, ToolCall
 
 
-class CallRequest(BaseModel):
+@dataclass(frozen=True, slots=True)
+class CallRequest:
     """A call as it is sent to a worker."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     run: RunId
     step: StepId
@@ -53,7 +54,7 @@ class CallRequest(BaseModel):
     """The run data that the tool reads."""
     goal: Goal | None = None
     """Of the run, where the worker cannot read it elsewhere."""
-    trace: dict[str, str] = {}
+    trace: dict[str, str] | None = None
     """W3C trace context."""
 
     @classmethod
@@ -80,12 +81,17 @@ class CallRequest(BaseModel):
             budget=call.budget,
             data=data,
             goal=goal,
-            trace=trace,
+            trace=trace or None,
         )
 
     def to_bytes(self) -> bytes:
         """Return the request as JSON."""
-        return self.model_dump_json(by_alias=True, exclude_defaults=True).encode()
+        return _REQUESTS.dump_json(self, by_alias=True, exclude_defaults=True)
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> CallRequest:
+        """Return the request of these bytes, which the process of a run has written."""
+        return _REQUESTS.validate_json(body)
 
     def to_call(self, tool: Tool, emit: Callable[[Emission], None]) -> tuple[ToolCall, MemoryRunData]:
         """Return the call for the worker's tool, and its run data, which has what the call writes."""
@@ -240,6 +246,7 @@ def emission_of(body: bytes) -> Emission:
             return _AGENT_CALLS.validate_python(value)
 
 
+_REQUESTS: Final = TypeAdapter(CallRequest)
 _FAILURES: Final = TypeAdapter(AttemptFailure)
 _ANSWERS: Final = TypeAdapter(CallAnswer)
 _USES: Final = TypeAdapter(ModelUse)

@@ -74,7 +74,8 @@ _TABLES: Final = """
         -- The worker that makes it, and the database's user as which that is connected.
         begun timestamptz, worker text, db_user name,
         answer bytea
-    );
+    -- What is begun and answered has its new versions on the page of the old one, and needs no entry in an index.
+    ) WITH (fillfactor = 40);
     CREATE INDEX call_of_run ON wavewright_fleet.call (run);
     -- Numbered by the worker, so that one which is sent a second time is there once.
     CREATE TABLE wavewright_fleet.emission (

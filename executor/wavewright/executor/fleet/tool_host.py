@@ -71,7 +71,7 @@ class ToolHost:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(send.close)
 
-        wanted = CallRequest.model_validate_json(request)
+        wanted = CallRequest.from_bytes(request)
         call = asyncio.run_coroutine_threadsafe(self._answer(wanted, emit), self.loop)
         call.add_done_callback(end)
         try:
@@ -125,7 +125,7 @@ class ToolHost:
             with (
                 _TRACER.start_as_current_span(
                     f"call {request.tool}",
-                    context=propagate.extract(request.trace),
+                    context=propagate.extract(request.trace or {}),
                     attributes={"wavewright.step": request.step, "wavewright.worker": self.name},
                 ),
                 anyio.move_on_after(request.timeout) as scope,

@@ -239,7 +239,7 @@ class FleetWorker:
         held = self._held[id_]
         answer = CANCELLED
         with held.scope:
-            answer = await self._answer(id_, CallRequest.model_validate_json(request))
+            answer = await self._answer(id_, CallRequest.from_bytes(request))
         with anyio.CancelScope(shield=True):
             await self._write_answer(id_, held.job, answer)
         del self._held[id_]
