@@ -7,6 +7,7 @@ that code decides. What is missing in the world is told as a warning by the pack
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 
@@ -195,19 +196,23 @@ def _warnings(research: ResearchPackage) -> Iterator[ValidationFeedback]:
             )
 
 
-def validate_package_tool(tiers: SourceTiers) -> Tool:
-    """Return the tool `validate_package`."""
+@dataclass(frozen=True, slots=True)
+class _Validator:
+    tiers: SourceTiers
 
-    def validate_package(package: dict[str, Json]) -> ZoneVerdict:
+    def validate_package(self, package: dict[str, Json]) -> ZoneVerdict:
         """Validate the package of a zone: form, sources and their tiers, evidence, confidence, conflicts.
 
         Args:
             package: Payload of a `research_package`.
         """
-        return validate(package, tiers)
+        return validate(package, self.tiers)
 
+
+def validate_package_tool(tiers: SourceTiers) -> Tool:
+    """Return the tool `validate_package`."""
     return make_tool(
-        validate_package,
+        _Validator(tiers).validate_package,
         name="lore.validate_package",
         effects=set(),
         tags={"review"},

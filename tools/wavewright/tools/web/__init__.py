@@ -23,11 +23,11 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     """
     from wavewright.tools.packs import Pack
     from wavewright.tools.web.settings import read_settings
-    from wavewright.tools.web.tools import fetch_page_tool, search_web_tool
+    from wavewright.tools.web.tools import web_tools
 
     given = read_settings(settings)
     return Pack(
         name="web",
-        tools=(fetch_page_tool(given), search_web_tool(given, root)),
+        tools=web_tools(given, root),
         description="Pages of the public web as text, and searches.",
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -36,11 +37,15 @@ _make_web_tool = partial(
 """Makes a tool that asks the web: it reads, sends the question out, and brings untrusted text back."""
 
 
-def fetch_page_tool(settings: WebSettings) -> Tool:
-    """Return the tool `fetch_page`."""
+@dataclass(frozen=True)
+class _WebTools:
+    """What the tools do, as methods: the contract of a method is read once, that of a nested function each time."""
+
+    settings: WebSettings
+    root: Path
 
     async def fetch_page(  # noqa: D417 - `emit` is no parameter of the tool
-        url: Annotated[str, Field(min_length=1, max_length=MAX_URL_LENGTH)], *, emit: Emit
+        self, url: Annotated[str, Field(min_length=1, max_length=MAX_URL_LENGTH)], *, emit: Emit
     ) -> Page:
         """Fetch a page of the public web as Markdown.
 
@@ -53,28 +58,21 @@ def fetch_page_tool(settings: WebSettings) -> Tool:
         from wavewright.tools.web.reader import shared_reader
 
         begun = time.monotonic()
-        page = await read_answer(await shared_reader(settings).get_page(url))
+        page = await read_answer(await shared_reader(self.settings).get_page(url))
         emit(CrawlExecuted(page.url, len(page.text), round(time.monotonic() - begun, 3)))
         return page
 
-    return _make_web_tool(
-        fetch_page,
-        settings=settings.model_dump(mode="json"),
-    )
-
-
-def search_web_tool(settings: WebSettings, root: Path) -> Tool:
-    """Return the tool `search_web`; the provider is opened when it is first called."""
-
-    @cache
-    def search() -> Search:
+    @cached_property
+    def _search(self) -> Search:
         if not is_installed("web"):
-            return open_search(settings.search, root, pack="web")
+            return open_search(self.settings.search, self.root, pack="web")
         from wavewright.tools.web.reader import shared_reader
 
-        return open_search(settings.search, root, pack="web", reader=shared_reader(settings))
+        reader = shared_reader(self.settings)
+        return open_search(self.settings.search, self.root, pack="web", reader=reader)
 
     async def search_web(  # noqa: D417 - `emit` is no parameter of the tool
+        self,
         query: Annotated[str, Field(min_length=1, max_length=400)],
         limit: Annotated[int, Field(ge=1, le=50)] = 10,
         *,
@@ -87,15 +85,18 @@ def search_web_tool(settings: WebSettings, root: Path) -> Tool:
             limit: How many results to return at most.
         """
         begun = time.monotonic()
-        found = await search()(query, limit, emit)
-        provider = "" if settings.search is None else settings.search.provider
+        found = await self._search(query, limit, emit)
+        provider = "" if self.settings.search is None else self.settings.search.provider
         emit(SearchExecuted(provider, query, len(found), round(time.monotonic() - begun, 3)))
         return found
 
-    return _make_web_tool(
-        search_web,
-        settings=[settings.model_dump(mode="json"), str(root)],
-        timeout=_search_seconds(settings),
+
+def web_tools(settings: WebSettings, root: Path) -> tuple[Tool, ...]:
+    """Return `fetch_page` and `search_web`; the provider of searches is opened when it is first called."""
+    tools, given = _WebTools(settings, root), settings.model_dump(mode="json")
+    return (
+        _make_web_tool(tools.fetch_page, settings=given),
+        _make_web_tool(tools.search_web, settings=[given, str(root)], timeout=_search_seconds(settings)),
     )
 
 
