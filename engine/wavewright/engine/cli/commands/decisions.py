@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from wavewright.engine.cli.commands.options import FormatOption, TextFormat
+from wavewright.engine.cli.commands.options import FormatOption
 
 group = typer.Typer()
 
@@ -16,12 +16,12 @@ def decisions(
     decision: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="Only this one, with its whole context.")
     ] = None,
-    format: FormatOption = TextFormat.text,  # noqa: A002
+    format: FormatOption = "text",  # noqa: A002
 ) -> None:
     """List what waits for a person: questions and approvals, of the daemon's jobs and of runs, and packages."""
     from wavewright.engine.cli.runs import decisions_command
 
-    raise typer.Exit(decisions_command.list_decisions(decision, output_format=format.value))
+    raise typer.Exit(decisions_command.list_decisions(decision, output_format=format))
 
 
 @group.command()

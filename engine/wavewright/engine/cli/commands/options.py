@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
@@ -83,36 +83,17 @@ def _project() -> Path | None:
     return None
 
 
-class ScheduleChoice(StrEnum):
-    """`--schedule`."""
+ScheduleChoice: TypeAlias = Literal["waves", "dataflow"]
+"""`--schedule`."""
 
-    waves = "waves"
-    dataflow = "dataflow"
+CheckFormat: TypeAlias = Literal["text", "json", "sarif"]
+"""`check --format`."""
 
+GraphFormat: TypeAlias = Literal["text", "json", "mermaid", "dot", "html"]
+"""`dry-run --format`."""
 
-class CheckFormat(StrEnum):
-    """`check --format`."""
-
-    text = "text"
-    json = "json"
-    sarif = "sarif"
-
-
-class GraphFormat(StrEnum):
-    """`dry-run --format`."""
-
-    text = "text"
-    json = "json"
-    mermaid = "mermaid"
-    dot = "dot"
-    html = "html"
-
-
-class TextFormat(StrEnum):
-    """`--format` of commands that print a record."""
-
-    text = "text"
-    json = "json"
+TextFormat: TypeAlias = Literal["text", "json"]
+"""`--format` of commands that print a record."""
 
 
 class StatusChoice(StrEnum):
@@ -127,46 +108,19 @@ class StatusChoice(StrEnum):
     cancelled = "cancelled"
 
 
-class ShowFormat(StrEnum):
-    """`show --format`."""
+ShowFormat: TypeAlias = Literal["text", "json", "html", "events"]
+"""`show --format`."""
 
-    text = "text"
-    json = "json"
-    html = "html"
-    events = "events"
+ApproveChoice: TypeAlias = Literal["ask", "always", "never", "wait"]
+"""`--approve`."""
 
+LogLevelChoice: TypeAlias = Literal["debug", "info", "warning", "error"]
+"""`daemon --log-level`."""
 
-class ApproveChoice(StrEnum):
-    """`--approve`."""
-
-    ask = "ask"
-    always = "always"
-    never = "never"
-    wait = "wait"
-
-
-class LogLevelChoice(StrEnum):
-    """`daemon --log-level`."""
-
-    debug = "debug"
-    info = "info"
-    warning = "warning"
-    error = "error"
-
-
-class SchemaName(StrEnum):
-    """`schema NAME`."""
-
-    plan = "plan"
-    patch = "patch"
-    job = "job"
-    goal = "goal"
-    tools = "tools"
-    settings = "settings"
-    worker = "worker"
-    agent = "agent"
-    package = "package"
-    message = "message"
+SchemaName: TypeAlias = Literal[
+    "plan", "patch", "job", "goal", "tools", "settings", "worker", "agent", "package", "message"
+]
+"""`schema NAME`."""
 
 
 FormatOption = Annotated[TextFormat, typer.Option("--format", "-f")]

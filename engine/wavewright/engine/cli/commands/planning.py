@@ -19,7 +19,6 @@ from wavewright.engine.cli.commands.options import (
     RunArgument,
     ScheduleOption,
     SetOption,
-    TextFormat,
     run_ids,
     template_names,
 )
@@ -37,7 +36,7 @@ def plan(
     answer: AnswerOption = None,
     set_: SetOption = None,
     inputs: InputsOption = None,
-    format: FormatOption = TextFormat.text,  # noqa: A002
+    format: FormatOption = "text",  # noqa: A002
 ) -> None:
     """Make a plan for a job; calls none of its tools.
 
@@ -53,7 +52,7 @@ def plan(
             out=out,
             answers=answer or (),
             inputs=input_overrides(set_, inputs),
-            output_format=format.value,
+            output_format=format,
         )
     )
 
@@ -75,7 +74,7 @@ def check(
     tools: Annotated[
         Path | None, typer.Option(metavar="TOOLS", help="JSON list of tool signatures to check against.")
     ] = None,
-    format: Annotated[CheckFormat, typer.Option("--format", "-f")] = CheckFormat.text,  # noqa: A002
+    format: Annotated[CheckFormat, typer.Option("--format", "-f")] = "text",  # noqa: A002
     from_model: Annotated[
         bool, typer.Option("--from-model", help="Read the file as a model's raw answer.")
     ] = False,
@@ -106,12 +105,12 @@ def check(
             max_bytes=max_bytes,
             max_depth=max_depth,
             inputs=changes,
-            approve=approve.value if approve else None,
+            approve=approve,
         )
         for file in files
     ]
     fixing: check_command.FixMode = "show" if diff else "write" if fix else "nothing"
-    raise typer.Exit(check_command.check_files(options, output_format=format.value, fixing=fixing))
+    raise typer.Exit(check_command.check_files(options, output_format=format, fixing=fixing))
 
 
 @group.command("dry-run")
@@ -126,7 +125,7 @@ def dry_run(
     approve: CheckedApproveOption = None,
     set_: SetOption = None,
     inputs: InputsOption = None,
-    format: Annotated[GraphFormat, typer.Option("--format", "-f")] = GraphFormat.text,  # noqa: A002
+    format: Annotated[GraphFormat, typer.Option("--format", "-f")] = "text",  # noqa: A002
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
     ] = None,
@@ -167,17 +166,17 @@ def dry_run(
     options = dry_run_command.DryRunOptions(
         job=job,
         plan=plan,
-        schedule=schedule.value if schedule else None,
+        schedule=schedule,
         out=out,
         run=of_run,
         patch=patch,
         inputs=input_overrides(set_, inputs),
         seed=seed,
         fixtures=fixtures,
-        approve=approve.value if approve else None,
+        approve=approve,
     )
     execute = dry_run_command.simulate if simulate else dry_run_command.dry_run
-    raise typer.Exit(execute(options, output_format=format.value, output=output))
+    raise typer.Exit(execute(options, output_format=format, output=output))
 
 
 @group.command()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from wavewright.engine.cli.commands.options import FormatOption, SchemaName, TextFormat
+from wavewright.engine.cli.commands.options import FormatOption, SchemaName
 
 group = typer.Typer()
 
@@ -17,7 +17,7 @@ def tools(
     job: Annotated[
         Path | None, typer.Option(metavar="JOB", help="Only the tools that this job allows.")
     ] = None,
-    format: FormatOption = TextFormat.text,  # noqa: A002
+    format: FormatOption = "text",  # noqa: A002
     lock: Annotated[
         bool, typer.Option("--lock", help="Ask the MCP servers for their tools and accept them.")
     ] = False,
@@ -33,7 +33,7 @@ def tools(
         raise typer.Exit(lock_command.write_lock())
     from wavewright.engine.cli.project import tools_command
 
-    raise typer.Exit(tools_command.list_tools(job, output_format=format.value))
+    raise typer.Exit(tools_command.list_tools(job, output_format=format))
 
 
 @group.command()
@@ -52,12 +52,12 @@ def schema(
     """Print the JSON Schema of a document, for editors."""
     from wavewright.engine.cli.project import init_command
 
-    raise typer.Exit(init_command.print_schema(name.value if name else None, out))
+    raise typer.Exit(init_command.print_schema(name, out))
 
 
 @group.command()
 def doctor(
-    format: FormatOption = TextFormat.text,  # noqa: A002
+    format: FormatOption = "text",  # noqa: A002
     offline: Annotated[
         bool, typer.Option("--offline", help="Contact no language model and no broker.")
     ] = False,
@@ -68,7 +68,7 @@ def doctor(
     """
     from wavewright.engine.cli.project import doctor_command
 
-    raise typer.Exit(doctor_command.examine(output_format=format.value, is_offline=offline))
+    raise typer.Exit(doctor_command.examine(output_format=format, is_offline=offline))
 
 
 @group.command()

@@ -11,7 +11,6 @@ from wavewright.engine.cli.commands.options import (
     RunArgument,
     ShowFormat,
     StatusChoice,
-    TextFormat,
 )
 
 group = typer.Typer()
@@ -33,7 +32,7 @@ def runs(
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs, newest first.")
     ] = 20,
-    format: FormatOption = TextFormat.text,  # noqa: A002
+    format: FormatOption = "text",  # noqa: A002
 ) -> None:
     """List the runs in the journal, or remove old ones."""
     if context.invoked_subcommand is not None:
@@ -43,7 +42,7 @@ def runs(
     raise typer.Exit(
         runs_command.list_runs(
             limit=limit,
-            output_format=format.value,
+            output_format=format,
             statuses=[one.value for one in status or ()],
             since=since,
         )
@@ -82,16 +81,16 @@ def show(
             show_default=False,
         ),
     ] = None,
-    format: Annotated[ShowFormat, typer.Option("--format", "-f")] = ShowFormat.text,  # noqa: A002
+    format: Annotated[ShowFormat, typer.Option("--format", "-f")] = "text",  # noqa: A002
 ) -> None:
     """Show a run, or one of its steps."""
     if step is not None:
         from wavewright.engine.cli.runs import step_command
 
-        raise typer.Exit(step_command.show_step(run, step, output_format=format.value))
+        raise typer.Exit(step_command.show_step(run, step, output_format=format))
     from wavewright.engine.cli.runs import runs_command
 
-    raise typer.Exit(runs_command.show_run(run, output_format=format.value))
+    raise typer.Exit(runs_command.show_run(run, output_format=format))
 
 
 @group.command()
@@ -100,7 +99,7 @@ def why(
     field: Annotated[
         str, typer.Argument(metavar="[FIELD]", help="A field of the result; default: the whole (`overall`).")
     ] = "overall",
-    format: FormatOption = TextFormat.text,  # noqa: A002
+    format: FormatOption = "text",  # noqa: A002
 ) -> None:
     """Show why the confidence in a field of a run's result is what it is.
 
@@ -108,19 +107,19 @@ def why(
     """
     from wavewright.engine.cli.runs import runs_command
 
-    raise typer.Exit(runs_command.show_reasons(run, field, output_format=format.value))
+    raise typer.Exit(runs_command.show_reasons(run, field, output_format=format))
 
 
 @group.command()
 def logs(
     run: RunArgument = None,
     step: Annotated[str | None, typer.Option("--step", metavar="STEP", help="Only this step's.")] = None,
-    format: FormatOption = TextFormat.text,  # noqa: A002
+    format: FormatOption = "text",  # noqa: A002
 ) -> None:
     """Print what a run's tools printed, logged and raised."""
     from wavewright.engine.cli.runs import step_command
 
-    raise typer.Exit(step_command.show_logs(run, step=step, output_format=format.value))
+    raise typer.Exit(step_command.show_logs(run, step=step, output_format=format))
 
 
 @group.command()
@@ -130,7 +129,7 @@ def diff(
         str | None,
         typer.Argument(metavar="B", help="A plan, a job, a run or a patch of A; left out for a run alone."),
     ] = None,
-    format: FormatOption = TextFormat.text,  # noqa: A002
+    format: FormatOption = "text",  # noqa: A002
 ) -> None:
     """Show the differences between two plans.
 
@@ -139,4 +138,4 @@ def diff(
     """
     from wavewright.engine.cli.runs import diff_command
 
-    raise typer.Exit(diff_command.diff(before, after, output_format=format.value))
+    raise typer.Exit(diff_command.diff(before, after, output_format=format))

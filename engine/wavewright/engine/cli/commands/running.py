@@ -9,7 +9,6 @@ import typer
 
 from wavewright.engine.cli.commands.options import (
     AnswerOption,
-    ApproveChoice,
     ApproveOption,
     AsOfOption,
     ByOption,
@@ -23,7 +22,6 @@ from wavewright.engine.cli.commands.options import (
     RunArgument,
     ScheduleOption,
     SetOption,
-    TextFormat,
 )
 
 group = typer.Typer()
@@ -39,7 +37,7 @@ def run(
     concurrency: ConcurrencyOption = None,
     as_of: AsOfOption = None,
     output: OutputOption = None,
-    approve: ApproveOption = ApproveChoice.ask,
+    approve: ApproveOption = "ask",
     answer: AnswerOption = None,
     set_: SetOption = None,
     inputs: InputsOption = None,
@@ -57,7 +55,7 @@ def run(
     request = RunRequest(
         job_file=job,
         plan_file=plan,
-        schedule=schedule.value if schedule else None,
+        schedule=schedule,
         concurrency=concurrency,
         as_of=parse_instant(as_of),
         output_dir=output,
@@ -66,7 +64,7 @@ def run(
     raise typer.Exit(
         run_command.execute_request(
             request,
-            approve=approve.value,
+            approve=approve,
             answers=answer or (),
             as_json=json,
             is_quiet=quiet,
@@ -93,7 +91,7 @@ def do(
         bool, typer.Option("--yes", "-y", help="Run without the dry run and its question.")
     ] = False,
     answer: AnswerOption = None,
-    approve: ApproveOption = ApproveChoice.ask,
+    approve: ApproveOption = "ask",
     output: OutputOption = None,
     quiet: QuietOption = False,
     json: JsonLines = False,
@@ -114,7 +112,7 @@ def do(
         is_dry_run=dry_run,
         is_confirmed=yes,
         answers=answer or (),
-        approve=approve.value,
+        approve=approve,
         output=output,
     )
     request = request_to_run(options)
@@ -122,7 +120,7 @@ def do(
         raise typer.Exit(request)
     raise typer.Exit(
         run_command.execute_request(
-            request, approve=approve.value, answers=answer or (), as_json=json, is_quiet=quiet
+            request, approve=approve, answers=answer or (), as_json=json, is_quiet=quiet
         )
     )
 
@@ -132,7 +130,7 @@ def resume(
     run: RunArgument = None,
     concurrency: ConcurrencyOption = None,
     output: OutputOption = None,
-    approve: ApproveOption = ApproveChoice.ask,
+    approve: ApproveOption = "ask",
     answer: AnswerOption = None,
     by: ByOption = None,
     quiet: QuietOption = False,
@@ -147,7 +145,7 @@ def resume(
     request = run_command.resume_request(run, concurrency=concurrency, output=output, by=by)
     raise typer.Exit(
         run_command.execute_request(
-            request, approve=approve.value, answers=answer or (), as_json=json, is_quiet=quiet
+            request, approve=approve, answers=answer or (), as_json=json, is_quiet=quiet
         )
     )
 
@@ -179,7 +177,7 @@ def retry(
     set_: SetOption = None,
     concurrency: ConcurrencyOption = None,
     output: OutputOption = None,
-    approve: ApproveOption = ApproveChoice.ask,
+    approve: ApproveOption = "ask",
     by: ByOption = None,
     quiet: QuietOption = False,
     json: JsonLines = False,
@@ -194,7 +192,7 @@ def retry(
         run, start=start, inputs=set_ or (), concurrency=concurrency, output=output, by=by
     )
     raise typer.Exit(
-        run_command.execute_request(request, approve=approve.value, answers=(), as_json=json, is_quiet=quiet)
+        run_command.execute_request(request, approve=approve, answers=(), as_json=json, is_quiet=quiet)
     )
 
 
@@ -213,7 +211,7 @@ def replay(
     live: Annotated[
         bool, typer.Option("--live", help="Make calls that were not recorded, of tools that only read.")
     ] = False,
-    format: FormatOption = TextFormat.text,  # noqa: A002
+    format: FormatOption = "text",  # noqa: A002
 ) -> None:
     """Replay a run with another planner, other prompts or another reviewer.
 
@@ -224,4 +222,4 @@ def replay(
     from wavewright.engine.recordings.replay_settings import ReplayOptions
 
     request = ReplayOptions(planner=planner, reviewer=reviewer, prompt_dir=prompt_dir, live=live)
-    raise typer.Exit(replay_command.replay(run, request, output_format=format.value))
+    raise typer.Exit(replay_command.replay(run, request, output_format=format))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -34,8 +36,7 @@ def daemon(
     """
     from wavewright.engine.cli.service import daemon_command
 
-    level = None if log_level is None else log_level.value
-    raise typer.Exit(daemon_command.serve(slots=slots, health=health, log_level=level))
+    raise typer.Exit(daemon_command.serve(slots=slots, health=health, log_level=log_level))
 
 
 @group.command()
@@ -51,9 +52,7 @@ def worker(
     health: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Address of the health checks and metrics.")
     ] = None,
-    log_level: Annotated[
-        LogLevelChoice, typer.Option(help="Lowest level that is logged.")
-    ] = LogLevelChoice.info,
+    log_level: Annotated[LogLevelChoice, typer.Option(help="Lowest level that is logged.")] = "info",
 ) -> None:
     """Make calls of tools for runs on other machines.
 
@@ -67,7 +66,7 @@ def worker(
         labels=_names(labels),
         tools=_names(tools),
         health=health,
-        log_level=log_level.value,
+        log_level=log_level,
     )
     raise typer.Exit(worker_command.serve(options))
 
@@ -142,9 +141,17 @@ def topology(
 
     Passwords come from WAVEWRIGHT_BROKER_PASSWORD_USER variables and are written as salted hashes.
     """
-    from wavewright.engine.cli.service import topology_command
+    import json
 
-    raise typer.Exit(topology_command.print_topology(out, vhost))
+    from wavewright.engine.cli.common.arguments import project_settings
+    from wavewright.engine.cli.common.output import write_file
+    from wavewright.engine.operations.broker_definitions import definitions
+
+    text = json.dumps(definitions(project_settings().daemon, os.environ, vhost=vhost), indent=2) + "\n"
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        write_file(out, text)
 
 
 @group.command()
