@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-from wavewright.planner.diagnostics.catalogue import FAMILIES, DiagnosticEntry, catalogue
+from wavewright.planner.diagnostics.diagnostic import FAMILIES, DiagnosticEntry, catalogue
 
 ROOT = Path(__file__).parent.parent
 BROKEN = ROOT / "tests" / "planner" / "broken"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.planner.broken_plans import BrokenPlan, broken_plans
-from wavewright.planner.diagnostics.catalogue import (
+from wavewright.planner.diagnostics.diagnostic import (
     FAMILIES,
     DiagnosticEntry,
     catalogue,

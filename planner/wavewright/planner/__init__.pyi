@@ -10,13 +10,11 @@ from .checks.checker import (
 from .checks.types import (
     incompatibility as incompatibility,
 )
-from .diagnostics.catalogue import (
-    DiagnosticEntry as DiagnosticEntry,
-    catalogue as catalogue,
-)
 from .diagnostics.diagnostic import (
     Diagnostic as Diagnostic,
+    DiagnosticEntry as DiagnosticEntry,
     PlanError as PlanError,
+    catalogue as catalogue,
     locate_diagnostics as locate_diagnostics,
 )
 from .diagnostics.rendering import (

@@ -21,8 +21,7 @@ from wavewright.planner.cel.embedded import (
 )
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
-from wavewright.planner.diagnostics.catalogue import codes_by_kind
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, codes_by_kind, make_diagnostic
 from wavewright.planner.diagnostics.suggestions import (
     list_fields,
     suggest_name,

@@ -15,8 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from wavewright.config.sources import Source, Span
-from wavewright.planner.diagnostics.catalogue import catalogue
-from wavewright.planner.diagnostics.diagnostic import Diagnostic
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, catalogue
 from wavewright.planner.types import Json, JsonObject
 
 _LINE_WIDTH = 100

@@ -15,10 +15,10 @@ from wavewright.config.documents import Document
 from wavewright.config.model_validation import model_faults
 from wavewright.config.sources import Source, pointer_keys, pointer_token
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.diagnostics.catalogue import codes_by_kind
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,
+    codes_by_kind,
     diagnostic_from_fault,
     locate_diagnostics,
     make_diagnostic,

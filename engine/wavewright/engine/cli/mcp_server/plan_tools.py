@@ -36,7 +36,7 @@ from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.project.templates import named_template
 from wavewright.engine.project.tools import all_tools
-from wavewright.planner.diagnostics.catalogue import catalogue, codes_by_kind
+from wavewright.planner.diagnostics.diagnostic import catalogue, codes_by_kind
 from wavewright.planner.diagnostics.suggestions import suggest_name
 
 
