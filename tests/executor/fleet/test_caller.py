@@ -13,7 +13,7 @@ from asyncpg import Record
 
 from tests.support.postgres import PostgresServer
 from wavewright.executor.fleet import grouping
-from wavewright.executor.fleet.call_messages import CallAnswer, emission_bytes
+from wavewright.executor.fleet.call_messages import CallAnswer, emission_bytes, emission_of
 from wavewright.executor.fleet.caller import FleetCaller, call_id
 from wavewright.executor.fleet.tables import (
     ANSWER,
@@ -116,6 +116,11 @@ async def routed(
         caller.resume(RUN, taken)
         yield caller.routed(make_tool(count), GOAL).call
         group.cancel_scope.cancel()
+
+
+def test_a_text_that_is_cut_within_a_character_is_emitted_as_it_is() -> None:
+    cut = TextChunk("\ud83d")
+    assert emission_of(emission_bytes(cut)) == cut
 
 
 async def test_what_a_call_emitted_with_its_answer_is_taken_before_the_answer(

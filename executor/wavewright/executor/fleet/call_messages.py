@@ -227,7 +227,8 @@ def emission_bytes(emission: Emission) -> bytes:
             body = {"call": _AGENT_CALLS.dump_python(emission, mode="json")}
         case _:  # a user's tool
             raise TypeError(f"a tool cannot emit a {type(emission).__name__}")
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    # In ASCII, which keeps a text that is no Unicode, such as half of a character.
+    return json.dumps(body, separators=(",", ":")).encode()
 
 
 def emission_of(body: bytes) -> Emission:
