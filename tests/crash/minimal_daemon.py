@@ -46,7 +46,7 @@ from wavewright.planner.types import RunId
 from wavewright.tools.message_contract import MessageContract
 from wavewright.tools.workers.services import Services
 
-MOST_ROUNDS = 200
+MOST_ROUNDS = 2_000
 """Turns after which a daemon that finds something to do each time is going round in circles."""
 
 
