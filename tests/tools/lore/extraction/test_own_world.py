@@ -7,10 +7,10 @@ from functools import cache
 from typing import Any, Final
 
 import pytest
-from wavewright.tools.lore.cross_referencing import cross_reference
 
 from tests.repository.tree import ROOT
 from wavewright.tools.extraction.structure import SourcePage
+from wavewright.tools.lore.concluding import cross_reference
 from wavewright.tools.lore.extraction.heuristics import ZonePages, connected_zones, extract
 from wavewright.tools.lore.models import (
     Category,
