@@ -135,8 +135,11 @@ async def test_a_signal_ends_the_daemon_in_time_and_loses_nothing(
             for number in signals:
                 daemon.running.send_signal(number)
             await daemon.is_gone(15)
-            slowest = max(slowest, anyio.current_time() - begun)
-            assert daemon.running.poll() in codes, daemon.text()[-2000:]
+            seconds, code = anyio.current_time() - begun, daemon.running.poll()
+            slowest = max(slowest, seconds)
+            assert code in codes, daemon.text()[-2000:]
+            # Two equal signals are one where the first was not taken yet; then the daemon lets its calls end.
+            assert seconds < (ENDS_AT_ONCE if code == 143 else STOPS_WITHIN)
             assert not daemon.has_children()
             plant.is_over(daemon)
         await plant.start().is_ready()
@@ -145,7 +148,6 @@ async def test_a_signal_ends_the_daemon_in_time_and_loses_nothing(
 
     note("signals", signals=[one.name for one in signals], times=times, slowest=round(slowest, 1))
     assert violations(found) == []
-    assert slowest < (STOPS_WITHIN if len(signals) == 1 else ENDS_AT_ONCE)
 
 
 @pytest.mark.crash
