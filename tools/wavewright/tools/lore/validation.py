@@ -197,7 +197,7 @@ def _warnings(research: ResearchPackage) -> Iterator[ValidationFeedback]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Validator:
+class _PackageValidator:
     tiers: SourceTiers
 
     def validate_package(self, package: dict[str, Json]) -> ZoneVerdict:
@@ -212,7 +212,7 @@ class _Validator:
 def validate_package_tool(tiers: SourceTiers) -> Tool:
     """Return the tool `validate_package`."""
     return make_tool(
-        _Validator(tiers).validate_package,
+        _PackageValidator(tiers).validate_package,
         name="lore.validate_package",
         effects=set(),
         tags={"review"},
