@@ -27,12 +27,15 @@ run-environment:
 run: run-environment ## Run the plan over real stock prices and write its report
 	@$(BIN)/wavewright run $(JOB) $(ARGS)
 
+# A third of the tests' time is waiting, for processes and servers.
+TEST_WORKERS = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
+
 test: environment ## Run every test
 	@sh .ci/browser
 	@sh .ci/postgres
 	@sh .ci/rabbitmq
 	@sh .ci/mcp-servers
-	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist worksteal $(ARGS)
 
 crash: environment ## Run the whole crash programme: kills, faults of disk, network and clock
 	@sh .ci/postgres
