@@ -27,10 +27,18 @@ OpenPage: TypeAlias = Callable[[], AbstractAsyncContextManager[ASGIApp]]
 
 
 @asynccontextmanager
-async def page_served(open_page: OpenPage, listener: socket.socket) -> AsyncGenerator[str]:
+async def page_served(
+    open_page: OpenPage, listener: socket.socket, *, grace: int | None = None
+) -> AsyncGenerator[str]:
     """Serve a page on a listening socket for the block, and yield its address with the token.
 
     The token is that of the environment, or a new one.
+
+    Args:
+        open_page: Opens what the page works on and yields its application.
+        listener: The socket; it stays open.
+        grace: Seconds for which streams may go on to their ends after the block; by default the block's end cuts
+            them off.
     """
     token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(32)
     address = listener_address(listener)
@@ -38,11 +46,11 @@ async def page_served(open_page: OpenPage, listener: socket.socket) -> AsyncGene
     async with open_page() as app:
         # What a page streams ends with this.
         AppStatus.should_exit = False
-        async with http_served(TokenAccess(app, token, hosts), listener, grace=2):
+        async with http_served(TokenAccess(app, token, hosts), listener, grace=grace or 2):
             try:
                 yield f"http://{address}/?token={token}"
             finally:
-                AppStatus.should_exit = True
+                AppStatus.should_exit = grace is None
 
 
 def serve_page(open_page: OpenPage, what: str, place: str, *, opens: bool) -> int:

@@ -64,7 +64,9 @@ if TYPE_CHECKING:
     from wavewright.engine.pipeline.context import Approver, Asker
 
 SECONDS_TO_SHOW_END: Final = 1.0
-"""For which the live page of a run is served after its end, so that viewers see it."""
+"""For which the live page of a run is served after its end to viewers who open it then."""
+_SECONDS_TO_END_STREAMS: Final = 5
+"""For which the page may still show the end to those who view it already; a long run takes a while to draw."""
 
 
 def resume_request(
@@ -161,7 +163,9 @@ async def _attended(
         from wavewright.engine.view.app import open_view
 
         with contextlib.closing(listener_at("127.0.0.1:0", "--view")) as listener:
-            async with page_served(lambda: open_view(settings), listener) as url:
+            async with page_served(
+                lambda: open_view(settings), listener, grace=_SECONDS_TO_END_STREAMS
+            ) as url:
                 progress.print_line(f"live page: {url}")
                 yield
                 await anyio.sleep(SECONDS_TO_SHOW_END)
