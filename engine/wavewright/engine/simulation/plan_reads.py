@@ -1,19 +1,42 @@
-"""What a plan's expressions read: which steps and names, and the constants beside them."""
+"""What a plan's expressions read: which steps and names, the constants beside them, and the shape of outputs.
+
+A *shape* is a place in an output as expressions read it: the members that are named there, and whether it is iterated
+as a list. It is found in the expressions' trees, through the names that macros and `for_each` give to elements.
+
+A tool without an output schema may give anything, and no plan is prepared for that. So its stub gives what the plan's
+expressions read: the members that they name, and lists where they iterate one. The same holds for the open parts of a
+schema, such as the objects of a `list[dict]`.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wavewright.planner.cel.embedded import bare_expression, iterate_strings, reads
-from wavewright.planner.cel.nodes import LiteralValue, children
+from wavewright.planner.cel.nodes import (
+    Binary,
+    Conditional,
+    ExpressionNode,
+    FunctionCall,
+    Has,
+    Identifier,
+    Index,
+    LiteralKind,
+    LiteralValue,
+    Macro,
+    Select,
+    children,
+    without_parens,
+)
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.language.plan import Gate, Plan, Step
+from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.plans.uses import ExpressionText, embedded_uses, plan_texts, step_texts
-from wavewright.planner.types import Json, StepId
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_list, as_object
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -33,7 +56,7 @@ def embedded_expressions(value: Json) -> list[str]:
     return [use.expression for _, text in iterate_strings(value) for use in embedded_uses(text, "", "result")]
 
 
-def gate_expressions(gate: Gate) -> list[str]:
+def _gate_expressions(gate: Gate) -> list[str]:
     """Return the expressions of a gate; a required path is one as well."""
     check = [] if gate.check is None else [bare_expression(gate.check).expression]
     return [*check, *(f"output.{path}" for path in gate.required or ())]
@@ -68,7 +91,7 @@ def sources_of_gates(gates: Iterable[Gate]) -> Sources:
     """Return what gates read: the outputs that they check come first."""
     checked = list(gates)
     found = sources_of(
-        (text for gate in checked for text in gate_expressions(gate)),
+        (text for gate in checked for text in _gate_expressions(gate)),
         tuple(gate.on for gate in checked if gate.on is not None),
     )
     schemas = " ".join(str(gate.schema_) for gate in checked if gate.schema_ is not None)
@@ -118,3 +141,179 @@ def _constants(expression: str) -> Iterator[object]:
         if isinstance(node, LiteralValue):
             yield node.value
         nodes += children(node)
+
+
+_ANNOTATIONS = frozenset({"title", "description", "default", "examples"})
+"""Keywords that restrict nothing."""
+_KINDS: Mapping[LiteralKind, str] = {
+    "int": "integer", "uint": "integer", "double": "number", "string": "string", "bool": "boolean",
+}  # fmt: skip
+"""Types of values that an operator joins with a constant."""
+_LIST_FUNCTIONS = frozenset({"sort", "distinct", "slice", "flatten", "join"})
+"""Methods that only a list has."""
+_ENTRY_PRESERVING = frozenset({"filter", "sort", "sortBy", "distinct", "slice"})
+"""Macros and methods whose result has the entries of the list that they iterate."""
+
+
+@dataclass(slots=True)
+class ReadShape:
+    """A place in an output, as expressions read it."""
+
+    members: dict[str, ReadShape] = field(default_factory=dict[str, "ReadShape"])
+    entries: ReadShape | None = None
+    """What each entry is, where the place is iterated as a list."""
+    kind: str = ""
+    """The type of a single value, where a constant beside it shows that."""
+    is_optional: bool = False
+    """Whether an expression asks by `has()` if it is there at all."""
+
+    def member(self, name: str) -> ReadShape:
+        """Return the shape of a member, which is added where it was not read before."""
+        return self.members.setdefault(name, ReadShape())
+
+    def each(self) -> ReadShape:
+        """Return the shape of the entries; the place is a list from then on."""
+        self.entries = self.entries or ReadShape()
+        return self.entries
+
+    def as_schema(self) -> JsonSchema:
+        """Return a schema whose values have all that is read."""
+        if self.members:
+            properties: JsonObject = {name: part.as_schema() for name, part in self.members.items()}
+            required: list[Json] = [name for name, part in self.members.items() if not part.is_optional]
+            return {"type": "object", "properties": properties, "required": required}
+        if self.entries is not None:
+            items = self.entries.as_schema()
+            return {"type": "array", "items": items} if items else {"type": "array"}
+        return {"type": self.kind} if self.kind else {}
+
+
+_Scope = Mapping[str, ReadShape]
+
+
+def shapes_read(plan: Plan) -> dict[StepId, ReadShape]:
+    """Return, for each step of which an expression or a gate reads something, the shape of one call's output."""
+    steps = ReadShape()
+    scope = {"steps": steps}
+    fan_outs = {step.id for step in plan.steps if step.for_each is not None}
+    for step in plan.steps:
+        items = [_read(text, scope) for text in embedded_expressions(step.for_each)]
+        whole = items[0] if isinstance(step.for_each, str) and items else None
+        item = ReadShape() if whole is None else whole.each()
+        for text in step_expressions(step):
+            _read(text, {**scope, "item": item})
+    for gate in plan.gates:
+        output = ReadShape() if gate.on is None else steps.member(gate.on)
+        for text in _gate_expressions(gate):
+            _read(text, {**scope, "output": output.each() if gate.on in fan_outs else output})
+    conditions = (bare_expression(cap.when).expression for cap in plan.caps)
+    for text in (*conditions, *embedded_expressions(plan.result)):
+        _read(text, scope)
+    read = {StepId(name): shape for name, shape in steps.members.items()}
+    return {name: shape.each() if name in fan_outs else shape for name, shape in read.items()}
+
+
+def _read(expression: str, scope: _Scope) -> ReadShape | None:
+    return _place(parse_expression(expression), scope)
+
+
+def _place(node: ExpressionNode, scope: _Scope) -> ReadShape | None:
+    """Note what a node reads, and return the place that it stands for, if it is one."""
+    node = without_parens(node)
+    match node:
+        case Identifier():
+            return scope.get(node.name)
+        case Macro():
+            return _macro_place(node, scope)
+        case FunctionCall():
+            return _call_place(node, scope)
+        case Select():
+            owner = _place(node.operand, scope)
+            return owner and owner.member(node.field)
+        case _:
+            places = [_place(part, scope) for part in children(node)]
+    match node, places:
+        case Index(), [ReadShape() as owner, _]:
+            key = without_parens(node.key)
+            if not isinstance(key, LiteralValue):
+                return None
+            return owner.member(key.value) if isinstance(key.value, str) else owner.each()
+        case Conditional(), [_, yes, no]:
+            return yes or no
+        case Has(), [ReadShape() as asked]:
+            asked.is_optional = True
+        case Binary(), [left, right] if node.operator != "in":
+            _note_kind(left, node.right)
+            _note_kind(right, node.left)
+        case _:
+            pass
+    return None
+
+
+def _macro_place(node: Macro, scope: _Scope) -> ReadShape | None:
+    whole = _place(node.range, scope) or ReadShape()
+    element = whole if node.function == "bind" else whole.each()
+    inner = {**scope, **{name: ReadShape() for name in node.variables}, node.variables[-1]: element}
+    made = [_place(argument, inner) for argument in node.arguments][-1]
+    if node.function == "bind":
+        return made
+    if node.function in ("map", "transformList") and made is not None:
+        return ReadShape(entries=made)
+    return whole if node.function in _ENTRY_PRESERVING else None
+
+
+def _call_place(node: FunctionCall, scope: _Scope) -> ReadShape | None:
+    target = None if node.target is None else _place(node.target, scope)
+    for argument in node.arguments:
+        _place(argument, scope)
+    if target is not None and node.function in _LIST_FUNCTIONS:
+        target.each()
+    return target if node.function in _ENTRY_PRESERVING else None
+
+
+def _note_kind(place: ReadShape | None, other: ExpressionNode) -> None:
+    """Note that a place has the type of a constant that an operator joins it with."""
+    constant = without_parens(other)
+    if place is not None and isinstance(constant, LiteralValue):
+        place.kind = place.kind or _KINDS.get(constant.kind, "")
+
+
+def presumed_schema(declared: JsonSchema, step: Step, shape: ReadShape) -> tuple[JsonSchema, bool]:
+    """Return a tool's output schema with its open parts as the plan reads them, and whether it had no such part."""
+    properties, wanted = declared.get("properties"), step.params.get("output_schema")
+    if step.tool == AGENT and isinstance(properties, dict) and isinstance(wanted, dict):
+        # The step says what its agent answers.
+        declared = {**declared, "properties": {**properties, "answer": wanted}}
+    return _filled(declared, shape)
+
+
+def _filled(declared: Json, shape: ReadShape) -> tuple[JsonSchema, bool]:
+    node = as_object(declared)
+    if not node.keys() - _ANNOTATIONS:
+        return {**node, **shape.as_schema()}, False
+    if isinstance(branches := node.get("anyOf"), list):
+        filled = [_filled(branch, shape) for branch in branches]
+        return {**node, "anyOf": [schema for schema, _ in filled]}, all(said for _, said in filled)
+    if node.get("type") == "array" and shape.entries is not None and "prefixItems" not in node:
+        items, is_declared = _filled(node.get("items"), shape.entries)
+        return {**node, "items": items}, is_declared
+    if shape.members and (node.get("type") == "object" or "properties" in node):
+        return _filled_object(node, shape)
+    return node, True
+
+
+def _filled_object(node: JsonObject, shape: ReadShape) -> tuple[JsonSchema, bool]:
+    others = node.get("additionalProperties", True)
+    properties = {**as_object(node.get("properties"))}
+    required: list[Json] = []
+    is_declared = True
+    for name, part in shape.members.items():
+        filled, is_said = _filled(properties.get(name, others), part)
+        is_declared = is_declared and is_said
+        if name not in properties and others in (True, {}) and not part.is_optional:
+            required.append(name)
+        if name in properties or others is not False:
+            properties[name] = filled
+    if required:
+        node = {**node, "required": [*as_list(node.get("required")), *required]}
+    return {**node, "properties": properties}, is_declared

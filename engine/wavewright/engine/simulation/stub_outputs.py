@@ -19,8 +19,7 @@ from wavewright.config.documents import Document, read_document_file
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import install_hint
 from wavewright.config.sources import DocumentError, DocumentFault, pointer_token
-from wavewright.engine.simulation.plan_reads import vocabulary_of
-from wavewright.engine.simulation.presumed_schemas import ReadShape, presumed_schema, shapes_read
+from wavewright.engine.simulation.plan_reads import ReadShape, presumed_schema, shapes_read, vocabulary_of
 from wavewright.engine.simulation.scenarios import SimulatedPlan, StubOutputs
 from wavewright.engine.simulation.values import (
     GenerationMode,

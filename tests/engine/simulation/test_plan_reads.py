@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wavewright.engine.simulation.presumed_schemas import presumed_schema, shapes_read
+from wavewright.engine.simulation.plan_reads import presumed_schema, shapes_read
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, JsonSchema, StepId
 
