@@ -24,11 +24,6 @@ from .operations.phase_listeners import (
     TwinLog as TwinLog,
     TwinMetrics as TwinMetrics,
 )
-from .pipeline.declaration import (
-    GuardedPhases as GuardedPhases,
-    maybe as maybe,
-    when as when,
-)
 from .pipeline.phase import (
     Outcome as Outcome,
     Phase as Phase,
@@ -42,10 +37,13 @@ from .pipeline.phase import (
     proceed as proceed,
 )
 from .pipeline.pipeline import (
+    GuardedPhases as GuardedPhases,
     Pipeline as Pipeline,
     PipelineBuilder as PipelineBuilder,
     PipelineError as PipelineError,
     PipelineRun as PipelineRun,
+    maybe as maybe,
+    when as when,
 )
 from .pipeline.twin import (
     DoneEffects as DoneEffects,

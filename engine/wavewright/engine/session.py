@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 import anyio
 
@@ -16,6 +20,8 @@ from wavewright.engine.pipeline.services import single_exception
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, RunStarted
 from wavewright.planner.types import RunId
+
+T = TypeVar("T")
 
 
 async def run_request(request: RunRequest, ports: Ports) -> PipelineRun[RunContext]:
@@ -72,3 +78,20 @@ async def _end_if_cancelled(done: PipelineRun[RunContext], ports: Ports) -> Pipe
     for event in events:
         ports.on_event(event)
     return replace(done, context=replace(context, state=fold(events, context.state)))
+
+
+def run_to_end(work: Callable[[], Coroutine[object, object, T]]) -> T:
+    """Run async work to its end, in a thread of its own where this one runs an event loop already."""
+    if not _in_event_loop():
+        return anyio.run(work)
+    with ThreadPoolExecutor(1, thread_name_prefix="run_plan") as alone:
+        return alone.submit(anyio.run, work).result()
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        trio = sys.modules.get("trio")
+        return trio is not None and bool(trio.lowlevel.in_trio_run())
+    return True

@@ -263,7 +263,7 @@ async def test_a_spent_cycle_pauses_the_job_at_its_next_call_and_is_no_fall(
     model_server: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("wavewright.engine.pipeline.cycles.STOP_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("wavewright.engine.pipeline.cancellation.STOP_GRACE_SECONDS", 0.1)
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
         places.environment[name] = value
@@ -301,7 +301,7 @@ async def test_a_spent_day_sleeps_to_midnight_while_spent_cycles_pause_for_the_c
     model_server: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in ("pipeline.cycles", "daemon.daily_budget"):
+    for module in ("pipeline.cancellation", "daemon.daily_budget"):
         monkeypatch.setattr(f"wavewright.engine.{module}.STOP_GRACE_SECONDS", 0.1)
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)

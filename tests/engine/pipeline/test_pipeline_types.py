@@ -6,12 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-MODULES = ("declaration", "phase", "pipeline")
+MODULES = ("phase", "pipeline")
 DECLARATIONS = """
 from dataclasses import dataclass
-from wavewright.engine.pipeline.declaration import maybe, when
 from wavewright.engine.pipeline.phase import PhaseResult, proceed
-from wavewright.engine.pipeline.pipeline import Pipeline
+from wavewright.engine.pipeline.pipeline import Pipeline, maybe, when
 
 @dataclass(frozen=True)
 class Turn:

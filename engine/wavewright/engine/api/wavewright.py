@@ -32,8 +32,7 @@ from wavewright.engine.pipeline.context import (
     write_package_files,
 )
 from wavewright.engine.pipeline.services import open_services
-from wavewright.engine.pipeline.threads import run_to_end
-from wavewright.engine.session import run_request
+from wavewright.engine.session import run_request, run_to_end
 from wavewright.executor.events.state import fold
 from wavewright.executor.run.reuse import JournalReplayCache
 from wavewright.executor.store.errors import RunBusy, RunNotFound

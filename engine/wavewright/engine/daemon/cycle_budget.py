@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wavewright.engine.pipeline.cycles import Cycles
+from wavewright.engine.pipeline.cancellation import Cycles
 from wavewright.planner.ports.budgets import (
     BudgetScope,
     InspectableBudgetStore,

@@ -15,8 +15,7 @@ from typing import Final
 
 import anyio
 
-from wavewright.engine.pipeline.cancellation import CancellationToken
-from wavewright.engine.pipeline.cycles import STOP_GRACE_SECONDS
+from wavewright.engine.pipeline.cancellation import STOP_GRACE_SECONDS, CancellationToken
 from wavewright.planner.ports.budgets import (
     Allowance,
     BudgetExceeded,

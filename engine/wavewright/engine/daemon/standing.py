@@ -14,8 +14,7 @@ from wavewright.config.sections import DaemonSection
 from wavewright.engine.messages.decoding import GOAL_KEY, SOURCE_KEY
 from wavewright.engine.messages.models import standing_job_id
 from wavewright.engine.operations.logs import StructuredLog
-from wavewright.engine.pipeline.cancellation import CancellationToken
-from wavewright.engine.pipeline.cycles import Cycles
+from wavewright.engine.pipeline.cancellation import CancellationToken, Cycles
 from wavewright.executor.store.job_records import (
     JobId,
     JobRequested,

@@ -24,8 +24,7 @@ from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.plan_drafts import PlanDraft
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.jobs.saved_plan import SavedPlanError
-from wavewright.engine.pipeline.cancellation import CancellationToken, FindCancelRequest
-from wavewright.engine.pipeline.cycles import Cycles
+from wavewright.engine.pipeline.cancellation import CancellationToken, Cycles, FindCancelRequest
 from wavewright.engine.pipeline.phase import PhaseEvent, PhaseListener
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, Noted, RetryOf

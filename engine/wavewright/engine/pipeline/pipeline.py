@@ -7,22 +7,15 @@ does not show: `Pipeline.describe()` prints what runs, in which order and under 
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
 from wavewright.config.errors import WavewrightError
-from wavewright.engine.pipeline.declaration import (
-    Guard,
-    GuardedPhases,
-    Node,
-    branch_targets,
-    describe_nodes,
-    flattened,
-)
 from wavewright.engine.pipeline.phase import (
     Outcome,
     Phase,
@@ -48,6 +41,28 @@ C_co = TypeVar("C_co", covariant=True)
 
 class PipelineError(WavewrightError):
     """A pipeline was declared or used wrongly: a duplicate name, an unknown branch target, an endless loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedPhases(Generic[C]):
+    """Phases that run in turn if the guard holds before the first of them."""
+
+    guard: Callable[[C], bool]
+    nodes: tuple[Phase[C, C] | GuardedPhases[C], ...]
+
+
+Node: TypeAlias = Phase[Any, Any] | GuardedPhases[Any]
+"""A phase or a group; contexts are checked where the pipeline is declared."""
+
+
+def when(guard: Callable[[C], bool], phases: Sequence[Phase[C, C] | GuardedPhases[C]]) -> GuardedPhases[C]:
+    """Return a group of phases under a guard, to be nested in another group."""
+    return GuardedPhases(guard, tuple(phases))
+
+
+def maybe(guard: Callable[[C], bool], phase: Phase[C, C]) -> GuardedPhases[C]:
+    """Return one phase under a guard, to be nested in a group."""
+    return GuardedPhases(guard, (phase,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +113,13 @@ class Pipeline(Generic[A_contra, C_co]):
             for listener in listeners:
                 listener(event)
 
-        sequence = flattened(self.nodes)
+        sequence = _flattened(self.nodes)
         result: PhaseResult[Any] = proceed(start)
         position, branches = 0, 0
         while position < len(sequence) and result.outcome is not Outcome.HALT:
             phase, context = sequence[position], result.context
             position += 1
-            if isinstance(phase, Guard):
+            if isinstance(phase, _Guard):
                 if not phase.holds(context):
                     position += phase.length
                 continue
@@ -169,7 +184,7 @@ class Pipeline(Generic[A_contra, C_co]):
                 f"the pipeline branched more than {self.max_branches} times; the last reason: {result.reason}"
             )
             raise PipelineError(msg)
-        targets = branch_targets(self.nodes)
+        targets = _branch_targets(self.nodes)
         if result.target is None or result.target not in targets:
             known = ", ".join(repr(name) for name in targets)
             msg = f"a phase branches to {result.target!r}, which is no top-level phase; there are {known}"
@@ -178,7 +193,7 @@ class Pipeline(Generic[A_contra, C_co]):
 
     def describe(self) -> str:
         """Return the declaration as text: a line per phase, guarded phases indented under their condition."""
-        return describe_nodes(self.nodes)
+        return _describe_nodes(self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +244,8 @@ class PipelineBuilder(Generic[A, C]):
             PipelineError: two phases have one name.
         """
         seen: set[str] = set()
-        for phase in flattened(self._nodes):
-            if isinstance(phase, Guard):
+        for phase in _flattened(self._nodes):
+            if isinstance(phase, _Guard):
                 continue
             if phase.name in seen:
                 raise PipelineError(
@@ -238,3 +253,66 @@ class PipelineBuilder(Generic[A, C]):
                 )
             seen.add(phase.name)
         return Pipeline(self._nodes, self._name, self._max_branches)
+
+
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """The condition of a group in a flat sequence; if it is false, as many entries after it are skipped."""
+
+    holds: Callable[[Any], bool]
+    length: int
+
+
+def _flattened(nodes: Sequence[Node]) -> list[Phase[Any, Any] | _Guard]:
+    """Return the phases in the order of their declaration, each group after its guard."""
+    flat: list[Phase[Any, Any] | _Guard] = []
+    for node in nodes:
+        if isinstance(node, GuardedPhases):
+            inner = _flattened(node.nodes)
+            flat += [_Guard(node.guard, len(inner)), *inner]
+        else:
+            flat.append(node)
+    return flat
+
+
+def _branch_targets(nodes: Sequence[Node]) -> dict[str, int]:
+    """Return the places, in `_flattened(nodes)`, where a branch may continue, by the name of the first phase there."""
+    targets: dict[str, int] = {}
+    place = 0
+    for node in nodes:
+        flat = _flattened([node])
+        first = next((entry for entry in flat if not isinstance(entry, _Guard)), None)
+        if first is not None:
+            targets[first.name] = place
+        place += len(flat)
+    return targets
+
+
+def _describe_nodes(nodes: Sequence[Node]) -> str:
+    """Return nodes as text: a line per phase, guarded phases indented under their condition."""
+    lines = [line for node in nodes for line in _lines(node, "")]
+    width = max((len(label) for label, purpose in lines if purpose is not None), default=0) + 2
+    return "".join(
+        f"{label}\n" if purpose is None else f"{label:<{width}}{purpose}".rstrip() + "\n"
+        for label, purpose in lines
+    )
+
+
+def _lines(node: Node, indent: str) -> Iterator[tuple[str, str | None]]:
+    """Yield label and purpose of each line; a condition has no purpose."""
+    if isinstance(node, GuardedPhases):
+        yield f"{indent}when {_guard_text(node.guard)}:", None
+        for inner in node.nodes:
+            yield from _lines(inner, f"{indent}    ")
+    else:
+        yield f"{indent}{node.name}", _purpose(node)
+
+
+def _guard_text(guard: Callable[[Any], bool]) -> str:
+    name = getattr(guard, "__name__", type(guard).__name__)
+    return "(condition)" if name == "<lambda>" else name.replace("_", " ")
+
+
+def _purpose(phase: Phase[Any, Any]) -> str:
+    text = inspect.getdoc(type(phase)) or ""
+    return text.partition("\n")[0].rstrip(".")

@@ -22,9 +22,8 @@ import anyio
 from pydantic import Field
 
 from wavewright.config.errors import WavewrightError
-from wavewright.engine.pipeline.declaration import GuardedPhases, Node
 from wavewright.engine.pipeline.phase import Phase, PhaseListener, PhaseResult
-from wavewright.engine.pipeline.pipeline import Pipeline, PipelineRun
+from wavewright.engine.pipeline.pipeline import GuardedPhases, Node, Pipeline, PipelineRun
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.json_diff import JsonChange, json_changes
 from wavewright.planner.language.plan import DocumentModel

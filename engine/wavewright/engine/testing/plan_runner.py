@@ -17,8 +17,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.api.loaded_plan import LoadedPlan
 from wavewright.engine.pipeline.context import Ports, RunRequest
 from wavewright.engine.pipeline.services import open_services
-from wavewright.engine.pipeline.threads import run_to_end
-from wavewright.engine.session import run_request
+from wavewright.engine.session import run_request, run_to_end
 from wavewright.engine.testing.claims import assertion_failure, unknown_name
 from wavewright.engine.testing.doubles import CallRecorder, ScriptedUser, Stub
 from wavewright.engine.testing.model_guard import LIVE_MARKER

@@ -18,7 +18,6 @@ import pytest
 
 from wavewright.config.settings import load_settings
 from wavewright.engine.pipeline.context import RunRequest
-from wavewright.engine.pipeline.threads import run_to_end
 from wavewright.engine.recordings.job_recording import (
     JobRecording,
     Recording,
@@ -30,6 +29,7 @@ from wavewright.engine.recordings.job_recording import (
     write_recording,
 )
 from wavewright.engine.recordings.recorded_calls import recorded_calls
+from wavewright.engine.session import run_to_end
 from wavewright.engine.testing.claims import assertion_failure
 from wavewright.engine.testing.doubles import Call, ScriptedUser
 from wavewright.engine.testing.model_guard import model_requests

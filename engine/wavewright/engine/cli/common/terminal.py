@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio.to_thread
 
-from wavewright.engine.pipeline.cancellation import CancellationToken
+from wavewright.engine.pipeline.cancellation import CancellationToken, signals_wake_loop
 from wavewright.engine.pipeline.context import ApprovalRequest, Approver, Asker
-from wavewright.engine.pipeline.signals import signals_wake_loop
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, RunStarted
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.types import RunId

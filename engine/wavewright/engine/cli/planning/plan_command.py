@@ -30,8 +30,8 @@ from wavewright.engine.cli.planning.plan_report import (
     valid_plan,
 )
 from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.pipeline.cancellation import signals_wake_loop
 from wavewright.engine.pipeline.context import RunRequest
-from wavewright.engine.pipeline.signals import signals_wake_loop
 from wavewright.engine.planning_session import make_plan_for_request
 from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.package.call_reports import sum_costs
