@@ -19,7 +19,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine import open_tool_host
 from wavewright.engine.recordings.recorded_calls import recorded_calls
 from wavewright.engine.recordings.recorded_tools import RecordedTools
-from wavewright.engine.testing.conformance.cases import (
+from wavewright.engine.testing.conformance.suite import (
     CASES,
     CaseRun,
     CaseRunner,
