@@ -1,13 +1,19 @@
-"""The plugin as a project's own suite meets it: pytest in a process of its own."""
+"""The plugin as a project's own suite meets it, in a process of its own; no test asks a model by accident."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.testing.project_suite import Suite
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for
+from wavewright.engine.testing import PlanRunner
+from wavewright.engine.testing.project import ProjectUnderTest
+from wavewright.planner.types import JsonObject
 
 PASSING = """
     def test_the_plan(plan):
@@ -41,7 +47,7 @@ def test_a_suite_that_does_not_use_it_loads_nothing_of_it(suite: Suite) -> None:
 
         def test_nothing_is_loaded():
             loaded = {name for name in sys.modules if name.startswith("wavewright.engine.testing.")}
-            assert loaded <= {f"wavewright.engine.testing.{name}" for name in ("model_guard", "plugin")}
+            assert loaded <= {"wavewright.engine.testing.plugin"}
             assert not {"pydantic", "wavewright.planner", "wavewright.config"} & set(sys.modules)
         """,
     )
@@ -184,3 +190,183 @@ def test_a_suite_has_the_objects_that_a_program_has(suite: Suite) -> None:
     )
 
     assert suite.run().last_line.startswith("4 passed")
+
+
+JOB = "plans/words.job.yaml"
+KIND_REVIEW: JsonObject = {
+    "summary": "The words are ranked.",
+    "goal_achieved": True,
+    "confidence": 0.9,
+    "missing_data": [],
+    "recovery_actions": [],
+}
+
+
+def with_model(suite: Suite, url: str = "http://127.0.0.1:9/v1") -> None:
+    file = suite.folder / "wavewright.yaml"
+    file.write_text(f"{file.read_text()}\nmodel: openai-chat:gpt-test\nmodels: {{base_url: '{url}'}}\n")
+
+
+def test_a_configured_model_fails_every_run_that_is_not_allowed_to_ask_it(
+    suite: Suite, snapshot: SnapshotAssertion
+) -> None:
+    with_model(suite)
+    suite.write(
+        "tests/test_model.py",
+        """
+        import subprocess
+        import sys
+
+        from wavewright.engine.main import main
+
+        def test_run(run_plan):
+            run_plan("plans/words.job.yaml")
+
+        def test_without_model(run_plan):
+            assert run_plan("plans/words.job.yaml", without_model=True).verdict == "achieved"
+
+        def test_command(capsys):
+            assert main(["run", "plans/words.job.yaml"]) == 2
+            assert "wavewright_live" in capsys.readouterr().err
+
+        def test_command_of_its_own():
+            command = [sys.executable, "-m", "wavewright.engine.main", "run", "plans/words.job.yaml"]
+            ran = subprocess.run(command, capture_output=True, text=True)
+            assert ran.returncode == 2 and "wavewright_live" in ran.stderr
+        """,
+    )
+
+    # Also where several projects are tested at once, from a folder above them.
+    ended = suite.run("--rootdir=..")
+
+    assert ended.last_line.startswith("1 failed, 3 passed")
+    assert ended.out == snapshot
+
+
+def test_no_module_asks_a_model_while_tests_are_collected(suite: Suite) -> None:
+    with_model(suite)
+    suite.write(
+        "tests/test_import.py",
+        """
+        import os
+
+        from wavewright.engine.main import main
+
+        CODE = main(["run", "plans/words.job.yaml"])
+        REQUESTS = os.environ.get("WAVEWRIGHT_MODEL_REQUESTS")
+
+        def test_off():
+            assert (CODE, REQUESTS) == (2, "off")
+        """,
+    )
+
+    assert suite.run().last_line.startswith("1 passed")
+
+
+def test_the_library_that_asks_models_is_switched_off_only_where_it_is_loaded(suite: Suite) -> None:
+    suite.write(
+        "tests/test_library.py",
+        """
+        import sys
+
+        import pytest
+
+        def test_not_loaded(plan):
+            plan("plans/words.job.yaml")
+            assert "pydantic_ai" not in sys.modules
+
+        def test_loads_it():
+            import pydantic_ai.models
+
+        def test_off():
+            assert not sys.modules["pydantic_ai.models"].ALLOW_MODEL_REQUESTS
+
+        @pytest.mark.wavewright_live
+        def test_on():
+            assert sys.modules["pydantic_ai.models"].ALLOW_MODEL_REQUESTS
+        """,
+    )
+
+    assert suite.run("--strict-markers", has_imports=False).last_line.startswith("4 passed")
+
+
+@pytest.fixture
+def as_live(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> PlanRunner:
+    """Runs plans as a test that is marked as live does, with a key in the environment."""
+    monkeypatch.setenv("WAVEWRIGHT_API_KEY", API_KEY)
+    project = ProjectUnderTest(suite.folder, suite.folder / "tests", is_live=True)
+    return PlanRunner(project, lambda: new_folder(suite))
+
+
+def new_folder(suite: Suite) -> Path:
+    folder = suite.folder.parent / f"state{len(list(suite.folder.parent.iterdir()))}"
+    folder.mkdir()
+    return folder
+
+
+def test_a_live_test_asks_the_model_and_another_test_replays_its_answers(
+    suite: Suite,
+    model_server: FakeModelServer,
+    as_live: PlanRunner,
+    run_plan: PlanRunner,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_model(suite, model_server.openai_url)
+    model_server.answer(KIND_REVIEW, when=asked_for("review"))
+    monkeypatch.setenv("WAVEWRIGHT_CASSETTE_MODE", "record")
+    live = as_live(JOB, cassette="tests/words.cassette.json", as_of="2026-01-01")
+    asked = len(model_server.requests)
+    monkeypatch.delenv("WAVEWRIGHT_API_KEY")
+
+    replayed = run_plan(JOB, cassette="tests/words.cassette.json", as_of="2026-01-01")
+
+    assert asked > 0
+    assert len(model_server.requests) == asked
+    assert replayed.review.record.reviewer == live.review.record.reviewer == "model"
+    assert replayed.confidence() == live.confidence()
+
+
+def test_what_the_testers_environment_says_of_models_does_not_count(
+    run_plan: PlanRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVEWRIGHT_MODEL", "openai:gpt-test")
+
+    assert run_plan(JOB).verdict == "achieved"
+
+
+def message_of(run_plan: PlanRunner, **given: str) -> str:
+    """Return the message of a test that runs the job and fails."""
+    with pytest.raises(pytest.fail.Exception) as caught:
+        run_plan(JOB, cassette="tests/words.cassette.json", as_of=given.get("as_of", "2026-01-01"))
+    return str(caught.value)
+
+
+def test_a_cassette_that_nobody_would_look_into_fails_the_test(
+    run_plan: PlanRunner, as_live: PlanRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_it_is, live = message_of(run_plan), message_of(as_live)
+    monkeypatch.setenv("WAVEWRIGHT_MODEL", "openai:gpt-test")
+
+    # What the environment names would have been asked by a live test alone.
+    assert message_of(run_plan) == as_it_is
+    assert as_it_is.splitlines() == [
+        "error: no model is configured, so nothing is asked of the cassette 'tests/words.cassette.json'",
+        "  = help: name the model whose answers it holds with 'model:' in wavewright.yaml;",
+        "          what the environment names counts for live tests only",
+    ]
+    assert live.endswith("with 'model:' in wavewright.yaml or WAVEWRIGHT_MODEL")
+
+
+def test_an_absent_cassette_is_fixed_by_a_live_test(suite: Suite, run_plan: PlanRunner) -> None:
+    with_model(suite)
+
+    told = message_of(run_plan)
+
+    assert "there is no cassette " in told
+    assert "= help: record it: mark a test that makes this run with @pytest.mark.wavewright_live" in told
+
+
+def test_a_day_that_is_none_is_told_as_the_test_wrote_it(run_plan: PlanRunner, suite: Suite) -> None:
+    with_model(suite)
+
+    assert message_of(run_plan, as_of="yesterday").startswith("error: as_of 'yesterday' is no date")

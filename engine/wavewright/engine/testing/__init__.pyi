@@ -7,7 +7,7 @@ from .doubles import (
 from .plan_runner import (
     PlanRunner as PlanRunner,
 )
-from .plans import (
+from .project import (
     DryRunLoader as DryRunLoader,
     PlanLoader as PlanLoader,
     PlanView as PlanView,

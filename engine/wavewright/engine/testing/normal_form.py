@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias, cast
 
 from wavewright.engine.cli.planning.plan_report import plan_json
-from wavewright.engine.testing.plans import PlanView
+from wavewright.engine.testing.project import PlanView
 from wavewright.engine.testing.redactions import (
     DEFAULT_REDACTIONS,
     Redaction,

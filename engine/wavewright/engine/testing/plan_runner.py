@@ -20,9 +20,8 @@ from wavewright.engine.pipeline.services import open_services
 from wavewright.engine.session import run_request, run_to_end
 from wavewright.engine.testing.claims import assertion_failure, unknown_name
 from wavewright.engine.testing.doubles import CallRecorder, ScriptedUser, Stub
-from wavewright.engine.testing.model_guard import LIVE_MARKER
-from wavewright.engine.testing.plans import read_tested_plan
-from wavewright.engine.testing.project import Loadable, ProjectUnderTest
+from wavewright.engine.testing.plugin import LIVE_MARKER
+from wavewright.engine.testing.project import Loadable, ProjectUnderTest, read_tested_plan
 from wavewright.engine.testing.run_view import RunView
 from wavewright.executor.events.types import Event
 from wavewright.executor.run.reuse import JournalReplayCache

@@ -1,30 +1,41 @@
 """The pytest plugin: fixtures that load, dry-run and run plans, and the marker of live tests.
 
 It costs nothing where it is not used: only pytest is imported here, everything else when a test asks for a fixture.
-No test asks a language model unless it is marked with `wavewright_live` or replays a cassette.
+
+Requests to models are *off* for every test of a wavewright project, and for whatever commands such a test starts, but
+where the test is marked with `wavewright_live`. A test that asks nevertheless fails with what would allow it; one that
+replays a cassette asks no model.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from syrupy.assertion import SnapshotAssertion
 
     from wavewright.engine.api.wavewright import Wavewright
     from wavewright.engine.testing.normal_form import FormKind
     from wavewright.engine.testing.plan_runner import PlanRunner
-    from wavewright.engine.testing.plans import DryRunLoader, PlanLoader
-    from wavewright.engine.testing.project import ProjectUnderTest
+    from wavewright.engine.testing.project import DryRunLoader, PlanLoader, ProjectUnderTest
     from wavewright.engine.testing.recorded_runs import RecordedRuns
     from wavewright.engine.testing.redactions import Redaction
     from wavewright.engine.testing.run_view import PackageView, ReviewView
+
+_MODEL_REQUESTS_VARIABLE = "WAVEWRIGHT_MODEL_REQUESTS"
+"""Read by whatever opens the way to models."""
+LIVE_MARKER = "wavewright_live"
+"""The marker of tests that may ask language models."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,18 +68,14 @@ def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Collect the tests of a wavewright project with requests to models off: modules do things on import."""
-    from wavewright.engine.testing.model_guard import is_in_wavewright_project, model_requests_off
-
-    with model_requests_off(unless=not is_in_wavewright_project(collector.path.parent)):
+    with _model_requests_off(unless=not _is_in_wavewright_project(collector.path.parent)):
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Run a test of a wavewright project, its fixtures included, with requests to models off unless it is live."""
-    from wavewright.engine.testing.model_guard import is_in_wavewright_project, is_live, model_requests_off
-
-    with model_requests_off(unless=is_live(item) or not is_in_wavewright_project(item.path.parent)):
+    with _model_requests_off(unless=_is_live(item) or not _is_in_wavewright_project(item.path.parent)):
         return (yield)
 
 
@@ -82,14 +89,57 @@ def pytest_assertrepr_compare(left: object, right: object, op: str) -> list[str]
     return [f"{left!r} {op} {right!r}", *reasons] if reasons else None
 
 
+def _is_live(test: pytest.Item) -> bool:
+    """Whether a test is marked as one that may ask models."""
+    return test.get_closest_marker(LIVE_MARKER) is not None
+
+
+@cache
+def _is_in_wavewright_project(folder: Path) -> bool:
+    """Whether a folder lies in a wavewright project."""
+    return any(
+        (home / name).is_file()
+        for home in (folder, *folder.parents)
+        for name in ("wavewright.yaml", "wavewright.yml")
+    )
+
+
+@contextmanager
+def model_requests(*, allowed: bool) -> Generator[None]:
+    """Allow or forbid requests to models for a while, of wavewright and of the library that sends them."""
+    before = os.environ.get(_MODEL_REQUESTS_VARIABLE)
+    # The library is never loaded for this.
+    switches = vars(sys.modules["pydantic_ai.models"]) if "pydantic_ai.models" in sys.modules else {}
+    switched_before: object = switches.get("ALLOW_MODEL_REQUESTS")
+    _set_variable(None if allowed else "off")
+    if switches:
+        switches["ALLOW_MODEL_REQUESTS"] = allowed
+    try:
+        yield
+    finally:
+        _set_variable(before)
+        if switches:
+            switches["ALLOW_MODEL_REQUESTS"] = switched_before
+
+
+def _model_requests_off(*, unless: bool) -> AbstractContextManager[None]:
+    """Forbid requests to models for a while, or leave them as they are."""
+    return nullcontext() if unless else model_requests(allowed=False)
+
+
+def _set_variable(value: str | None) -> None:
+    os.environ.pop(_MODEL_REQUESTS_VARIABLE, None)
+    if value is not None:
+        os.environ[_MODEL_REQUESTS_VARIABLE] = value
+
+
 @pytest.fixture
 def wavewright_project(request: pytest.FixtureRequest) -> Iterator[ProjectUnderTest]:
     """The project that the test's file lies in."""
-    from wavewright.engine.testing.model_guard import is_live, model_requests_off
     from wavewright.engine.testing.project import ProjectUnderTest
 
-    live = is_live(request.node)
-    with model_requests_off(unless=live):
+    live = _is_live(request.node)
+    with _model_requests_off(unless=live):
         yield ProjectUnderTest.containing(request.path.parent, request.config.rootpath, is_live=live)
 
 
@@ -113,7 +163,7 @@ def ww(
 @pytest.fixture
 def plan(wavewright_project: ProjectUnderTest) -> PlanLoader:
     """Load a plan by its file: read, bound to its goal and checked."""
-    from wavewright.engine.testing.plans import PlanLoader
+    from wavewright.engine.testing.project import PlanLoader
 
     return PlanLoader(wavewright_project)
 
@@ -121,7 +171,7 @@ def plan(wavewright_project: ProjectUnderTest) -> PlanLoader:
 @pytest.fixture
 def dry_run(wavewright_project: ProjectUnderTest) -> DryRunLoader:
     """Work out what a run would do, without calling a tool."""
-    from wavewright.engine.testing.plans import DryRunLoader
+    from wavewright.engine.testing.project import DryRunLoader
 
     return DryRunLoader(wavewright_project)
 

@@ -32,7 +32,7 @@ from wavewright.engine.recordings.recorded_calls import recorded_calls
 from wavewright.engine.session import run_to_end
 from wavewright.engine.testing.claims import assertion_failure
 from wavewright.engine.testing.doubles import Call, ScriptedUser
-from wavewright.engine.testing.model_guard import model_requests
+from wavewright.engine.testing.plugin import model_requests
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.engine.testing.run_view import RunView
 

@@ -19,7 +19,7 @@ from wavewright.engine.testing.claims import (
     unknown_name,
 )
 from wavewright.engine.testing.doubles import Call
-from wavewright.engine.testing.plans import PlanView
+from wavewright.engine.testing.project import PlanView
 from wavewright.executor.events.state import blocking_gate
 from wavewright.planner.types import StepId
 
