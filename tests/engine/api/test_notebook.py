@@ -12,7 +12,7 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from wavewright.engine import Wavewright
-from wavewright.engine.dry_run.figure import run_figure
+from wavewright.engine.dry_run.page import run_figure
 from wavewright.planner import Json
 from wavewright.planner.types import StepId
 from wavewright.reviewer.records import StepReport

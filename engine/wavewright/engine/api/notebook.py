@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from wavewright.engine.dry_run.figure import run_figure
+from wavewright.engine.dry_run.page import run_figure
 from wavewright.reviewer.package.builder import stored_package
 
 if TYPE_CHECKING:

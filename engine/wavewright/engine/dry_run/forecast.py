@@ -165,7 +165,7 @@ class DryRun:
 
 def notebook_bundle(dry_run: DryRun) -> dict[str, str]:
     """Return a dry run as text, and as HTML with a drawing and a table of its steps."""
-    from wavewright.engine.dry_run.figure import dry_run_figure
+    from wavewright.engine.dry_run.page import dry_run_figure
 
     return {"text/plain": str(dry_run), "text/html": dry_run_figure(dry_run)}
 

@@ -5,6 +5,9 @@ content security policy allows only its own script and style.
 
 A small plan of a moderate aspect ratio is drawn as in the report of a run. Any other is *packed*: a wave takes as many
 columns as it needs, and waves continue in a new row like words of a text. The layout depends on the plan alone.
+
+For notebooks there is a *figure*: the drawing with a table of the steps, without scripts and style sheets. A plan of
+more than `MAX_DRAWN` steps has no drawing there, and its table only so many rows.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from typing import cast
 
 from jinja2 import Environment
@@ -30,7 +34,7 @@ from wavewright.planner.types import StepId
 from wavewright.prompts.environments import page_environment
 from wavewright.reviewer.records import StepReport
 from wavewright.reviewer.report.page import style_sheet
-from wavewright.reviewer.report.plan_picture import draw_plan, implied_edges
+from wavewright.reviewer.report.plan_picture import MAX_DRAWN, draw_plan, implied_edges
 from wavewright.reviewer.values import duration_text, shorten_middle
 
 BOX_WIDTH, BOX_HEIGHT = 180.0, 44.0
@@ -224,7 +228,7 @@ def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = No
     called = {step.id: f"{step.tool}{times[step.id]}" for step in dry_run.steps}
     style, script = style_sheet() + _asset("dry_run.css"), _asset("dry_run.js")
     return (
-        pages()
+        _pages()
         .get_template("dry_run.html.j2")
         .render(
             run=dry_run,
@@ -252,7 +256,7 @@ def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = No
 
 
 @cache
-def pages() -> Environment:
+def _pages() -> Environment:
     """Return the templates of plans, with their filters."""
     environment = page_environment("wavewright.engine", "pages", trims=True)
     # jinja2 infers the type of this table from its own filters.
@@ -300,3 +304,55 @@ def _headline_figures(dry_run: DryRun) -> list[tuple[str, str]]:
         *([("cost", cost)] if asks else []),
         ("budget", dry_run.budget.verdict),
     ]
+
+
+def dry_run_figure(dry_run: DryRun) -> str:
+    """Return the plan of a dry run, with its critical path."""
+    rows = [
+        (
+            str(step.wave + 1),
+            step.id,
+            step.tool,
+            ", ".join(step.depends_on) or "—",
+            "skipped" if step.is_skipped else duration_text(step.seconds),
+        )
+        for step in dry_run.steps
+    ]
+    columns = ("wave", "step", "calls", "after", "time")
+    return _figure(step_reports(dry_run), columns, rows, dry_run.critical_path)
+
+
+def run_figure(log: Sequence[StepReport]) -> str:
+    """Return the plan of a run, each step in the colour of its status."""
+    rows = [
+        (
+            str(step.wave),
+            step.id,
+            step.tool,
+            step.status.replace("_", " "),
+            duration_text(step.seconds) if step.seconds else "—",
+            step.error.message if step.error is not None else step.reason or step.output or "",
+        )
+        for step in log
+    ]
+    return _figure(log, ("wave", "step", "calls", "status", "time", "output or reason"), rows)
+
+
+def _figure(
+    log: Sequence[StepReport],
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    critical: Sequence[StepId] = (),
+) -> str:
+    template = _pages().get_template("plan_figure.html.j2")
+    return template.render(
+        picture=layout_plan(log) if len(log) <= MAX_DRAWN else None,
+        steps={step.id: step for step in log},
+        waves=len({step.wave for step in log}),
+        implied=implied_edges(log),
+        critical=set(pairwise(critical)),
+        critical_steps=set(critical),
+        columns=columns,
+        rows=rows[:MAX_DRAWN],
+        left_out=max(0, len(rows) - MAX_DRAWN),
+    )
