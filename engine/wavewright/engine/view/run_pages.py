@@ -18,9 +18,15 @@ from starlette.routing import Route
 
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.engine.view.page_templates import page, reason_of, render
-from wavewright.engine.view.stored_runs import LABEL_KINDS, RunQuery, RunSnapshot, list_labels, page_of_runs
+from wavewright.engine.view.stored_runs import (
+    LABEL_KINDS,
+    RunQuery,
+    RunSnapshot,
+    RunWatches,
+    list_labels,
+    page_of_runs,
+)
 from wavewright.engine.view.viewed_project import CommandRefused, Person, ViewedProject
-from wavewright.engine.view.watching import RunWatches
 from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event
