@@ -22,14 +22,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from wavewright.engine.fake_model.anthropic_wire import anthropic_error, messages_body, messages_frames
-from wavewright.engine.fake_model.openai_wire import (
-    chat_body,
-    chat_frames,
-    openai_error,
-    responses_body,
-    responses_frames,
-)
 from wavewright.engine.fake_model.replies import (
     Answer,
     ApiError,
@@ -41,6 +33,16 @@ from wavewright.engine.fake_model.replies import (
     resolve_reply,
 )
 from wavewright.engine.fake_model.request import FakeModelRequest, Wire, read_request
+from wavewright.engine.fake_model.wires import (
+    anthropic_error,
+    chat_body,
+    chat_frames,
+    messages_body,
+    messages_frames,
+    openai_error,
+    responses_body,
+    responses_frames,
+)
 from wavewright.planner.types import Json
 
 Decide: TypeAlias = Callable[[FakeModelRequest], tuple[Answer, int]]

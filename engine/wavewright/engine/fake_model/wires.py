@@ -1,14 +1,18 @@
-"""OpenAI's wire formats as a server writes them: bodies, streams and errors of Chat Completions and of Responses."""
+"""The wire formats as a server writes them: bodies, streams and errors of OpenAI's two APIs and of Anthropic's.
+
+OpenAI's are Chat Completions and Responses, Anthropic's is Messages.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from wavewright.engine.fake_model.replies import ApiError, ClaimedUsage, Reply, ServerSentEvent, pieces
 from wavewright.engine.fake_model.request import FakeModelRequest, FakeToolCall
 from wavewright.planner.types import Json, JsonObject
 
-_KINDS = {
+_OPENAI_KINDS = {
     401: "invalid_api_key",
     403: "permission_denied",
     429: "rate_limit_exceeded",
@@ -67,7 +71,7 @@ def chat_frames(
 
 def openai_error(failure: ApiError) -> JsonObject:
     """Return the body of an error, as both of OpenAI's APIs have it."""
-    kind = failure.kind or _KINDS.get(failure.status, "server_error")
+    kind = failure.kind or _OPENAI_KINDS.get(failure.status, "server_error")
     error: JsonObject = {"message": failure.message, "type": kind, "param": None, "code": kind}
     return {"error": error}
 
@@ -111,11 +115,11 @@ def responses_frames(
     reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
 ) -> Iterator[ServerSentEvent]:
     """Yield the events of a streamed response; the last holds the whole of it, unless the stream is cut."""
-    for place, content in enumerate(_events(reply, request, tokens, number)):
+    for place, content in enumerate(_response_events(reply, request, tokens, number)):
         yield ServerSentEvent({**content, "sequence_number": place}, str(content["type"]))
 
 
-def _events(
+def _response_events(
     reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
 ) -> Iterator[JsonObject]:
     begun = {
@@ -241,3 +245,112 @@ def _response_usage(tokens: ClaimedUsage) -> JsonObject:
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": tokens.both,
     }
+
+
+_STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
+_ANTHROPIC_KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+
+
+def messages_body(
+    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
+) -> JsonObject:
+    """Return a whole message."""
+    content: list[Json] = []
+    if (reply.text or reply.refusal) and not reply.is_empty:
+        content.append({"type": "text", "text": reply.text or reply.refusal})
+    for place, call in enumerate(reply.calls):
+        content.append({**_tool_use_block(call, number, place), "input": _tool_input(call)})
+    body = _anthropic_start(request, number)
+    body["content"] = content
+    body["stop_reason"] = None if reply.cut != "no" else _stop_reason(reply)
+    if tokens is not None:
+        body["usage"] = {"input_tokens": tokens.read, "output_tokens": tokens.written}
+    return body
+
+
+def messages_frames(
+    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
+) -> Iterator[ServerSentEvent]:
+    """Yield the events of a streamed message; the last ones say why it ends, unless the stream is cut."""
+    for content in _anthropic_events(reply, request, tokens, number):
+        yield ServerSentEvent(content, str(content["type"]))
+
+
+def _anthropic_events(
+    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
+) -> Iterator[JsonObject]:
+    # The client's library wants a usage at the start of a stream; nothing counted is nothing claimed.
+    read = tokens.read if tokens else 0
+    usage: JsonObject = {"input_tokens": read, "output_tokens": 0}
+    started: JsonObject = {**_anthropic_start(request, number), "usage": usage}
+    yield {"type": "message_start", "message": started}
+    index = 0
+    text = "" if reply.is_empty else reply.text or reply.refusal
+    if text:
+        yield _block_start(index, {"type": "text", "text": ""})
+        for piece in pieces(text, reply.piece):
+            yield _block_delta(index, {"type": "text_delta", "text": piece})
+        if reply.cut == "no":
+            yield {"type": "content_block_stop", "index": index}
+        index += 1
+    for place, call in enumerate(reply.calls):
+        yield _block_start(index, {**_tool_use_block(call, number, place), "input": {}})
+        for piece in pieces(call.arguments, reply.piece):
+            yield _block_delta(index, {"type": "input_json_delta", "partial_json": piece})
+        yield {"type": "content_block_stop", "index": index}
+        index += 1
+    if reply.cut != "no":
+        return
+    ending: JsonObject = {"stop_reason": _stop_reason(reply), "stop_sequence": None}
+    written = tokens.written if tokens else 0
+    yield {"type": "message_delta", "delta": ending, "usage": {"output_tokens": written}}
+    yield {"type": "message_stop"}
+
+
+def anthropic_error(failure: ApiError) -> JsonObject:
+    """Return the body of an error."""
+    kind = _ANTHROPIC_KINDS.get(failure.status, "api_error")
+    return {"type": "error", "error": {"type": kind, "message": failure.message}}
+
+
+def _anthropic_start(request: FakeModelRequest, number: int) -> JsonObject:
+    return {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "model": request.model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+    }
+
+
+def _block_start(index: int, block: JsonObject) -> JsonObject:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def _block_delta(index: int, delta: JsonObject) -> JsonObject:
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
+def _tool_use_block(call: FakeToolCall, number: int, place: int) -> JsonObject:
+    return {"type": "tool_use", "id": f"toolu_{number}_{place}", "name": call.name}
+
+
+def _tool_input(call: FakeToolCall) -> Json:
+    """Return the arguments as a value: this API has no place for a text that is no JSON."""
+    try:
+        value: Json = json.loads(call.arguments)
+    except ValueError:
+        return {"_unread": call.arguments}
+    return value
+
+
+def _stop_reason(reply: Reply) -> str:
+    return "tool_use" if reply.calls and reply.finish == "stop" else _STOP_REASONS[reply.finish]
