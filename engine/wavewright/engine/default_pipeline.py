@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavewright.engine.phases.approve import Approve
-from wavewright.engine.phases.execute_plan import ExecutePlan
+from wavewright.engine.phases.execute_plan import Approve, ExecutePlan
 from wavewright.engine.phases.make_plan import AcceptPlan, CheckPlan, MakePlan, RecheckPlan
 from wavewright.engine.phases.open_run import GatherTools, OpenRun, ReadJob
 from wavewright.engine.phases.review_run import (
