@@ -80,7 +80,6 @@ _COPIES.set_forkserver_preload(
         "wavewright.tools.mcp.transports",
         "wavewright.tools.models.agent_loop",
         "wavewright.tools.models.clients",
-        "wavewright.tools.models.clients",
         "wavewright.tools.models.provider_models",
         "wavewright.tools.text.extract_records",
         "wavewright.tools.web.tools",
