@@ -29,8 +29,7 @@ from wavewright.executor.fleet.call_messages import (
     output_of,
 )
 from wavewright.executor.fleet.grouping import GroupedWrites, patiently
-from wavewright.executor.fleet.room import QueueRoom
-from wavewright.executor.fleet.routing import entrypoint_of, runs_on_fleet
+from wavewright.executor.fleet.queue_places import QueueRoom, entrypoint_of, runs_on_fleet
 from wavewright.executor.fleet.tables import (
     ANSWERED,
     CANCEL,

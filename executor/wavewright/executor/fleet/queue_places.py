@@ -1,17 +1,43 @@
-"""How many calls of a process may be in the queue: what its workers can make soon.
+"""What goes to the queue of the fleet: which tools, under which names, and how many calls of each.
 
-A call in the queue cannot be taken back cheaply, and each one is looked for again and again, so the rest waits in the
-process of the run.
+A call in the queue cannot be taken back cheaply, and each one is looked for again and again, so only what the workers
+can make soon goes there, and the rest waits in the process of the run.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Collection, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
 import anyio
+
+from wavewright.tools.functions.runtime import can_be_called_elsewhere
+from wavewright.tools.functions.tool import Tool
+
+_EVERY_TOOL: Final = "*"
+
+
+def runs_on_fleet(tool: Tool, wanted: Collection[str]) -> bool:
+    """Return whether calls of a tool go to the fleet: those that `wanted` names or `*` means, and those with needs."""
+    is_wanted = bool(tool.signature.needs) or _EVERY_TOOL in wanted or tool.signature.name in wanted
+    return is_wanted and can_be_called_elsewhere(tool)
+
+
+def entrypoint_of(tool: Tool) -> str:
+    """Return the name under which calls of a tool are queued: only a worker with the same code takes them."""
+    return f"{tool.signature.name}@{tool.code or tool.signature.version}"
+
+
+def served_entrypoints(tools: Iterable[Tool], labels: Collection[str]) -> dict[str, Tool]:
+    """Return what a worker with these labels takes from the queue: the tools whose needs it meets."""
+    return {
+        entrypoint_of(tool): tool
+        for tool in tools
+        if can_be_called_elsewhere(tool) and tool.signature.needs <= frozenset(labels)
+    }
+
 
 _PER_SLOT: Final = 2
 """Calls in the queue, for each slot of a live worker."""
