@@ -25,8 +25,8 @@ from wavewright.executor.fleet import caller, worker
 from wavewright.executor.fleet.tables import ANSWER
 from wavewright.executor.sqlite import event_store as journal_store
 from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.sqlite.leases import SqliteLeases
-from wavewright.executor.store import outbox
+from wavewright.executor.sqlite.transaction import SqliteLeases
+from wavewright.executor.store import job_store
 from wavewright.executor.store.job_records import OutgoingMessage
 from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.transaction import StoreTransaction
@@ -109,12 +109,12 @@ def _dead_letters_that_come_again(patch: Patch) -> None:
 
 
 def _an_outbox_without_leases(patch: Patch) -> None:
-    lease = outbox.lease_messages
+    lease = job_store.lease_messages
 
     async def take_all(transaction: StoreTransaction, *, seconds: float, most: int) -> list[OutgoingMessage]:
         return await lease(transaction, seconds=-seconds, most=most)
 
-    patch.setattr(outbox, "lease_messages", take_all)
+    patch.setattr(job_store, "lease_messages", take_all)
 
 
 def _cut_messages_repaired(patch: Patch) -> None:

@@ -33,9 +33,8 @@ from wavewright.executor.postgres.budget_store import PostgresBudgetStore
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.store.errors import JournalError, JournalUnreachable, RunLost
 from wavewright.executor.store.job_records import DecisionMade, JobChange, JobRow, OutboxWrites
-from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.job_store import JobStore, lease_messages
 from wavewright.executor.store.job_transactions import receive
-from wavewright.executor.store.outbox import lease_messages
 from wavewright.executor.stores import Stores
 
 

@@ -16,8 +16,7 @@ import pytest
 from tests.executor.event_examples import run_finished, run_started, step_finished
 from tests.executor.postgres.journal_helpers import OTHER, RUN, seen_from_outside, steps
 from tests.support.postgres import PostgresServer
-from wavewright.executor.postgres.event_store import PostgresEventStore
-from wavewright.executor.postgres.journal import PostgresJournal
+from wavewright.executor.postgres.journal import PostgresEventStore, PostgresJournal
 from wavewright.executor.store.commands import append_entry
 from wavewright.executor.store.errors import RunBusy, RunLost
 from wavewright.executor.store.leases import LeaseProbe, Owner

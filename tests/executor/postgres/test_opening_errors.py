@@ -12,8 +12,7 @@ from tests.executor.event_examples import run_started
 from tests.executor.postgres.journal_helpers import OTHER, RUN, steps, until
 from tests.support.postgres import PASSWORD, OwnServer, PostgresServer
 from wavewright.executor.postgres.driver import display_url
-from wavewright.executor.postgres.event_store import PostgresEventStore
-from wavewright.executor.postgres.journal import PostgresJournal
+from wavewright.executor.postgres.journal import PostgresEventStore, PostgresJournal
 from wavewright.executor.postgres.schema import FORMAT, LOCK
 from wavewright.executor.store.errors import JournalError, JournalNotWritten
 

@@ -2,17 +2,243 @@
 
 Done means that the server has synced it. A server that is restarted meanwhile is waited for, and whether a transaction
 was committed before its connection broke is asked, so that nothing is written twice.
+
+Every write names the *fence* under which this owner holds the run and is refused, in the same transaction, once
+another owner has a higher one. What one run cannot write costs no other run anything.
 """
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, Final, Self, TypeVar
 
-from wavewright.executor.postgres.event_store import PostgresEventStore
-from wavewright.executor.postgres.session import PATIENCE_SECONDS
-from wavewright.executor.store.leases import LEASE_SECONDS
+from asyncpg import exceptions as pg
+
+from wavewright.executor.postgres.append import AppendTransaction, OutboxRowsRefused
+from wavewright.executor.postgres.driver import DRIVER_ERRORS, Connection, explain_use
+from wavewright.executor.postgres.session import PATIENCE_SECONDS, PostgresSession
+from wavewright.executor.postgres.transaction import PostgresLeases, PostgresStoreTransaction
+from wavewright.executor.store.commands import AppendEntry, QueuedTransaction
+from wavewright.executor.store.errors import JournalError, JournalUnreachable
+from wavewright.executor.store.leases import LEASE_SECONDS, LeaseProbe, Owner, RunHolder, this_owner
 from wavewright.executor.store.stored_journal import StoredJournal
-from wavewright.executor.store.transaction import StoreTransaction
+from wavewright.executor.store.transaction import StoreTransaction, TransactionWork
+from wavewright.planner.types import RunId
+
+_T = TypeVar("_T")
+
+_MAX_TRIES: Final = 5
+"""Times that a transaction is begun which meets another one that writes the same new row."""
+
+
+class PostgresEventStore(RunHolder):
+    """The journal's tables, open to one owner."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        owner: Owner | None = None,
+        lease: float = LEASE_SECONDS,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        """Connect at the first call of anything here.
+
+        Args:
+            url: The database's address.
+            owner: Who opens it; this process where not given.
+            lease: Seconds for which an owner on another machine is believed without a heartbeat.
+            patience: Seconds for which a database that was there and does not answer is waited for.
+        """
+        owner = owner or this_owner()
+        self.lease = lease
+        self.session = PostgresSession(url, owner=owner, lease=lease, patience=patience)
+        super().__init__(owner, self.session.place)
+        self.leases = PostgresLeases(owner, self.place)
+
+    async def close(self) -> None:
+        """Give up all runs and close; closing again does nothing."""
+        self._held.clear()
+        await self.session.close()
+
+    # Owning runs
+
+    async def claim(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:
+        """Become the run's owner; or return the lease that must be probed first.
+
+        Args:
+            run: The run, new or known.
+            unmoved: The heartbeat of a probe that has ended.
+
+        Raises:
+            RunBusy: its owner is alive.
+        """
+        self._begin_claim(run)
+        try:
+            session_no = await self.session.number()
+            held = await self.session.transact(
+                lambda connection, _: self.leases.acquire(
+                    connection, run, session_no=session_no, unmoved=unmoved
+                )
+            )
+        except DRIVER_ERRORS as error:
+            raise explain_use(error, self.place, run) from error
+        if isinstance(held, LeaseProbe):
+            return held
+        self._held[run] = held
+        return None
+
+    async def heartbeat(self) -> None:
+        """Show that the owner of the held runs is alive."""
+        await self.session.heartbeat()
+
+    async def release(self, run: RunId) -> None:
+        """Give the run up; nothing where it is not held."""
+        try:
+            if run in self._held:
+                await self.execute([lambda transaction: transaction.release(run)], run)
+        finally:
+            self._note_leases({}, [run])
+
+    # Writing
+
+    async def write(self, entries: Sequence[AppendEntry]) -> dict[RunId, JournalError]:
+        """Write the entries in one transaction and return, run by run, what could not be written and why.
+
+        Nothing more is written to a run that is returned, until it is claimed again.
+        """
+        good = [entry for entry in entries if entry.run not in self.faults]
+        for run in dict.fromkeys(entry.run for entry in good):
+            if run not in self._held:
+                await self._claim_at_append(run)
+        good = [entry for entry in good if entry.run not in self.faults]
+        try:
+            if good:
+                await self._write_at_once(good)
+        except OutboxRowsRefused as refused:
+            self.faults[refused.run] = refused.error
+            return await self.write(entries)
+        except JournalError as error:
+            # The database is away: that will not be different for each run by itself.
+            self.faults.update({entry.run: error for entry in good})
+        except DRIVER_ERRORS as error:
+            await self._write_apart(good, error)
+        return {entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults}
+
+    async def write_and_execute(
+        self, entries: Sequence[AppendEntry], works: Sequence[QueuedTransaction]
+    ) -> tuple[dict[RunId, JournalError], Sequence[object]] | None:
+        """Write the entries and do the works in one transaction; return the faults as `write` does, and the results.
+
+        None where nothing was done: a part of it is at fault, or the parts do not go together.
+        """
+        if any(entry.run in self.faults or entry.run not in self._held for entry in entries):
+            return None
+        # A decision is locked before its job, and a work may have locked that already.
+        if any(entry.outbox_rows is not None and entry.outbox_rows.decisions for entry in entries):
+            return None
+        try:
+            results = await self._write_at_once(entries, works)
+        except (*DRIVER_ERRORS, OutboxRowsRefused, JournalError):
+            return None
+        return {entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults}, results
+
+    async def execute(
+        self, works: Sequence[TransactionWork[Any]], run: RunId | None = None
+    ) -> Sequence[object]:
+        """Return the results of the works, which are done in one transaction; messages of errors name the run.
+
+        Raises:
+            JournalError: nothing was written.
+        """
+
+        async def work(
+            connection: Connection, now: float
+        ) -> tuple[PostgresStoreTransaction, Sequence[object]]:
+            transaction = self.begin(connection, now)
+            results = [await one(transaction) for one in works]
+            await transaction.flush()
+            return transaction, results
+
+        tries = _MAX_TRIES if len(works) == 1 else 1
+        while True:
+            tries -= 1
+            try:
+                transaction, results = await self.session.transact(work)
+            except pg.UniqueViolationError as error:
+                if tries == 0:
+                    raise explain_use(error, self.place, run) from error
+            except DRIVER_ERRORS as error:
+                raise explain_use(error, self.place, run) from error
+            else:
+                self._note_leases(transaction.acquired, transaction.released)
+                return results
+
+    @staticmethod
+    def is_at_fault(error: JournalError) -> bool:
+        """Return whether the database, and not one of the works, is the cause."""
+        return isinstance(error, JournalUnreachable)
+
+    async def read(self, ask: TransactionWork[_T]) -> _T:
+        """Return an answer of the database; it may be asked twice.
+
+        Raises:
+            JournalError: the database cannot be read.
+        """
+        try:
+            return await self.session.read(lambda connection: ask(self.begin(connection, 0.0)))
+        except DRIVER_ERRORS as error:
+            raise explain_use(error, self.place) from error
+
+    def begin(self, connection: Connection, now: float) -> PostgresStoreTransaction:
+        """Return the store's view of a transaction that began then on a connection."""
+        return PostgresStoreTransaction(
+            connection,
+            self.leases,
+            session_no=self.session.no,
+            now=now,
+            held=self._held,
+            faults=self.faults,
+        )
+
+    async def _claim_at_append(self, run: RunId) -> None:
+        try:
+            watch = await self.claim(run)
+        except JournalError as error:
+            self.faults[run] = error
+        else:
+            if watch is not None:
+                self.faults[run] = self.busy_error(run, watch.lease)
+
+    async def _write_apart(self, entries: Sequence[AppendEntry], error: Exception) -> None:
+        """Write each run's entries by themselves after they failed together; note the fault of a lone run."""
+        runs = dict.fromkeys(entry.run for entry in entries)
+        if len(runs) > 1:
+            for run in runs:
+                await self.write([entry for entry in entries if entry.run == run])
+            return
+        (run,) = runs
+        self.faults[run] = explain_use(error, self.place, run)
+
+    async def _write_at_once(
+        self, entries: Sequence[AppendEntry], works: Sequence[QueuedTransaction] = ()
+    ) -> Sequence[object]:
+        """Write the entries and do the works in one transaction; return the results of the works."""
+        leases = {entry.run: self._held[entry.run] for entry in entries}
+        append = AppendTransaction.from_entries(entries, leases, self.begin, works)
+        held = await self.session.commit_once(append.execute, append.find_committed)
+        append.mark_committed()
+        results: Sequence[object] = ()
+        if append.attempts:
+            transaction, results = append.attempts[-1]
+            self._note_leases(transaction.acquired, transaction.released)
+        await self._note_lost(run for run, lease in leases.items() if lease.no not in held)
+        return results
+
+    async def _note_lost(self, runs: Iterable[RunId]) -> None:
+        for run in runs:
+            self.faults[run] = await self.session.read(partial(self.leases.lost_error, run=run))
 
 
 class PostgresJournal(StoredJournal):

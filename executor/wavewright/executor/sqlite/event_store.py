@@ -20,9 +20,8 @@ from wavewright.config.errors import WavewrightError
 from wavewright.executor.events.types import RunStarted
 from wavewright.executor.sqlite.database import SqliteTransaction, WriteAheadLog, open_journal_file
 from wavewright.executor.sqlite.errors import explain_use, is_locked
-from wavewright.executor.sqlite.leases import SqliteLeases
 from wavewright.executor.sqlite.reader import JournalReader
-from wavewright.executor.sqlite.transaction import SqliteStatements, SqliteStoreTransaction
+from wavewright.executor.sqlite.transaction import SqliteLeases, SqliteStatements, SqliteStoreTransaction
 from wavewright.executor.store import run_queries
 from wavewright.executor.store.commands import AppendEntry
 from wavewright.executor.store.errors import JournalError, JournalNotWritten

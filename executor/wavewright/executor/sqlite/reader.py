@@ -12,8 +12,7 @@ from typing import Self, TypeVar
 from wavewright.executor.events.types import Event
 from wavewright.executor.sqlite.database import open_journal_file
 from wavewright.executor.sqlite.errors import explain_use
-from wavewright.executor.sqlite.leases import SqliteLeases
-from wavewright.executor.sqlite.transaction import SqliteStoreTransaction
+from wavewright.executor.sqlite.transaction import SqliteLeases, SqliteStoreTransaction
 from wavewright.executor.store import run_queries
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.journal import RunRow, StoredOutput
