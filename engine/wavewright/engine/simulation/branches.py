@@ -175,12 +175,8 @@ def _size_side(items: int) -> str:
     return str(items) if items < 2 else "n"
 
 
-def branches_taken(state: RunState, plan: Plan, goal: Goal, now: dt.datetime) -> frozenset[Branch]:
-    """Return the branches of the plan that a run took."""
-    return frozenset(_taken(state, plan, goal, now))
-
-
-def _taken(state: RunState, plan: Plan, goal: Goal, now: dt.datetime) -> Iterator[Branch]:
+def branches_taken(state: RunState, plan: Plan, goal: Goal, now: dt.datetime) -> Iterator[Branch]:
+    """Yield the branches of the plan that a run took."""
     for step in plan.steps:
         ended = state.steps.get(step.id)
         if ended is None:

@@ -137,8 +137,10 @@ class SimulatedPlan:
         """What is known of the tools."""
         return {name: tool.signature for name, tool in self.tools.items()}
 
-    def with_inputs(self, inputs: JsonObject) -> SimulatedPlan | None:
-        """Return the plan of a job with other inputs; none where it is not valid for them."""
+    def with_inputs(self, inputs: JsonObject | None) -> SimulatedPlan | None:
+        """Return the plan of a job with other inputs, where there are any; none where it is not valid for them."""
+        if inputs is None:
+            return self
         if not validator_of(self.goal.inputs_schema or {}).accepts(inputs):
             return None
         goal = self.goal.model_copy(update={"inputs": inputs})

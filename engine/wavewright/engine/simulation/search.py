@@ -7,7 +7,6 @@ as the time allowed is enough for them.
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -71,6 +70,8 @@ class ScenarioSearch:
     def __init__(
         self, simulated: SimulatedPlan, outputs: StubOutputSource, seed: int, bounds: SearchBounds
     ) -> None:
+        self.simulated = simulated
+        self.outputs = outputs
         self.tries = 0
         self.was_cut = False
         """Whether something was left untried because the time was up."""
@@ -78,12 +79,9 @@ class ScenarioSearch:
         """By branch, the scenario that took it with the least penalty."""
         self.failures: dict[FailureKey, Scenario] = {}
         """What failed over valid outputs, with the first scenario that showed it."""
-        self._simulated = simulated
-        self._outputs = outputs
         self._random = random.Random(f"search {seed}")  # noqa: S311 - repeatable, not secret
         self._bounds = bounds
         self._deadline = time.monotonic() + bounds.seconds
-        self._plans: dict[str, SimulatedPlan | None] = {}
         self._steps = {step.id: step for step in simulated.plan.steps}
 
     def is_over(self) -> bool:
@@ -91,25 +89,16 @@ class ScenarioSearch:
         self.was_cut = self.was_cut or time.monotonic() > self._deadline
         return self.was_cut
 
-    def plan_for(self, scenario: Scenario) -> SimulatedPlan | None:
-        """Return the plan for a scenario's inputs; none where it is not valid for them."""
-        if scenario.inputs is None:
-            return self._simulated
-        key = json.dumps(scenario.inputs, sort_keys=True)
-        if key not in self._plans:
-            self._plans[key] = self._simulated.with_inputs(scenario.inputs)
-        return self._plans[key]
-
     async def attempt(self, scenario: Scenario) -> Trial:
         """Return what a scenario shows; nothing where the plan is not valid for its inputs."""
-        simulated = self.plan_for(scenario)
+        simulated = self.simulated.with_inputs(scenario.inputs)
         if simulated is None:
             return Trial()
         self.tries += 1
         state = await run_steps(simulated, scenario)
         plan, now, own_inputs = simulated.plan, simulated.now, scenario.inputs is None
         trial = Trial(
-            branches_taken(state, plan, simulated.goal, now),
+            frozenset(branches_taken(state, plan, simulated.goal, now)),
             # What other inputs than the job's would break is no fault of its plan.
             failures_of(state, scenario.failing, plan, now) if own_inputs else {},
             {step: _penalty(step, state) for step in self._steps},
@@ -124,11 +113,11 @@ class ScenarioSearch:
 
     async def find_happy_path(self) -> Scenario:
         """Return a scenario in which as many steps succeed, and gates pass, as the tries get."""
-        plan, tools = self._simulated.plan, self._simulated.tools
-        outputs = {step.id: self._outputs.plausible(step) for step in plan.steps}
-        added = {step.tool for recipe in self._simulated.goal.recipes for step in recipe.add} & tools.keys()
+        plan, tools = self.simulated.plan, self.simulated.tools
+        outputs = {step.id: self.outputs.plausible(step) for step in plan.steps}
+        added = {step.tool for recipe in self.simulated.goal.recipes for step in recipe.add} & tools.keys()
         by_tool = {
-            tool: self._outputs.plausible(Step.model_construct(id=StepId("added"), tool=tool))
+            tool: self.outputs.plausible(Step.model_construct(id=StepId("added"), tool=tool))
             for tool in sorted(added)
         }
         by_tool |= {step.tool: outputs[step.id] for step in plan.steps}
@@ -169,7 +158,7 @@ class ScenarioSearch:
         self, scenario: Scenario, happy: Scenario, shows: Callable[[Scenario], Awaitable[bool]]
     ) -> Scenario:
         """Return a scenario with as many inputs and outputs of the happy path as `shows` allows."""
-        own = self._simulated.plan.inputs
+        own = self.simulated.plan.inputs
         for name in scenario.inputs or ():
             inputs = {key: value for key, value in (scenario.inputs or {}).items() if key != name}
             inputs |= {name: own[name]} if name in own else {}
@@ -184,7 +173,7 @@ class ScenarioSearch:
 
     def _start_for(self, branch: Branch, happy: Scenario) -> Scenario:
         """Return a scenario in which what the branch depends on runs at all: the happy path may skip it."""
-        sources = sources_of_branch(branch, self._simulated.plan).steps
+        sources = sources_of_branch(branch, self.simulated.plan).steps
         names = sources if branch.kind in ("gate", "when") else (branch.name,)
         found = [self.best[key] for name in names if (key := Branch("step", name, "ok")) in self.best]
         # The step that is hardest to reach decides; what the happy path reaches was met with it.
@@ -192,11 +181,11 @@ class ScenarioSearch:
 
     async def explore(self, happy: Scenario) -> None:
         """Try outputs that the steps, gates and the result which read them may not handle."""
-        focus = sources_of(plan_expressions(self._simulated.plan)).names
-        read = [step for step in self._simulated.plan.steps if step.id in self._outputs.shapes]
-        outputs = [(step, self._outputs.minimal(step)) for step in read]
+        focus = sources_of(plan_expressions(self.simulated.plan)).names
+        read = [step for step in self.simulated.plan.steps if step.id in self.outputs.shapes]
+        outputs = [(step, self.outputs.minimal(step)) for step in read]
         outputs += [
-            (step, self._outputs.varied(step, happy.outputs[step.id], focus))
+            (step, self.outputs.varied(step, happy.outputs[step.id], focus))
             for step in (self._random.choices(read, k=self._bounds.tries) if read else ())
         ]
         for step, tried in outputs:
@@ -209,15 +198,15 @@ class ScenarioSearch:
             # Where it makes the same call as another step, it fails only with other parameters.
             start = replace(start, failing=frozenset({StepId(branch.name)}))
             yield start
-        sources = sources_of_branch(branch, self._simulated.plan)
+        sources = sources_of_branch(branch, self.simulated.plan)
         steps = [self._steps[name] for name in sources.steps]
         if branch.kind == "gate":
-            sources = sources._replace(names=sources.names.union(*map(self._outputs.time_names, steps)))
+            sources = sources._replace(names=sources.names.union(*map(self.outputs.time_names, steps)))
         for size in (0, 1, 3):
-            resized = {step.id: self._outputs.plausible(step, size) for step in steps}
+            resized = {step.id: self.outputs.plausible(step, size) for step in steps}
             yield from (start.with_outputs(step, outputs) for step, outputs in resized.items())
             yield replace(start, outputs={**start.outputs, **resized})
-        minimal = {step.id: self._outputs.minimal(step) for step in steps}
+        minimal = {step.id: self.outputs.minimal(step) for step in steps}
         yield replace(start, outputs={**start.outputs, **minimal})
         for _ in range(self._bounds.tries):
             yield self._changed(sources, start)
@@ -230,13 +219,13 @@ class ScenarioSearch:
             if step.optional and self._random.random() < 0.2:
                 changed = replace(changed, failing=changed.failing | {name})
             elif len(sources.steps) == 1 or self._random.random() < 0.6:
-                outputs = self._outputs.varied(step, changed.outputs[name], sources.names)
+                outputs = self.outputs.varied(step, changed.outputs[name], sources.names)
                 # An `all(…)` over a fan-out changes when every call does.
                 outputs = outputs if self._random.random() < 0.5 else (outputs[0],) * len(outputs)
                 changed = changed.with_outputs(name, outputs)
         if sources.reads_inputs and (not sources.steps or self._random.random() < 0.5):
-            inputs = changed.inputs or self._simulated.plan.inputs
-            changed = replace(changed, inputs=self._outputs.varied_inputs(inputs, sources.names))
+            inputs = changed.inputs or self.simulated.plan.inputs
+            changed = replace(changed, inputs=self.outputs.varied_inputs(inputs, sources.names))
         return changed
 
 

@@ -74,7 +74,7 @@ def simulate(
     outputs = StubOutputSource(simulated, seed, given)
     search = ScenarioSearch(simulated, outputs, seed, bounds or SearchBounds())
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(_Simulation(simulated, outputs, search, seed).run())
+        return runner.run(_Simulation(search, seed).run())
 
 
 def _simulated_plan(order: ResolvedJob, settings: Settings, now: dt.datetime | None) -> SimulatedPlan:
@@ -97,13 +97,11 @@ def _simulated_plan(order: ResolvedJob, settings: Settings, now: dt.datetime | N
 class _Simulation:
     """One simulation, from the first try to the report."""
 
-    def __init__(
-        self, simulated: SimulatedPlan, outputs: StubOutputSource, search: ScenarioSearch, seed: int
-    ) -> None:
-        self._simulated = simulated
-        self._plan = simulated.plan
-        self._outputs = outputs
+    def __init__(self, search: ScenarioSearch, seed: int) -> None:
         self._search = search
+        self._simulated = search.simulated
+        self._plan = search.simulated.plan
+        self._outputs = search.outputs
         self._seed = seed
         self._taken: set[Branch] = set()
         self._scenarios: list[ScenarioReport] = []
@@ -139,21 +137,17 @@ class _Simulation:
 
     async def _run_scenario(self, name: str, scenario: Scenario) -> None:
         """Run the whole pipeline over a scenario and note what came of it."""
-        inputs = scenario.inputs
-        own = self._plan.inputs
-        changed = tuple(
-            key
-            for key in {**own, **(inputs or own)}
-            if inputs is not None and own.get(key) != inputs.get(key)
-        )
-        simulated = self._search.plan_for(scenario)
+        inputs, own = scenario.inputs, self._plan.inputs
+        given = own if inputs is None else inputs
+        changed = tuple(key for key in {**own, **given} if own.get(key) != given.get(key))
+        simulated = self._simulated.with_inputs(inputs)
         done = None if simulated is None else await run_pipeline(simulated, scenario)
         if simulated is None or done is None:
             self._scenarios.append(ScenarioReport(name, "refused", inputs=inputs, changed=changed))
             return
         context, approvals = done
         state, review = context.state, context.review
-        self._taken |= branches_taken(state, simulated.plan, simulated.goal, simulated.now)
+        self._taken.update(branches_taken(state, simulated.plan, simulated.goal, simulated.now))
         if inputs is None:
             for key in failures_of(state, scenario.failing, simulated.plan, simulated.now):
                 self._search.failures.setdefault(key, scenario)
@@ -188,13 +182,10 @@ class _Simulation:
         # Steps that a recovery adds are not the plan's.
         found = [key for key in self._search.failures if key.step in places]
         reported: Counter[StepId] = Counter()
-        for key in sorted(found, key=lambda one: (places[one.step], one)):
+        for key in sorted(found, key=lambda one: (places[one.step], one))[:_MAX_FAILURES]:
             reported[key.step] += 1
             is_declared = self._outputs.undeclared.isdisjoint(self._sources(key))
-            if (
-                reported[key.step] <= (_MAX_FAILURES_PER_STEP if is_declared else 1)
-                and reported.total() <= _MAX_FAILURES
-            ):
+            if reported[key.step] <= (_MAX_FAILURES_PER_STEP if is_declared else 1):
                 yield key, self._search.failures[key]
 
     async def _failure(self, key: FailureKey, scenario: Scenario, happy: Scenario) -> FailureReport:

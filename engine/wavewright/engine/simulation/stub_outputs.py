@@ -161,15 +161,14 @@ class StubOutputSource:
             start = self._random.randrange(len(given))
             return (*given[start:], *given[:start])
         place = self._random.randrange(len(outputs))
-        signature = self._simulated.tools[step.tool].signature
         varied = self._generator.vary(
-            outputs[place], self._schemas[step.id], time_field=signature.freshness_field, focus=focus
+            outputs[place], self._schemas[step.id], time_field=self._time_field(step), focus=focus
         )
         return (*outputs[:place], varied, *outputs[place + 1 :])
 
     def time_names(self, step: Step) -> frozenset[str]:
         """Return the names on the way to the time that the step's tool says its output is of."""
-        path = self._simulated.tools[step.tool].signature.freshness_field
+        path = self._time_field(step)
         return frozenset(() if path is None else path.split("."))
 
     def varied_inputs(self, inputs: JsonObject, focus: frozenset[str]) -> JsonObject:
@@ -181,13 +180,15 @@ class StubOutputSource:
             return inputs
         return varied if isinstance(varied, dict) else inputs
 
+    def _time_field(self, step: Step) -> str | None:
+        return self._simulated.tools[step.tool].signature.freshness_field
+
     def _declared_schema(self, step: Step) -> JsonSchema:
         if step.tool == SUB_PLAN and step.params:
             return self._types.call_output(step)
         return self._simulated.tools[step.tool].signature.output_schema
 
     def _generated(self, step: Step, mode: GenerationMode, size: int = 0) -> Json:
-        time_field = self._simulated.tools[step.tool].signature.freshness_field
         schema = self._schemas.get(step.id, self._declared_schema(step))
         wanted = self._simulated.goal.output_schema if step.id in self._result_steps else None
         candidates = [schema]
@@ -196,7 +197,7 @@ class StubOutputSource:
             candidates.insert(0, self_contained_schema(both))
         for candidate in candidates:
             try:
-                made = self._generator.make(candidate, mode, time_field=time_field, size=size)
+                made = self._generator.make(candidate, mode, time_field=self._time_field(step), size=size)
             except NoValueFound:
                 continue
             except PatternNeedsExtra as error:
