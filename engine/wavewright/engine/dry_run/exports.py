@@ -6,9 +6,10 @@ The data of the page refers to steps and tools by number, since a page may hold 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import cast
 
-from wavewright.engine.dry_run.estimates import BudgetRow, EstimateRange
+from wavewright.engine.dry_run.estimates import EstimateRange
 from wavewright.engine.dry_run.forecast import DryRun, PlanForecast, StepForecast
 from wavewright.engine.dry_run.text import dollars_text, repetition_text, tokens_text
 from wavewright.planner.language.plan import Gate
@@ -36,24 +37,13 @@ def dry_run_json(dry_run: DryRun) -> dict[str, object]:
         "budget": {
             "verdict": dry_run.budget.verdict,
             "refusals": list(dry_run.budget.refusals),
-            "rows": [_row_json(row) for row in dry_run.budget.rows],
+            "rows": [asdict(row) for row in dry_run.budget.rows],
         },
         "steps": [_step_json(step) for step in dry_run.steps],
         "gates": list(dry_run.gates),
         "caps": list(dry_run.caps),
         "approvals": list(dry_run.approvals),
-        "egress": [
-            {
-                "step": one.step,
-                "tool": one.tool,
-                "to": one.to,
-                "inputs": list(one.inputs),
-                "steps": list(one.steps),
-                "params": list(one.params),
-                "carries_untrusted": one.carries_untrusted,
-            }
-            for one in dry_run.trust.egress
-        ],
+        "egress": [asdict(one) for one in dry_run.trust.egress],
         "untrusted": [
             {
                 "step": flow.step,
@@ -97,7 +87,7 @@ def _step_json(step: StepForecast) -> dict[str, object]:
         "calls": step.calls,
         "calls_made": step.calls_made,
         "reuse": _reuse_json(step),
-        "standing": _rerun_status_json(step),
+        "standing": None if step.rerun_status is None else asdict(step.rerun_status),
         "skipped": step.is_skipped,
         "when": step.when,
         "optional": step.optional,
@@ -120,21 +110,7 @@ def _step_json(step: StepForecast) -> dict[str, object]:
 def _reuse_json(step: StepForecast) -> dict[str, object] | None:
     if step.reuse is None:
         return None
-    return {
-        "calls": step.reuse.calls,
-        "runs": list(step.reuse.runs),
-        "oldest": iso_of_epoch(step.reuse.oldest),
-    }
-
-
-def _rerun_status_json(step: StepForecast) -> dict[str, object] | None:
-    if step.rerun_status is None:
-        return None
-    return {
-        "kind": step.rerun_status.kind,
-        "reason": step.rerun_status.reason,
-        "items_done": step.rerun_status.items_done,
-    }
+    return {**asdict(step.reuse), "oldest": iso_of_epoch(step.reuse.oldest)}
 
 
 def _rerun_json(dry_run: DryRun) -> dict[str, object] | None:
@@ -152,18 +128,6 @@ def _rerun_json(dry_run: DryRun) -> dict[str, object] | None:
 def _range_json(figure: EstimateRange | None) -> JsonObject | None:
     # Rounded to hide the error of adding floats.
     return None if figure is None else {"expected": round(figure.expected, 9), "p90": round(figure.p90, 9)}
-
-
-def _row_json(row: BudgetRow) -> dict[str, object]:
-    return {
-        "scope": row.scope,
-        "step": row.step,
-        "measure": row.measure,
-        "left": row.left,
-        "expected": row.expected,
-        "p90": row.p90,
-        "verdict": row.verdict,
-    }
 
 
 def as_mermaid(dry_run: DryRun) -> str:
