@@ -35,16 +35,16 @@ from .records import (
     Package as Package,
     ReviewResult as ReviewResult,
 )
+from .recovery.boundary import (
+    RecoveryView as RecoveryView,
+    view_for_recovery as view_for_recovery,
+)
 from .recovery.recipes import (
     propose_patch as propose_patch,
 )
 from .recovery.replanning import (
     ReplanResult as ReplanResult,
     replan as replan,
-)
-from .recovery.view import (
-    RecoveryView as RecoveryView,
-    view_for_recovery as view_for_recovery,
 )
 from .report import (
     render_report as render_report,

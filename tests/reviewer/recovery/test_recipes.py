@@ -16,14 +16,14 @@ from wavewright.planner.plans.patches import apply_patch, patch_fingerprint
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer import ReplanResult, propose_patch, review_by_code, view_for_recovery
 from wavewright.reviewer.records import RecoveryAction
-from wavewright.reviewer.recovery.recipes import patch_from_feedback, recipes_for_feedback
-from wavewright.reviewer.recovery.view import (
+from wavewright.reviewer.recovery.boundary import (
     FailedGateView,
     FeedbackView,
     RecoveryView,
     RequestedActionView,
     StepEndView,
 )
+from wavewright.reviewer.recovery.recipes import patch_from_feedback, recipes_for_feedback
 
 FRESH: JsonObject = {"id": "fresh", "on_tool": "fetch", "fresh_within": "24h"}
 RECIPE: JsonObject = {

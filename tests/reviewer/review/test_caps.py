@@ -9,7 +9,7 @@ from wavewright.reviewer.package.builder import build_package
 from wavewright.reviewer.records import CapRecord, Confidence, ReviewResult
 from wavewright.reviewer.review.by_code import review_by_code
 from wavewright.reviewer.review.caps import compute_confidences, stated_confidence
-from wavewright.reviewer.review.evidence import StepEvidence, raw_overall
+from wavewright.reviewer.review.results import StepEvidence, raw_overall
 
 
 def confidence(review: ReviewResult, field: str = "overall") -> Confidence:

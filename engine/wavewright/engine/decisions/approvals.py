@@ -28,7 +28,7 @@ from wavewright.planner.language.hashing import content_hash, plan_hash
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.types import Json, JsonObject, RunId, StepId
-from wavewright.reviewer.review.evidence import plan_scope, superseded_steps
+from wavewright.reviewer.review.results import plan_scope, superseded_steps
 
 APPROVE: Final = "approve"
 REFUSE: Final = "refuse"

@@ -42,8 +42,8 @@ from wavewright.reviewer.review.caps import CODE_REVIEW_CEILING
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
+    from wavewright.reviewer.recovery.boundary import FeedbackView
     from wavewright.reviewer.recovery.replanning import ReplanResult
-    from wavewright.reviewer.recovery.view import FeedbackView
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +242,8 @@ class TakeFeedback:
         return await self._patch(context, feedback)
 
     async def _patch(self, context: PlannedContext, feedback: Feedback) -> PhaseResult[PlannedContext]:
+        from wavewright.reviewer.recovery.boundary import FeedbackView
         from wavewright.reviewer.recovery.recipes import recipes_for_feedback
-        from wavewright.reviewer.recovery.view import FeedbackView
 
         recipes = recipes_for_feedback(context.goal, feedback.texts)
         view = FeedbackView(feedback.iteration, len(feedback.texts_for_steps), recipes)

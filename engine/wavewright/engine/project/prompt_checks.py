@@ -19,9 +19,8 @@ from wavewright.planner.planning.prompt import request_values
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.types import GateId
 from wavewright.prompts import PromptError, Prompts, data_block
-from wavewright.reviewer.recovery.view import FailedGateView, RequestedActionView, StepEndView
-from wavewright.reviewer.review.digest import ShownOutput
-from wavewright.reviewer.review.opinions import ACTIONS
+from wavewright.reviewer.recovery.boundary import FailedGateView, RequestedActionView, StepEndView
+from wavewright.reviewer.review.dialogue import ACTIONS, ShownOutput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,7 +30,7 @@ from wavewright.planner.plans.estimates import known_items
 from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.plans.uses import asks_each_item, condition_reads
 from wavewright.planner.types import Json, JsonObject, StepId, as_list
-from wavewright.reviewer.review.evidence import plan_scope
+from wavewright.reviewer.review.results import plan_scope
 
 _KINDS = frozenset({"expression", "params", "items", "output"})
 _FOUND_VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|-?\d[\d.]*")

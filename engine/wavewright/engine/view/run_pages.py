@@ -36,9 +36,8 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import RunId
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.package.comparison import ComparedRun, compare
-from wavewright.reviewer.package.step_records import model_messages, step_record
+from wavewright.reviewer.package.inspection import model_messages, proof_of, reviewed_fields, step_record
 from wavewright.reviewer.report.sub_plan_folding import Drawings
-from wavewright.reviewer.review.proof import proof_of, reviewed_fields
 from wavewright.reviewer.values import iso_of_epoch
 
 STATUSES: Final = (

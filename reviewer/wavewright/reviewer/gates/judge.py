@@ -30,15 +30,16 @@ from wavewright.planner.ports.model_port import (
 )
 from wavewright.planner.types import GateSeverity, Json, JsonSchema, RunId, StepId
 from wavewright.prompts import PromptError, Prompts, prompt_json
-from wavewright.reviewer.gates.calibration import Calibration
-from wavewright.reviewer.model_answers import (
+from wavewright.reviewer.asking_models import (
     AnswerMisfit,
     AnswerModel,
     FittingAnswer,
     ask_until_fit,
+    prompt_size,
     read_answer,
+    truncate,
 )
-from wavewright.reviewer.truncation import prompt_size, truncate
+from wavewright.reviewer.gates.calibration import Calibration
 from wavewright.reviewer.values import is_empty, shorten
 from wavewright.tools.models.pricing import CHARS_PER_TOKEN
 

@@ -46,9 +46,8 @@ from wavewright.reviewer.records import (
 )
 from wavewright.reviewer.review.by_code import run_instant
 from wavewright.reviewer.review.caps import PLANNER, REVIEWER, cap_stated_confidence, patch_rungs
-from wavewright.reviewer.review.evidence import superseded_steps
 from wavewright.reviewer.review.findings import item_labels
-from wavewright.reviewer.review.results import RunResult, read_result, terminal_steps
+from wavewright.reviewer.review.results import RunResult, read_result, superseded_steps, terminal_steps
 from wavewright.reviewer.values import iso_of_epoch, shape, shorten
 
 PACKAGE_NAME = "package.json"

@@ -23,7 +23,7 @@ from wavewright.planner.plans.graph import PlanGraph, superseding_origins
 from wavewright.planner.plans.patches import patch_fingerprint
 from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, JsonObject, StepId, as_object
 from wavewright.reviewer.records import ReviewResult
-from wavewright.reviewer.recovery.view import (
+from wavewright.reviewer.recovery.boundary import (
     FailedGateView,
     FeedbackView,
     RecoveryView,

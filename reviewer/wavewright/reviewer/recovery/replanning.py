@@ -36,23 +36,29 @@ from wavewright.planner.ports.model_port import (
 )
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.prompts import PromptError, Prompts
-from wavewright.reviewer.model_answers import (
+from wavewright.reviewer.asking_models import (
     AnswerDeclined,
     AnswerMisfit,
     NoFittingAnswer,
     ask_until_fit,
     find_object,
+    prompt_size,
     rung_seconds,
+    truncate,
 )
 from wavewright.reviewer.records import ReviewResult
-from wavewright.reviewer.recovery.emitted_patches import bind_patch, patch_schema
+from wavewright.reviewer.recovery.boundary import (
+    FeedbackView,
+    RecoveryView,
+    bind_patch,
+    patch_schema,
+    view_for_recovery,
+)
 from wavewright.reviewer.recovery.recipes import (
     feedback_input,
     patch_from_feedback,
     propose_patch,
 )
-from wavewright.reviewer.recovery.view import FeedbackView, RecoveryView, view_for_recovery
-from wavewright.reviewer.truncation import prompt_size, truncate
 from wavewright.reviewer.values import shorten
 
 _MAX_INPUT_CHARS = 8_000

@@ -33,7 +33,6 @@ from wavewright.reviewer.review.caps import (
     stated_confidence,
     step_ceilings,
 )
-from wavewright.reviewer.review.evidence import measure_evidence
 from wavewright.reviewer.review.feeds import confidence_sources, data_writers, field_feeders
 from wavewright.reviewer.review.findings import (
     FailedGate,
@@ -43,7 +42,7 @@ from wavewright.reviewer.review.findings import (
     step_problems,
     unchecked_gates,
 )
-from wavewright.reviewer.review.results import RunResult, read_result, result_faults
+from wavewright.reviewer.review.results import RunResult, measure_evidence, read_result, result_faults
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,13 @@ from wavewright.planner.ports.fallback_ladder import FallbackFailure, Ladder, Ru
 from wavewright.planner.ports.model_port import ModelCall, ModelClient, ModelError, OnUse
 from wavewright.planner.types import Json
 from wavewright.prompts import PromptError, Prompts
-from wavewright.reviewer.model_answers import FittingAnswer, NoFittingAnswer, ask_until_fit, rung_seconds
+from wavewright.reviewer.asking_models import (
+    FittingAnswer,
+    NoFittingAnswer,
+    ask_until_fit,
+    rung_seconds,
+    truncate,
+)
 from wavewright.reviewer.records import Opinion, RecoveryAction, ReviewResult
 from wavewright.reviewer.review.by_code import (
     Assessment,
@@ -38,16 +44,16 @@ from wavewright.reviewer.review.by_code import (
     with_full_stop,
 )
 from wavewright.reviewer.review.caps import CODE_REVIEW_CEILING, Ceiling, ceiling_of
-from wavewright.reviewer.review.digest import Digest, digest_run
-from wavewright.reviewer.review.opinions import (
+from wavewright.reviewer.review.dialogue import (
     ACTIONS,
+    Digest,
     ReviewAnswer,
     accept_actions,
+    digest_run,
     read_review,
     review_schema,
     to_opinion,
 )
-from wavewright.reviewer.truncation import truncate
 from wavewright.reviewer.values import iso, shorten
 
 MAX_REVIEWED_TOKENS: Final = 24_000

@@ -25,7 +25,8 @@ from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.records import EVERY_FIELD, CapRecord, Confidence, ReviewResult
-from wavewright.reviewer.review.evidence import (
+from wavewright.reviewer.review.feeds import Feeders, way_of
+from wavewright.reviewer.review.results import (
     WARNED_SHARE,
     StepEvidence,
     plan_scope,
@@ -33,7 +34,6 @@ from wavewright.reviewer.review.evidence import (
     superseded_steps,
     warned_shares,
 )
-from wavewright.reviewer.review.feeds import Feeders, way_of
 from wavewright.reviewer.values import brief, shorten
 
 PLANNER = "planner"

@@ -21,7 +21,7 @@ from wavewright.planner.plans.binding import template_gate_of
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.types import GateId, GateKind, GateSeverity, Json, JsonObject, StepId, as_list
 from wavewright.reviewer.records import Action, RecoveryAction
-from wavewright.reviewer.review.evidence import superseded_steps
+from wavewright.reviewer.review.results import superseded_steps
 from wavewright.reviewer.values import shorten
 
 _LABEL_KEYS = ("code", "id", "name", "key", "title")

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from tests.reviewer.scripted_runs import NOW, ScriptedRun, goal_for, plan_of, run_plan
 from wavewright.planner.types import Json, JsonObject
-from wavewright.reviewer.review.digest import Digest, digest_run
+from wavewright.reviewer.asking_models import OMITTED_KEY, prompt_size
+from wavewright.reviewer.review.dialogue import Digest, digest_run
 from wavewright.reviewer.review.results import read_result
-from wavewright.reviewer.truncation import OMITTED_KEY, prompt_size
 
 
 def digest(run: ScriptedRun, tokens: int) -> Digest:

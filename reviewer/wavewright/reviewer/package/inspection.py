@@ -1,13 +1,83 @@
-"""Why a confidence is what it is: its raw figure, and each cap with the steps by which it reaches the field."""
+"""A closer look at a run: what its journal tells of one step, and why a confidence is what it is.
+
+The record of a step has its calls with their resolved parameters, its attempts and its models. The proof of a
+confidence has its raw figure, and each cap with the steps by which it reaches the field.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
+from wavewright.executor.events.state import RunState
+from wavewright.executor.events.types import (
+    AnswerKept,
+    AttemptLogged,
+    Event,
+    ItemFinished,
+    ModelCalled,
+    StepFinished,
+)
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.ports.model_port import ModelQuestion
 from wavewright.planner.types import JsonObject, StepId
+from wavewright.reviewer.package.call_reports import params_of_call
 from wavewright.reviewer.records import CapRecord, Confidence, Package, ReviewResult
+from wavewright.reviewer.review.by_code import run_instant
 from wavewright.reviewer.review.caps import confidence_in, is_cap_on
+
+
+@dataclass(slots=True)
+class StepRecord:
+    """The journal's records of one step."""
+
+    step: Step
+    ending: StepFinished | None
+    calls: list[tuple[int | None, JsonObject | None, StepFinished | ItemFinished]]
+    """Each call: its item, its resolved parameters, its end."""
+    attempts: list[AttemptLogged] = field(default_factory=list[AttemptLogged])
+    uses: list[ModelCalled] = field(default_factory=list[ModelCalled])
+    questions: list[tuple[ModelQuestion, str]] = field(default_factory=list[tuple[ModelQuestion, str]])
+    """To models, with their answers."""
+
+
+def step_record(plan: Plan, step: Step, state: RunState, events: Sequence[Event]) -> StepRecord:
+    """Return what the events of a run tell of a step of its plan."""
+    ending, items = state.steps.get(step.id), state.items.get(step.id)
+    ended: list[StepFinished | ItemFinished] = [items[index] for index in sorted(items)] if items else []
+    if not ended and ending is not None:
+        ended = [ending]
+    now = run_instant(state)
+    record = StepRecord(step, ending, [])
+    for one in ended:
+        index = one.index if isinstance(one, ItemFinished) else None
+        record.calls.append((index, params_of_call(plan, state, step, index, now), one))
+    for event in events:
+        match event:
+            case AttemptLogged() if event.step == step.id:
+                record.attempts.append(event)
+            case ModelCalled() if event.use.step == step.id:
+                record.uses.append(event)
+            case _:
+                pass
+    record.questions += [(asked, answer) for asked, answer in model_messages(events) if asked.step == step.id]
+    return record
+
+
+def model_messages(events: Iterable[Event]) -> list[tuple[ModelQuestion, str]]:
+    """Return what models were asked in a run, in order, each with its answer: a text, or parts and calls as JSON."""
+    return [
+        (event.question, _answer_text(event.answer))
+        for event in events
+        if isinstance(event, AnswerKept) and event.question is not None
+    ]
+
+
+def _answer_text(answer: JsonObject) -> str:
+    if isinstance(text := answer.get("text"), str) and text:
+        return text
+    return json.dumps(answer.get("parts") or answer.get("calls") or answer, indent=2, ensure_ascii=False)
 
 
 def reviewed_fields(package: Package, review: ReviewResult) -> list[str]:
