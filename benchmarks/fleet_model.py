@@ -28,11 +28,11 @@ from pgqueuer.ports.repository import EntrypointExecutionParameter
 
 from benchmarks.measure import show_table
 from tests.support.postgres import NoServer, OwnServer, started
-from wavewright.executor.fleet.grouping import MAX_GROUP
 from wavewright.executor.fleet.tables import (
     ANSWER,
     BEGIN,
     HEARTBEAT,
+    MAX_GROUP,
     READ_ANSWERS,
     SEND,
     SEND_GOAL,

@@ -29,7 +29,7 @@ BROAD_EXCEPT_ALLOWED = {
     "wavewright.executor.store.job_store": "the call of a caller's projection: what it raises is raised to that caller",
     "wavewright.executor.run.failures": "the text and properties of an exception: its class may be a tool's own",
     "wavewright.executor.run.step_runner": "the call of a tool",
-    "wavewright.executor.fleet.tool_host": "the import of a project's modules, and the call of a tool",
+    "wavewright.executor.fleet.remote_calls": "the import of a project's modules, and the call of a tool",
     "wavewright.tools.workers.agent_tools": "the call of a tool by an agent: a failure is told to the model",
     "wavewright.tools.mcp.sessions": "the connection to a server: its fault is told to whoever waits for an answer",
     "wavewright.tools.functions.threads": "the call of a tool in a thread: raised again in the task of the call",

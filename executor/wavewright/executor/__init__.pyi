@@ -28,10 +28,8 @@ from .events.types import (
     WaveFinished as WaveFinished,
     WaveStarted as WaveStarted,
 )
-from .fleet.remote_call import (
+from .fleet.remote_calls import (
     RemoteCall as RemoteCall,
-)
-from .fleet.tool_host import (
     ToolHost as ToolHost,
 )
 from .run.execution import (

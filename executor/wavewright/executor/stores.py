@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from wavewright.config.settings import Settings
 
 if TYPE_CHECKING:
-    from wavewright.executor.budgets.stored import StoredBudgetStore
+    from wavewright.executor.budgets.stores import StoredBudgetStore
     from wavewright.executor.store.job_store import JobStore
     from wavewright.executor.store.stored_journal import StoredJournal
 

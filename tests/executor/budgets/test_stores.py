@@ -17,7 +17,8 @@ from anyio import wait_all_tasks_blocked
 
 from tests.support.postgres import PostgresServer
 from wavewright.config.sections import BudgetSettings, BudgetsSection
-from wavewright.executor.budgets.stores import CALL_HISTORY_SIZE, MemoryBudgetStore
+from wavewright.executor.budgets.limits import CALL_HISTORY_SIZE
+from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.executor.postgres.budget_store import PostgresBudgetStore
 from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
 from wavewright.executor.store.errors import JournalError

@@ -12,7 +12,7 @@ import pytest
 from asyncpg import Record
 
 from tests.support.postgres import PostgresServer
-from wavewright.executor.fleet import grouping
+from wavewright.executor.fleet import tables
 from wavewright.executor.fleet.call_messages import CallAnswer, emission_bytes, emission_of
 from wavewright.executor.fleet.caller import FleetCaller, call_id
 from wavewright.executor.fleet.tables import (
@@ -227,7 +227,7 @@ async def lost_run(make: ToolFunction) -> None:
 async def test_a_database_that_is_away_for_a_moment_fails_no_call(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grouping, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(tables, "_PAUSE_SECONDS", 0.01)
     async with open_fleet_database(postgres.database()) as database:
         away = AwayOnce(database.pool, database.url)
         async with anyio.create_task_group() as group:

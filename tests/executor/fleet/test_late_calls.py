@@ -14,9 +14,10 @@ from asyncpg import Record
 
 from tests.support.postgres import PostgresServer
 from wavewright.config.redaction import Redactor
-from wavewright.executor.fleet import grouping, worker as worker_module
+from wavewright.executor.fleet import tables, worker as worker_module
 from wavewright.executor.fleet.call_messages import LOST, CallAnswer, CallRequest
 from wavewright.executor.fleet.queue_places import entrypoint_of
+from wavewright.executor.fleet.remote_calls import ToolHost
 from wavewright.executor.fleet.tables import (
     ANSWER,
     READ_GOAL,
@@ -25,7 +26,6 @@ from wavewright.executor.fleet.tables import (
     FleetDatabase,
     open_fleet_database,
 )
-from wavewright.executor.fleet.tool_host import ToolHost
 from wavewright.executor.fleet.worker import FleetWorker
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import RunId, StepId, StepKey
@@ -128,7 +128,7 @@ async def test_a_call_that_was_lost_before_it_is_made_is_not_made(
 async def test_an_answer_is_written_though_the_database_is_away_for_longer_than_a_write_waits(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grouping, "_PATIENCE_SECONDS", -1.0)
+    monkeypatch.setattr(tables, "_PATIENCE_SECONDS", -1.0)
     monkeypatch.setattr(worker_module, "_RECONNECT_SECONDS", 0.01)
     async with open_fleet_database(postgres.database()) as database:
         away = Away(database.pool, database.url)

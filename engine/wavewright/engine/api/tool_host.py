@@ -16,7 +16,7 @@ from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.operations.trace_export import export_traces
 from wavewright.engine.pipeline.services import open_services
 from wavewright.engine.project.tools import tools_of_goal, tools_with_redacted_outputs
-from wavewright.executor.fleet.tool_host import ToolHost
+from wavewright.executor.fleet.remote_calls import ToolHost
 from wavewright.executor.run.emissions import capturing
 from wavewright.executor.store.leases import this_owner
 from wavewright.planner.language.goals import Goal

@@ -26,6 +26,9 @@ from wavewright.planner.ports.budgets import (
 )
 from wavewright.planner.ports.model_port import ModelUse, Role
 
+CALL_HISTORY_SIZE: Final = 200
+"""Answered calls of a model in a role whose seconds are given out."""
+
 LimitScope: TypeAlias = Literal["run", "job", "day", "step"]
 Measure: TypeAlias = Literal["calls", "tokens", "usd", "seconds"]
 

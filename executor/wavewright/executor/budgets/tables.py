@@ -12,6 +12,7 @@ from itertools import chain, count
 from typing import Final, NamedTuple, Protocol, Self, TypeVar
 
 from wavewright.executor.budgets.limits import (
+    CALL_HISTORY_SIZE,
     NO_AMOUNT,
     Amount,
     BudgetCounter,
@@ -25,7 +26,6 @@ from wavewright.executor.budgets.limits import (
     plausible_seconds,
     settled_amount,
 )
-from wavewright.executor.budgets.stores import CALL_HISTORY_SIZE
 from wavewright.executor.store.transaction import Row, Statements, storable_text
 from wavewright.planner.ports.budgets import Allowance, BudgetExceeded, BudgetScope, Reservation
 from wavewright.planner.ports.model_port import Role

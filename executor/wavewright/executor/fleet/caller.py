@@ -28,7 +28,6 @@ from wavewright.executor.fleet.call_messages import (
     emission_of,
     output_of,
 )
-from wavewright.executor.fleet.grouping import GroupedWrites, patiently
 from wavewright.executor.fleet.queue_places import QueueRoom, entrypoint_of, runs_on_fleet
 from wavewright.executor.fleet.tables import (
     ANSWERED,
@@ -44,8 +43,10 @@ from wavewright.executor.fleet.tables import (
     SEND_GOAL,
     TAKE_EMISSIONS,
     FleetDatabase,
+    GroupedWrites,
     listen,
     open_fleet_database,
+    patiently,
 )
 from wavewright.executor.postgres.driver import DRIVER_ERRORS, Connection
 from wavewright.executor.run.failures import AttemptFailure, ReportedFailure

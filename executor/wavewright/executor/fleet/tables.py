@@ -4,14 +4,18 @@ They lie in the schema `wavewright_fleet`, with the queue of PgQueuer. A row of 
 later, its answer; the queue holds only the row's id. The first worker that sets `begun` makes the call; one that finds
 it set leaves the call alone, so a call begins at most once. An answer is written once: a worker that was taken for lost
 writes nothing. The statement that writes it takes the call out of the queue.
+
+Writes wait for a database that is away, and what comes while one is under way is grouped.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar, cast
 
 import anyio
 import asyncpg
@@ -25,6 +29,7 @@ from wavewright.executor.postgres.driver import (
     DRIVER_ERRORS,
     display_url,
     explain_opening,
+    is_conflict,
     is_connection_lost,
     unreachable_error,
 )
@@ -32,7 +37,7 @@ from wavewright.executor.postgres.schema import LOCK
 from wavewright.executor.store.errors import JournalNotOpened
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
     from asyncpg.pool import PoolConnectionProxy
 
@@ -322,3 +327,68 @@ async def _prepare_tables(connection: AnyConnection, place: str) -> None:
                 await connection.execute(f"{_TABLES} COMMENT ON SCHEMA wavewright_fleet IS '{_FORMAT}'")
     except DRIVER_ERRORS as error:
         raise explain_opening(error, place) from error
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+MAX_GROUP: Final = 150
+"""Rows of one statement: so many ids of calls fit into a notice of PostgreSQL, which has 8,000 bytes."""
+_PATIENCE_SECONDS: Final = 60.0
+_PAUSE_SECONDS: Final = 0.5
+
+
+async def patiently(work: Callable[[], Awaitable[R]]) -> R:
+    """Return the result of a transaction; one that can be repeated waits 60 s for a database that is away.
+
+    Raises:
+        Exception: what the driver raised at last.
+    """
+    deadline = anyio.current_time() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return await work()
+        except DRIVER_ERRORS as error:
+            may_pass = is_conflict(error) or is_connection_lost(error)
+            if not may_pass or anyio.current_time() > deadline:
+                raise
+            await anyio.sleep(_PAUSE_SECONDS)
+
+
+class GroupedWrites(Generic[T, R]):
+    """Writes rows in groups, `patiently`: what comes while one transaction is under way goes into the next."""
+
+    def __init__(self, write: Callable[[Sequence[T]], Awaitable[Sequence[R]]]) -> None:
+        """Take the function that writes some rows in one transaction, all or none, and returns a result for each."""
+        self._write = write
+        self._waiting: list[tuple[T, asyncio.Future[R]]] = []
+        self._wanted = anyio.Event()
+
+    def add(self, row: T) -> asyncio.Future[R]:
+        """Write a row; return what becomes its result once it is durable, or the database's error."""
+        written: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append((row, written))
+        self._wanted.set()
+        return written
+
+    async def run(self) -> None:
+        """Write what is added, until this is cancelled."""
+        while True:
+            await self._wanted.wait()
+            self._wanted = anyio.Event()
+            # Whatever else is added in this turn of the event loop comes along.
+            await anyio.lowlevel.checkpoint()
+            while self._waiting:
+                group, self._waiting = self._waiting[:MAX_GROUP], self._waiting[MAX_GROUP:]
+                await self._commit(group)
+
+    async def _commit(self, group: list[tuple[T, asyncio.Future[R]]]) -> None:
+        try:
+            results = await patiently(partial(self._write, [row for row, _ in group]))
+        except DRIVER_ERRORS as error:
+            for _, written in group:
+                if not written.done():
+                    written.set_exception(error)
+            return
+        for (_, written), result in zip(group, results, strict=True):
+            if not written.done():
+                written.set_result(result)

@@ -31,7 +31,7 @@ from wavewright.executor.fleet.call_messages import (
     Ending,
     emission_bytes,
 )
-from wavewright.executor.fleet.grouping import MAX_GROUP, GroupedWrites
+from wavewright.executor.fleet.remote_calls import ToolHost
 from wavewright.executor.fleet.tables import (
     ANSWER,
     BEGIN,
@@ -40,14 +40,15 @@ from wavewright.executor.fleet.tables import (
     EMIT,
     HEARTBEAT,
     LEAVE,
+    MAX_GROUP,
     QUEUED,
     READ_GOAL,
     WAITING_FOR_OTHERS,
     FleetDatabase,
+    GroupedWrites,
     listen,
     queue_on,
 )
-from wavewright.executor.fleet.tool_host import ToolHost
 from wavewright.executor.postgres.driver import DRIVER_ERRORS, is_connection_lost
 from wavewright.executor.run.emissions import capturing
 from wavewright.executor.run.failures import AttemptFailure

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Self, TypeVar
 
 from wavewright.config.sections import BudgetsSection
-from wavewright.executor.budgets.stored import StoredBudgetStore
+from wavewright.executor.budgets.stores import StoredBudgetStore
 from wavewright.executor.postgres.driver import DRIVER_ERRORS, explain_use
 from wavewright.executor.postgres.session import PATIENCE_SECONDS, PostgresSession
 from wavewright.executor.postgres.transaction import PostgresStatements

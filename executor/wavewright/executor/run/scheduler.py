@@ -19,10 +19,9 @@ from anyio.abc import TaskGroup
 
 from wavewright.executor.events.types import Event, StepError, StepFinished, WaveFinished, WaveStarted
 from wavewright.executor.run.call_executor import CallExecutor
-from wavewright.executor.run.call_queue import CallQueue
 from wavewright.executor.run.ports import AskPerson, Clock, DrainSignal
 from wavewright.executor.run.program import CompiledPlan, CompiledStep
-from wavewright.executor.run.readiness import StepReadiness, UnrunnableStatus
+from wavewright.executor.run.readiness import CallQueue, StepReadiness, UnrunnableStatus
 from wavewright.executor.run.recording import EventRecorder
 from wavewright.executor.run.scheduled_calls import CallOutcome, PendingGates, PendingQuestion, ScheduledCall
 from wavewright.executor.run.step_runner import StepRunner

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from wavewright.config.sections import BudgetsSection
-from wavewright.executor.budgets.stored import StoredBudgetStore
+from wavewright.executor.budgets.stores import StoredBudgetStore
 from wavewright.executor.sqlite.database import SqliteTransaction, open_journal_file
 from wavewright.executor.sqlite.errors import explain_use
 from wavewright.executor.sqlite.transaction import SqliteStatements

@@ -28,7 +28,7 @@ _MIN_FREE_BYTES: Final = 64 * 1024
 _CHOOSE_WRITABLE_PATH: Final = "give a path where files can be written"
 
 
-def primary_code(error: sqlite3.Error) -> int:
+def _primary_code(error: sqlite3.Error) -> int:
     """Return SQLite's result code without its extension; 0 for an error of the driver's own."""
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF
@@ -36,7 +36,7 @@ def primary_code(error: sqlite3.Error) -> int:
 
 def is_locked(error: sqlite3.Error) -> bool:
     """Return whether waiting may help: another connection has the lock."""
-    return primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def explain_opening(
@@ -47,7 +47,7 @@ def explain_opening(
     match error:
         case JournalError():
             return error
-        case sqlite3.Error() if primary_code(error) == sqlite3.SQLITE_NOTADB:
+        case sqlite3.Error() if _primary_code(error) == sqlite3.SQLITE_NOTADB:
             return JournalNotOpened(
                 "the file is not a journal, nor any database",
                 place=place,
@@ -59,7 +59,7 @@ def explain_opening(
                 place=place,
                 hint="end that program (a backup, an open database browser) and try again",
             )
-        case sqlite3.Error() if primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        case sqlite3.Error() if _primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             return JournalNotOpened(
                 "the journal cannot be opened for writing",
                 place=place,
@@ -101,7 +101,7 @@ def explain_use(
 ) -> JournalError:
     """Return what went wrong in a journal that was opened."""
     place = str(path) if run is None else f"{path}, run {run}"
-    match primary_code(error):
+    match _primary_code(error):
         case sqlite3.SQLITE_FULL:
             return JournalNotWritten("the disk is full", place=place, hint=_FREE_SPACE)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:

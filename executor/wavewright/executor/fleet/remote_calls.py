@@ -1,7 +1,7 @@
-"""Calls of other processes' runs, made with the tools of this one.
+"""A call that is made in another process: as the process of its run sees it, and as the one that makes it does.
 
-Tools run in an event loop of their own, in another thread, so that one which blocks it does not stop what takes the
-calls and sends the answers.
+`RemoteCall` is for runtimes that are not the fleet. The tools of a `ToolHost` run in an event loop of their own, in
+another thread, so that one which blocks it does not stop what takes the calls and sends the answers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,13 +21,61 @@ from opentelemetry import propagate, trace
 
 from wavewright.config.redaction import Redactor
 from wavewright.executor.events.json_values import NotJsonError
-from wavewright.executor.fleet.call_messages import CallAnswer, CallRequest, emission_bytes
+from wavewright.executor.fleet.call_messages import (
+    UNCLEAR_ON_WORKER,
+    CallAnswer,
+    CallRequest,
+    emission_bytes,
+    emission_of,
+    is_answer,
+    output_of,
+)
 from wavewright.executor.run.deadlines import is_process_exception
 from wavewright.executor.run.emissions import CURRENT_CAPTURE, OutputCapture
-from wavewright.executor.run.failures import AttemptFailure, describe_failure, timeout_failure
+from wavewright.executor.run.failures import (
+    AttemptFailure,
+    ReportedFailure,
+    describe_failure,
+    timeout_failure,
+)
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.types import RunId
-from wavewright.tools.functions.tool import Emission, Tool
+from wavewright.planner.types import Json, RunId
+from wavewright.tools.functions.tool import Emission, Tool, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteCall:
+    """A call of a runtime: sent as `to_bytes` to the `ToolHost` of a worker, whose messages come back."""
+
+    tool: Tool
+    goal: Goal
+    call: ToolCall
+
+    def to_bytes(self) -> bytes:
+        """Return what a worker needs to make the call, as JSON in one line."""
+        return CallRequest.of(self.tool, self.call, self.goal).to_bytes()
+
+    async def output(self, messages: AsyncIterable[bytes]) -> Json:
+        """Return the output of the call; what it emitted and printed becomes the run's.
+
+        Args:
+            messages: Those of `ToolHost.messages`, in their order; where the answer is missing, the worker has died.
+
+        Raises:
+            ReportedFailure: as the worker describes it, or since it died.
+        """
+        async for message in messages:
+            if is_answer(message):
+                return output_of(CallAnswer.from_bytes(message), self.call)
+            self.call.emit(emission_of(message))
+        raise self.lost()
+
+    def lost(self) -> ReportedFailure:
+        """Return the failure of a call whose worker died: it is made again only where that does no harm."""
+        if self.tool.signature.writes and not self.tool.signature.idempotent:
+            return ReportedFailure(UNCLEAR_ON_WORKER)
+        return ReportedFailure(AttemptFailure("transient", "the worker that made the call died"))
+
 
 _TRACER: Final = trace.get_tracer("wavewright")
 _MAX_RUNS: Final = 64
