@@ -14,7 +14,7 @@ from tests.engine.recordings.test_replay import ran
 from tests.engine.stale_quotes_project import write_quotes_project
 from wavewright.config.settings import load_settings
 from wavewright.engine.recordings.replay import ReplayResult, replay_run
-from wavewright.engine.recordings.replay_settings import ReplayOptions
+from wavewright.engine.recordings.replay_models import ReplayOptions
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, StepFinished
 from wavewright.reviewer.package.comparison import ComparedRun

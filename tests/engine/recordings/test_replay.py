@@ -18,7 +18,7 @@ from wavewright.engine.fake_model.replies import ApiError, denied
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.pipeline.context import RunRequest, withhold_package
 from wavewright.engine.recordings.replay import ReplayResult, replay_run
-from wavewright.engine.recordings.replay_settings import ReplayOptions, ReplayRejected
+from wavewright.engine.recordings.replay_models import ReplayOptions, ReplayRejected
 from wavewright.executor.events.types import Event, PlanAccepted, RunFinished
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.planning.outcome import UserQuestion

@@ -24,16 +24,18 @@ from wavewright.engine.pipeline.context import (
 from wavewright.engine.pipeline.services import open_services
 from wavewright.engine.project.tools import tools_of_goal
 from wavewright.engine.recordings.recorded_calls import recorded_calls
-from wavewright.engine.recordings.recorded_models import RecordedAnswers, ReplayedModels, ignore_model_use
 from wavewright.engine.recordings.recorded_tools import (
     CallMiss,
     RecordedTools,
     ReusingJournal,
     UnrecordedCall,
 )
-from wavewright.engine.recordings.replay_settings import (
+from wavewright.engine.recordings.replay_models import (
+    RecordedAnswers,
+    ReplayedModels,
     ReplayOptions,
     ReplayRejected,
+    ignore_model_use,
     live_roles,
     replay_settings,
 )

@@ -219,7 +219,7 @@ def replay(
     not recorded.
     """
     from wavewright.engine.cli.runs import replay_command
-    from wavewright.engine.recordings.replay_settings import ReplayOptions
+    from wavewright.engine.recordings.replay_models import ReplayOptions
 
     request = ReplayOptions(planner=planner, reviewer=reviewer, prompt_dir=prompt_dir, live=live)
     raise typer.Exit(replay_command.replay(run, request, output_format=format))

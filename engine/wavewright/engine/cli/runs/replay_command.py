@@ -24,7 +24,7 @@ from wavewright.reviewer.package.comparison import ComparedRun, RoleCostChange, 
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
-    from wavewright.engine.recordings.replay_settings import ReplayOptions
+    from wavewright.engine.recordings.replay_models import ReplayOptions
 
 
 _FORMAT = "wavewright/replay/1"
