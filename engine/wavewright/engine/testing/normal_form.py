@@ -1,15 +1,24 @@
-"""Plans, graphs, events, reviews and packages in a form that is equal where they mean the same.
+"""Plans, graphs, events, reviews and packages in a form that is equal where they mean the same, and their snapshots.
 
 A *normal form* is JSON with a stable order and without what differs from run to run. Its text is YAML for people: one
 file a snapshot, read in a diff.
+
+A *snapshot* is that text in `__snapshots__`, named by its test and by what it pins, such as
+`test_the_words_plan.plan.snapshot.yaml`. syrupy compares and writes it (`pytest --snapshot-update`), and a failure
+begins with what changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeAlias, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
+
+import yaml
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from wavewright.engine.cli.planning.plan_report import plan_json
+from wavewright.engine.testing.changes import describe_changes
+from wavewright.engine.testing.claims import assertion_failure
 from wavewright.engine.testing.project import PlanView
 from wavewright.engine.testing.redactions import (
     DEFAULT_REDACTIONS,
@@ -35,7 +44,17 @@ from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.records import Package, ReviewResult
 
+if TYPE_CHECKING:
+    from syrupy.types import SerializableData, SerializedData
+
 FormKind: TypeAlias = Literal["plan", "dag", "events", "review", "package"]
+
+_SUFFIX = "snapshot.yaml"
+"""No snapshot is called `*.plan.yaml`: a check of all plans of a project must not find snapshots among them."""
+_MAX_LINES = 5
+"""Sentences that stand on a line each: pytest shows eight lines of a failure unless it is asked for more."""
+_WIDTH = 110
+_YAML_WIDTH = 100
 
 
 def normal_form(
@@ -60,18 +79,15 @@ def normal_form(
 
 
 def _folder_of(value: object) -> tuple[Redaction, ...]:
-
     return folder_redactions([value.folder]) if isinstance(value, RunView) else ()
 
 
 def _plan_form(value: object) -> JsonObject:
-
     plan = _plan_of(value, "plan")
     return {**_shape(PlanGraph.of(plan)), "plan": plan_json(plan)}
 
 
 def _dag_form(value: object) -> JsonObject:
-
     plan = _plan_of(value, "dag")
     tools: JsonObject = {
         step.id: f"{step.tool}, each item" if step.for_each is not None else step.tool for step in plan.steps
@@ -87,7 +103,6 @@ def _shape(graph: PlanGraph) -> JsonObject:
 
 
 def _events_form(value: object) -> JsonObject:
-
     events = _events_of(value)
     # Events for resuming the run or finding a fault do not show what it did.
     shown = [event for event in events if not isinstance(event, AnswerKept | AttemptLogged)]
@@ -141,7 +156,6 @@ def _order_between_phases(stretch: Sequence[Event], places: Mapping[str, tuple[i
 
 
 def _step_positions(plan: JsonObject) -> dict[str, tuple[int, int]]:
-
     accepted = Plan.model_validate(plan, strict=False)
     waves = PlanGraph.of(accepted).wave_of()
     return {step.id: (waves.get(step.id, 0), number) for number, step in enumerate(accepted.steps)}
@@ -234,3 +248,91 @@ def _portable_value(value: Json) -> Json:
             return {str(_portable_value(name)): _portable_value(part) for name, part in value.items()}
         case _:
             return value
+
+
+def normal_form_yaml(form: JsonObject) -> str:
+    """Return a normal form as YAML: one line an idea, long texts as blocks, short lists on one line."""
+    return yaml.dump(form, Dumper=_FormDumper, sort_keys=False, allow_unicode=True, width=_YAML_WIDTH)
+
+
+def read_normal_form(text: str) -> JsonObject | None:
+    """Return the normal form that a text holds; None where it holds none, such as after a conflict of git's."""
+    try:
+        read: object = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return None
+    return cast("JsonObject", read) if isinstance(read, dict) else None
+
+
+class _FormDumper(yaml.SafeDumper):
+    """Writes no aliases, blocks for texts of several lines, and one line for lists of a few words."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - as the base class has it
+        return True
+
+
+def _text_node(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    is_block = "\n" in text and all(line == line.rstrip() for line in text.split("\n"))
+    node: yaml.Node = dumper.represent_str(text)
+    if not all(char == "\n" or char.isprintable() for char in text):
+        return yaml.ScalarNode(node.tag, text, style='"')
+    return yaml.ScalarNode(node.tag, text, style="|") if is_block else node
+
+
+def _list_node(dumper: yaml.SafeDumper, items: list[object]) -> yaml.Node:
+    is_short = all(not isinstance(item, list | dict) for item in items) and len(str(items)) < _YAML_WIDTH - 20
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=is_short)
+
+
+_FormDumper.add_representer(str, _text_node)
+_FormDumper.add_representer(list, _list_node)
+
+
+class NormalFormSnapshots(SingleFileSnapshotExtension):
+    """Keeps normal forms, one file each."""
+
+    _write_mode = WriteMode.TEXT
+    form: ClassVar[FormKind]
+    redactions: ClassVar[Sequence[Redaction]] = ()
+    machine: ClassVar[Sequence[Redaction]] = ()
+
+    def serialize(self, data: SerializableData, **_: Any) -> SerializedData:
+        """Return the text of the value's normal form."""
+        try:
+            return normal_form_yaml(normal_form(self.form, data, self.redactions, machine=self.machine))
+        except TypeError as error:
+            raise assertion_failure(str(error)) from None
+
+    def diff_lines(self, serialized_data: SerializedData, snapshot_data: SerializedData) -> Iterator[str]:
+        """Yield what changed in sentences, then the lines of the text that did."""
+        old, new = read_normal_form(str(snapshot_data)), read_normal_form(str(serialized_data))
+        changes = describe_changes(old, new) if old is not None and new is not None else []
+        if changes:
+            yield from changes if len(changes) <= _MAX_LINES else _wrapped_sentences(changes)
+            yield ""
+        yield from super().diff_lines(serialized_data, snapshot_data)
+
+
+def snapshots_of(
+    form: FormKind, redactions: Sequence[Redaction] = (), machine: Sequence[Redaction] = ()
+) -> type[NormalFormSnapshots]:
+    """Return the extension of syrupy for one normal form, with the project's own rules and those of its folders."""
+    fields = {
+        "form": form,
+        "redactions": tuple(redactions),
+        "machine": tuple(machine),
+        "file_extension": f"{form}.{_SUFFIX}",
+    }
+    return type(f"{form.capitalize()}Snapshots", (NormalFormSnapshots,), fields)
+
+
+def _wrapped_sentences(sentences: Sequence[str]) -> Iterator[str]:
+    """Yield sentences, several on a line where they fit."""
+    line = sentences[0]
+    for sentence in sentences[1:]:
+        if len(line) + len(sentence) + 2 > _WIDTH:
+            yield line
+            line = sentence
+        else:
+            line = f"{line}; {sentence}"
+    yield line

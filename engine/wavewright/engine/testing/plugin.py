@@ -217,8 +217,8 @@ def wavewright_redactions() -> Sequence[Redaction]:
 def _snapshot_fixture(form: FormKind, request: pytest.FixtureRequest) -> SnapshotAssertion:
     if not request.config.pluginmanager.has_plugin("syrupy"):
         pytest.fail(f"{form}_snapshot needs syrupy: pip install 'wavewright[testing]'", pytrace=False)
+    from wavewright.engine.testing.normal_form import snapshots_of
     from wavewright.engine.testing.redactions import machine_redactions
-    from wavewright.engine.testing.snapshots import snapshots_of
 
     project: ProjectUnderTest = request.getfixturevalue("wavewright_project")
     own: Sequence[Redaction] = request.getfixturevalue("wavewright_redactions")
