@@ -1,4 +1,4 @@
-"""Outputs become plain JSON that shares nothing with the tool."""
+"""Outputs become plain JSON that shares nothing with the tool, and JSON texts of an encoder that is built once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import BaseModel
 
-from wavewright.executor.events.json_values import MAX_DEPTH, NotJsonError, clean_json, copy_json, valid_text
+from wavewright.executor.events.json_values import (
+    MAX_DEPTH,
+    NotJsonError,
+    clean_json,
+    copy_json,
+    make_encoder,
+    valid_text,
+)
 from wavewright.planner.types import Json
 
 scalars = st.one_of(
@@ -131,3 +138,27 @@ def test_an_output_without_end_is_refused() -> None:
 
     with pytest.raises(NotJsonError, match=f"is nested more than {MAX_DEPTH} deep"):
         clean_json(endless)
+
+
+@given(value=plain, sort_keys=st.booleans())
+def test_the_text_is_the_standard_library_s(value: Json, sort_keys: bool) -> None:  # noqa: FBT001
+    expected = json.dumps(value, ensure_ascii=True, sort_keys=sort_keys, separators=(",", ":"))
+
+    assert make_encoder(sort_keys=sort_keys)(value) == expected
+
+
+def test_the_text_is_the_same_where_the_interpreter_has_no_encoder_in_c(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    value: Json = {"b": [1, 2.5, None, "\ud800"], "a": True}
+    quick = make_encoder(sort_keys=True)
+    monkeypatch.setattr(json.encoder, "c_make_encoder", None)
+    plain = make_encoder(sort_keys=True)
+
+    assert quick(value) == plain(value) == '{"a":true,"b":[1,2.5,null,"\\ud800"]}'
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")]])
+def test_what_is_no_json_number_is_refused(value: Json) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        make_encoder(sort_keys=False)(value)

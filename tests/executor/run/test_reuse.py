@@ -1,4 +1,7 @@
-"""Equal calls of reading tools are one call, within a run and, where a tool allows it, across runs."""
+"""Equal calls of reading tools are one call, within a run and, where a tool allows it, across runs.
+
+The keys of calls are the same as the planner's, and what a run was answered is known for as long as it is worked on.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import datetime as dt
 
 import anyio
 import pytest
+from hypothesis import given, strategies as st
 
 from tests.executor.execution_harness import (
     NOW,
@@ -18,8 +22,11 @@ from tests.executor.execution_harness import (
     statuses,
 )
 from wavewright.executor.run.execution import execute
+from wavewright.executor.run.reuse import JournalReplayCache, StepKeyBuilder
 from wavewright.executor.store.journal import MemoryJournal
-from wavewright.planner.types import Json, RunId, StepId
+from wavewright.planner.language.hashing import step_key
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.types import Json, JsonObject, RunId, StepId
 from wavewright.tools.functions.tool import ToolCall, ToolError
 
 pytestmark = pytest.mark.anyio
@@ -169,3 +176,62 @@ async def test_a_stored_output_serves_every_equal_call_of_the_run() -> None:
 
     assert statuses(again) == {"a": "reused", "b": "reused"}
     assert bench.calls == []
+
+
+RUN = RunId("20261122-060000-abc123")
+
+
+async def test_a_run_that_is_given_up_takes_no_room_and_what_it_was_told_can_be_learnt_again() -> None:
+    journal = MemoryJournal()
+    await journal.open_run(RUN)
+    memory = JournalReplayCache(journal)
+    await memory.put(RUN, "key", {"text": "one"})
+    await memory.put(RUN, "key", {"text": "two"})
+    await memory.load(RUN)
+    first = memory.get(RUN, "key")
+
+    memory.evict(RUN)
+    forgotten = memory.get(RUN, "key")
+    await memory.load(RUN)
+
+    assert (first, forgotten) == ({"text": "one"}, None)
+    assert [memory.get(RUN, "key") for _ in range(3)] == [{"text": "one"}, {"text": "two"}, None]
+
+
+STEP = StepId("s")
+
+scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5))
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> JsonObject:
+    """Return an object with scalars and lists of them."""
+    made: JsonObject = {}
+    for name in draw(st.lists(st.text(max_size=5), max_size=4, unique=True)):
+        values: list[Json] = [draw(scalars), draw(scalars)]
+        made[name] = values if draw(st.booleans()) else values[0]
+    return made
+
+
+@given(
+    params=objects(),
+    config=st.none() | objects(),
+    cache_for=st.none() | st.just("1h"),
+    effect=st.sampled_from(["read", "write"]),
+    index=st.none() | st.integers(0, 9),
+    now=st.floats(0, 2e9),
+)
+def test_a_key_is_the_one_that_the_planner_computes(
+    params: JsonObject,
+    config: JsonObject | None,
+    cache_for: str | None,
+    effect: str,
+    index: int | None,
+    now: float,
+) -> None:
+    signature = ToolSignature.model_validate(
+        {"name": "fetch", "version": "3", "cache_for": cache_for, "effects": [effect]}
+    )
+    expected = step_key(signature, params, config=config, now=now, run=RUN, step=STEP, index=index)
+
+    assert StepKeyBuilder(signature, config=config, now=now, run=RUN).key(params, STEP, index) == expected

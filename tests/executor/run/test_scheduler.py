@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import Any
 
@@ -10,9 +11,18 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.crash.run_size import volume
-from tests.executor.execution_harness import ExecutionHarness, VirtualClock, echo, outputs, plan_of, statuses
+from tests.executor.execution_harness import (
+    RUN,
+    ExecutionHarness,
+    VirtualClock,
+    echo,
+    outputs,
+    plan_of,
+    statuses,
+)
 from wavewright.executor.events.state import RunState
-from wavewright.executor.events.types import Event, StepFinished, WaveFinished, WaveStarted
+from wavewright.executor.events.types import Event, StepFinished, StepStarted, WaveFinished, WaveStarted
+from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, Schedule, StepId
@@ -315,3 +325,68 @@ async def test_dataflow_takes_exactly_the_critical_path_where_nothing_limits_it(
     await bench.run(plan, schedule="dataflow", clock=clock)
 
     assert clock.now - start == PlanGraph.of(plan).critical_path(seconds).seconds
+
+
+def test_calls_run_at_once_on_a_plain_loop_of_asyncio() -> None:
+    # Where sniffio is installed, anyio finds the loop from inside a task only, unless it started the loop itself.
+    async def run() -> RunState:
+        arrived = 0
+        everybody = anyio.Event()
+
+        async def meet(call: ToolCall) -> Json:
+            nonlocal arrived
+            arrived += 1
+            if arrived == 5:
+                everybody.set()
+            await everybody.wait()
+            return call.step
+
+        plan = plan_of(*({"id": f"s{number}", "timeout": 20} for number in range(5)))
+        return await ExecutionHarness().add(meet).run(plan)
+
+    state = asyncio.run(run())
+
+    assert set(statuses(state).values()) == {"ok"}
+
+
+async def test_a_run_that_announces_its_calls_journals_the_start_of_each_before_it_is_made() -> None:
+    journal = MemoryJournal()
+    await journal.open_run(RUN)
+    told = list[tuple[str, str]]()
+
+    def answer(call: ToolCall) -> Json:
+        told.append(("called", call.step))
+        if call.step == "b":
+            raise ToolError("the service said no", transient=True)
+        return call.step
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, StepStarted | StepFinished):
+            told.append((type(event).__name__, event.step))
+
+    plan = plan_of({"id": "a"}, {"id": "b", "depends_on": ["a"], "retry": {"attempts": 2, "wait_initial": 1}})
+    bench = ExecutionHarness().add(answer)
+    await bench.run(plan, journal=journal, on_event=on_event, announces=True, clock=VirtualClock())
+
+    assert told == [
+        ("StepStarted", "a"),
+        ("called", "a"),
+        ("StepFinished", "a"),
+        ("StepStarted", "b"),
+        ("called", "b"),
+        ("called", "b"),
+        ("StepFinished", "b"),
+    ]
+
+
+async def test_a_reading_call_that_was_announced_and_broken_off_is_cancelled_and_no_unclear_write() -> None:
+    async def answer(call: ToolCall) -> None:
+        await anyio.sleep_forever()
+
+    state = (
+        await ExecutionHarness()
+        .add(answer)
+        .run(plan_of({"id": "a"}), announces=True, limits=Limits(run_timeout=0.01))
+    )
+
+    assert (statuses(state), state.steps[StepId("a")].error) == ({"a": "cancelled"}, None)

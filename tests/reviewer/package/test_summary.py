@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.reviewer.example_package import example_package, example_package_with_models
 from tests.reviewer.scripted_runs import Fails, plan_of, run_plan
+from wavewright.planner.types import Json, StepId
 from wavewright.reviewer import build_package, render_summary, review_by_code
+from wavewright.reviewer.package.summary import result_lines
+from wavewright.reviewer.records import OutputDocument, Package
 
 
 def test_a_package_is_told_in_plain_text(snapshot: SnapshotAssertion) -> None:
@@ -41,3 +45,72 @@ def test_no_text_of_a_tool_can_steer_a_terminal() -> None:
 
 def test_no_line_is_wider_than_a_hundred_characters() -> None:
     assert max(map(len, render_summary(example_package_with_models()).splitlines())) <= 100
+
+
+TABLE = "# Prices\n\n| Stock | Price |\n|---|---:|\n| AAPL | 223.02 |\n| IBM | 5.5 |\n\nThat is all.\n"
+
+
+def package(result: Json, *documents: OutputDocument) -> Package:
+    return Package(
+        run="r", job="j", goal="g", goal_name="n", status="achieved", result=result, documents=documents,
+        plan={}, plan_hash="sha256:0", rung="given", now="2026-01-01T00:00:00Z",
+    )  # fmt: skip
+
+
+def document(markdown: str, *, is_result: bool = True) -> OutputDocument:
+    return OutputDocument(id="d", step=StepId("s"), title="Prices", markdown=markdown, is_result=is_result)
+
+
+def test_a_run_without_a_result_shows_nothing() -> None:
+    assert list(result_lines(package(None), 80)) == []
+
+
+def test_a_result_that_is_data_is_shown_as_json() -> None:
+    assert list(result_lines(package({"words": ["ä"]}), 80)) == ["{", '  "words": [', '    "ä"', "  ]", "}"]
+
+
+def test_a_result_that_is_a_text_is_shown_as_that_text_to_its_end() -> None:
+    lines = [f'line {number} of "many"' for number in range(50)]
+
+    assert list(result_lines(package("\n".join(lines)), 80)) == lines
+
+
+def test_a_document_is_shown_as_text_with_its_tables_aligned() -> None:
+    assert list(result_lines(package({}, document(TABLE)), 80)) == [
+        "# Prices",
+        "",
+        "Stock   Price",
+        "AAPL   223.02",
+        "IBM       5.5",
+        "",
+        "That is all.",
+    ]
+
+
+def test_a_document_that_is_no_result_is_not_shown() -> None:
+    assert list(result_lines(package([], document("Sources", is_result=False)), 80)) == ["[]"]
+
+
+def test_a_long_result_is_cut_and_says_where_the_whole_is() -> None:
+    lines = list(result_lines(package(list(range(100))), 80))
+
+    assert lines[-2:] == ["…", "(102 lines in all; the package holds them)"]
+    assert len(lines) == 32
+
+
+def test_a_text_of_one_very_long_line_is_cut_before_it_is_wrapped() -> None:
+    lines = list(result_lines(package("x" * 5_000_000), 80))
+
+    assert lines[-2:] == ["…", "(5,000,000 characters in all; the package holds them)"]
+    assert len(lines) == 202
+
+
+@pytest.mark.parametrize("width", [20, 40, 60])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    wide = document(
+        "| a | " + "b" * 70 + " |\n|---|---|\n| c | d |\n\n" + "word " * 40 + "\n- " + "item " * 30
+    )
+
+    lines = list(result_lines(package({}, wide), width))
+
+    assert max(map(len, lines)) <= width
