@@ -12,8 +12,8 @@ from tests.engine.recordings.normalized_journal import normalized_journal
 from tests.engine.stale_quotes_project import take_calls, write_quotes_project
 from tests.engine.testing.project_suite import Suite
 from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for
+from wavewright.engine.testing.plan_runner import RecordedRuns
 from wavewright.engine.testing.project import ProjectUnderTest
-from wavewright.engine.testing.recorded_runs import RecordedRuns
 
 TEST = """
 def test_sheet(recorded_run):

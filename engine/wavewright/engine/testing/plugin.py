@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
     from wavewright.engine.api.wavewright import Wavewright
     from wavewright.engine.testing.normal_form import FormKind
-    from wavewright.engine.testing.plan_runner import PlanRunner
+    from wavewright.engine.testing.plan_runner import PlanRunner, RecordedRuns
     from wavewright.engine.testing.project import DryRunLoader, PlanLoader, ProjectUnderTest
-    from wavewright.engine.testing.recorded_runs import RecordedRuns
     from wavewright.engine.testing.redactions import Redaction
     from wavewright.engine.testing.run_view import PackageView, ReviewView
 
@@ -187,7 +186,7 @@ def run_plan(wavewright_project: ProjectUnderTest, tmp_path_factory: pytest.Temp
 @pytest.fixture
 def recorded_run(request: pytest.FixtureRequest) -> RecordedRuns:
     """Run a job for real once, with --wavewright-record, and from its recording afterwards."""
-    from wavewright.engine.testing.recorded_runs import recording_fixture
+    from wavewright.engine.testing.plan_runner import recording_fixture
 
     return recording_fixture(request)
 
