@@ -38,6 +38,7 @@ from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Cap, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature, asks_approval
 from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.estimates import max_parallel_calls
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, Schedule, StepId
 
@@ -312,7 +313,7 @@ class _Forecaster:
             rerun_status=rerun.statuses.get(step.id) if rerun is not None else None,
         )
         made = bare.calls_made
-        seconds = call.seconds.times(math.ceil(made / self._max_parallelism(step, tool)))
+        seconds = call.seconds.times(math.ceil(made / max_parallel_calls(step, tool, self._goal.limits)))
         return replace(
             bare,
             seconds=seconds.expected,
@@ -320,16 +321,6 @@ class _Forecaster:
             tokens=call.tokens.times(made),
             usd=call.usd.times(made) if call.usd is not None else None if made else ZERO_RANGE,
         )
-
-    def _max_parallelism(self, step: Step, tool: ToolSignature) -> int:
-        limits = self._goal.limits
-        bounds = (
-            limits.concurrency,
-            limits.tool_concurrency.get(tool.name),
-            step.concurrency,
-            tool.concurrency,
-        )
-        return max(1, min(bound for bound in bounds if bound is not None))
 
     def _estimate(self, steps: Sequence[StepForecast]) -> PlanForecast:
         running = [step for step in steps if step.calls_made]

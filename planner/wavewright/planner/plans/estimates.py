@@ -92,13 +92,18 @@ def _step_seconds(plan: Plan, step: Step, signature: ToolSignature | None, limit
     items = known_items(plan, step) if step.for_each is not None else None
     if items is None:
         return once
+    return once * math.ceil(len(items) / max_parallel_calls(step, signature, limits))
+
+
+def max_parallel_calls(step: Step, signature: ToolSignature | None, limits: Limits) -> int:
+    """Return how many calls of a step may be made at once."""
     bounds = (
         limits.concurrency,
         limits.tool_concurrency.get(step.tool),
         step.concurrency,
         None if signature is None else signature.concurrency,
     )
-    return once * math.ceil(len(items) / min(bound for bound in bounds if bound is not None))
+    return min(bound for bound in bounds if bound is not None)
 
 
 _NO_ITEMS_DONE: Final[Mapping[StepId, int]] = MappingProxyType({})
