@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
 
 class _ScriptSection(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, alias_generator=lambda name: name.rstrip("_")
+    )
 
 
 class RequestCondition(_ScriptSection):
@@ -53,10 +55,6 @@ class RequestCondition(_ScriptSection):
     model: str | None = None
     wire: Literal["chat", "responses", "messages"] | None = None
     stream: bool | None = None
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, alias_generator=lambda name: name.rstrip("_")
-    )
 
     def fits(self, request: FakeModelRequest) -> bool:
         """Whether a request is like that."""
@@ -135,10 +133,6 @@ class ScriptedRule(_ScriptSection):
     fault: ScriptedFault | None = None
     times: int | None = None
     delay: float = 0.0
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, alias_generator=lambda name: name.rstrip("_")
-    )
 
     @model_validator(mode="after")
     def _one_answer(self) -> Self:
