@@ -68,7 +68,7 @@ class MakePlan:
             context = await record_note(self.ports, context, KEPT_PLAN_TOPIC, kept.note(None))
             noted = draft_note(kept.draft, self.ports.clock().timestamp())
             context = replace(await record(self.ports, context, noted), draft=kept.draft)
-        elif self.ports.services.models is not None and not _needs_no_planner(context.draft):
+        elif self._asks_planner(context):
             planned = await self._plan(context, kept)
             if isinstance(planned, PhaseResult):
                 return planned
@@ -82,12 +82,15 @@ class MakePlan:
 
     def _find_kept_plan(self, context: RunContext) -> KeptPlan | None:
         """Return a kept plan for the goal, unless a plan is given or tools are replaced, as in a replay."""
-        is_needed = context.draft is None or (
-            self.ports.services.models is not None and not _needs_no_planner(context.draft)
-        )
-        if not is_needed or self.ports.runtime is not None:
+        if self.ports.runtime is not None or not (context.draft is None or self._asks_planner(context)):
             return None
         return find_kept_plan(context.goal, self.ports.settings, context.signatures)
+
+    def _asks_planner(self, context: RunContext) -> bool:
+        """Whether there is a model, and no plan that it may not replace: given, saved, or planned before a resume."""
+        draft = context.draft
+        may_replace = draft is None or (draft.rung == "template" and not draft.is_saved)
+        return self.ports.services.models is not None and may_replace
 
     async def _plan(self, context: RunContext, kept: KeptPlan | None) -> RunContext | PhaseResult[RunContext]:
         """Return the context with the planner's draft, or the result of a run that ends without one."""
@@ -218,11 +221,6 @@ class MakePlan:
     async def _end(self, context: RunContext, reason: str) -> RunContext:
         ended = RunFinished(self.ports.clock().timestamp(), "failed", reason)
         return await record(self.ports, context, ended)
-
-
-def _needs_no_planner(draft: PlanDraft | None) -> bool:
-    """Whether a plan exists that the planner may not replace: user-supplied, saved, or planned before a resume."""
-    return draft is not None and (draft.is_saved or draft.rung != "template")
 
 
 def _pending_question(state: RunState) -> UserQuestion | None:
