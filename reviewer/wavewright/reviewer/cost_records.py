@@ -14,13 +14,13 @@ from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject, StepId
 
 
-class CostRecord(DocumentModel):
-    """Base of these records: lists become tuples again when they are read back."""
+class Record(DocumentModel):
+    """Base of the records of a package: lists become tuples again when they are read back."""
 
     model_config = ConfigDict(strict=False)
 
 
-class Cost(CostRecord):
+class Cost(Record):
     """The sum of some model calls."""
 
     calls: int = 0
@@ -51,14 +51,14 @@ class Cost(CostRecord):
         return self.input_tokens + self.output_tokens
 
 
-class NamedCost(CostRecord):
+class NamedCost(Record):
     """The cost of one step, role, rung or model."""
 
     name: str
     cost: Cost
 
 
-class ModelUses(CostRecord):
+class ModelUses(Record):
     """The cost of all model calls of a run, also by step, role, rung and model."""
 
     total: Cost = Cost()
@@ -70,7 +70,7 @@ class ModelUses(CostRecord):
     models: tuple[NamedCost, ...] = ()
 
 
-class RungReport(CostRecord):
+class RungReport(Record):
     """One rung of a fallback ladder that was tried."""
 
     ladder: str
@@ -86,7 +86,7 @@ class RungReport(CostRecord):
     index: int | None = None
 
 
-class LoopCallReport(CostRecord):
+class LoopCallReport(Record):
     """A call of a tool that an agent made inside its step."""
 
     step: StepId

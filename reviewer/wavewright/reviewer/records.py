@@ -8,20 +8,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict, JsonValue
+from pydantic import JsonValue
 
 from wavewright.executor.events.types import ErrorKind, GateRecord, StepError, StepStatus
-from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import GateId, JsonObject, StepId
-from wavewright.reviewer.cost_records import LoopCallReport, ModelUses, RungReport
+from wavewright.reviewer.cost_records import LoopCallReport, ModelUses, Record, RungReport
 
 RunStatus = Literal["achieved", "not_achieved", "failed", "interrupted", "cancelled"]
-
-
-class Record(DocumentModel):
-    """Base of these records: lists become tuples again when they are read back."""
-
-    model_config = ConfigDict(strict=False)
 
 
 EVERY_FIELD = "*"

@@ -17,6 +17,7 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.diff import FieldChange, PlanDiff, diff_plans
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.cost_records import Cost
+from wavewright.reviewer.package.call_reports import sum_uses
 from wavewright.reviewer.records import CapRecord, Confidence, Package, StepReport
 
 _MAX_VALUE_LENGTH = 60
@@ -247,32 +248,12 @@ def _status_text(status: str) -> str:
 
 
 def _costs(before: ComparedRun, after: ComparedRun) -> Iterator[RoleCostChange]:
-    old, new = _by_role(before), _by_role(after)
+    old_uses, new_uses = sum_uses(before.state), sum_uses(after.state)
+    old, new = ({named.name: named.cost for named in uses.roles} for uses in (old_uses, new_uses))
     for role in dict.fromkeys((*old, *new)):
         yield RoleCostChange(role, old.get(role, Cost()), new.get(role, Cost()))
     if old or new:
-        yield RoleCostChange("all", _total_cost(old.values()), _total_cost(new.values()))
-
-
-def _by_role(side: ComparedRun) -> dict[str, Cost]:
-    found: dict[str, list[Cost]] = {}
-    for number in range(len(side.state.uses)):
-        use = side.state.uses[number]
-        found.setdefault(use.role, []).append(
-            Cost(calls=1, input_tokens=use.input_tokens, output_tokens=use.output_tokens, usd=use.usd)
-        )
-    return {role: _total_cost(costs) for role, costs in found.items()}
-
-
-def _total_cost(costs: Iterable[Cost]) -> Cost:
-    known = list(costs)
-    priced = [cost.usd for cost in known if cost.usd is not None]
-    return Cost(
-        calls=sum(cost.calls for cost in known),
-        input_tokens=sum(cost.input_tokens for cost in known),
-        output_tokens=sum(cost.output_tokens for cost in known),
-        usd=sum(priced) if priced else None,
-    )
+        yield RoleCostChange("all", old_uses.total, new_uses.total)
 
 
 def _cost_json(cost: Cost) -> JsonObject:

@@ -15,7 +15,7 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from wavewright.executor.events.state import RunState
+from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
@@ -151,14 +151,14 @@ def run_instant(state: RunState) -> dt.datetime:
 
 def _fails_the_run(end: StepProblem) -> bool:
     """Whether a step's end fails the goal: not if it is optional or `min_ok` items were enough."""
-    return not end.optional and end.status not in {"ok", "empty", "reused"}
+    return not end.optional and end.status not in SUCCESSES
 
 
 def _absent_steps(
     gates: Sequence[FailedGate], ends: Sequence[StepProblem], optional: set[StepId]
 ) -> tuple[StepId, ...]:
     stopped = [gate.step for gate in gates if gate.severity == "block" and gate.step in optional]
-    lost = [end.step for end in ends if end.optional and end.status not in {"ok", "empty", "reused"}]
+    lost = [end.step for end in ends if end.optional and end.status not in SUCCESSES]
     return tuple(dict.fromkeys((*stopped, *lost)))
 
 
@@ -247,7 +247,7 @@ def _step_label(step: StepId, labels: Sequence[str]) -> str:
 
 
 def _problem_text(end: StepProblem) -> str:
-    if end.status in {"ok", "empty", "reused"}:
+    if end.status in SUCCESSES:
         return f"these items failed ({end.error or 'no reason on record'}): {end.message}"
     return _status_text(end) + (f": {end.message}" if end.message != end.status else "")
 

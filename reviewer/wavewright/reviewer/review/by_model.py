@@ -34,6 +34,7 @@ from wavewright.reviewer.asking_models import (
 from wavewright.reviewer.records import Opinion, RecoveryAction, ReviewResult
 from wavewright.reviewer.review.by_code import (
     Assessment,
+    SettledConfidences,
     assess,
     confidence_sentence,
     failure_sentences,
@@ -144,16 +145,7 @@ class _ReviewedRun:
         opinion = to_opinion(answer.value, answer.model)
         actions, refused = accept_actions(answer.value, self.plan, self.goal)
         claims = {f"the reviewing model ({opinion.model})": opinion.confidence}
-        settled = settle_confidences(
-            self.plan,
-            self.goal,
-            self.state,
-            self.tools,
-            run_instant(self.state),
-            self.assessment.result,
-            ceiling=ceiling,
-            claims=claims,
-        )
+        settled = self._settled_confidences(ceiling, claims)
         is_achieved = by_code.goal_achieved and opinion.goal_achieved
         sentences = [*self._verdict(by_code, opinion), confidence_sentence(settled.overall)]
         return by_code.model_copy(
@@ -177,10 +169,7 @@ class _ReviewedRun:
         """Return the review by code under the ceiling of its rung; not achieved if a model's answer was invalid."""
         review = by_code
         if ceiling is not None and ceiling.max < CODE_REVIEW_CEILING.max:
-            now = run_instant(self.state)
-            settled = settle_confidences(
-                self.plan, self.goal, self.state, self.tools, now, self.assessment.result, ceiling=ceiling
-            )
+            settled = self._settled_confidences(ceiling)
             review = by_code.model_copy(
                 update={
                     "confidence": settled.overall.capped,
@@ -201,6 +190,13 @@ class _ReviewedRun:
                 "unread_because": unread,
             }
         )
+
+    def _settled_confidences(
+        self, ceiling: Ceiling | None, claims: Mapping[str, float] | None = None
+    ) -> SettledConfidences:
+        plan, goal, state, tools = self.plan, self.goal, self.state, self.tools
+        now, result = run_instant(state), self.assessment.result
+        return settle_confidences(plan, goal, state, tools, now, result, ceiling=ceiling, claims=claims)
 
     def _verdict(self, by_code: ReviewResult, opinion: Opinion) -> Iterator[str]:
         if by_code.goal_achieved and opinion.goal_achieved:

@@ -20,6 +20,7 @@ from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.cost_records import Cost
+from wavewright.reviewer.package.call_reports import sum_costs
 from wavewright.reviewer.package.comparison import ComparedRun, RoleCostChange, RunComparison
 
 if TYPE_CHECKING:
@@ -109,15 +110,7 @@ def _costs(costs: tuple[RoleCostChange, ...], replayed: ReplayResult) -> Iterato
     yield f"{'Models':<14}{'recorded':<32}{'replayed'}"
     for cost in costs:
         yield f"  {cost.role:<12}{_cost(cost.before):<32}{_cost(cost.after)}"
-    asked = replayed.live_uses
-    usd = [use.usd for use in asked if use.usd is not None]
-    spent = Cost(
-        calls=len(asked),
-        input_tokens=sum(use.input_tokens for use in asked),
-        output_tokens=sum(use.output_tokens for use in asked),
-        usd=sum(usd) if usd else None,
-    )
-    yield f"  asked for this replay: {_cost(spent)}"
+    yield f"  asked for this replay: {_cost(sum_costs(replayed.live_uses))}"
 
 
 def _cost(cost: Cost) -> str:
