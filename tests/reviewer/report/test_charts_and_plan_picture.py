@@ -9,9 +9,9 @@ from hypothesis import given, strategies as st
 
 from wavewright.planner.types import StepId
 from wavewright.reviewer.records import Chart, ChartSeries, StepReport
-from wavewright.reviewer.report.axes import draw_gantt, duration_ticks, linear_ticks, log_ticks, time_ticks
-from wavewright.reviewer.report.charts import draw_chart
+from wavewright.reviewer.report.charts import draw_chart, linear_ticks, log_ticks, time_ticks
 from wavewright.reviewer.report.plan_picture import PlanPicture, draw_plan
+from wavewright.reviewer.report.sections import draw_gantt, duration_ticks
 
 
 @st.composite

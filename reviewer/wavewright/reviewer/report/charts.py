@@ -1,4 +1,4 @@
-"""Line charts of dated figures.
+"""Line charts of dated figures, and axes with ticks at round values.
 
 Each chart is drawn twice, for a wide page and for a narrow one, so that its text is never scaled. With `normalise`
 every line is 100 on the first day that all of them have; where the figures differ by more than a factor of twelve the
@@ -8,22 +8,119 @@ axis is logarithmic, on which equal growth has an equal slope.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from wavewright.reviewer.records import Chart, ChartSeries
-from wavewright.reviewer.report.axes import (
-    Scale,
-    Tick,
-    figure_text,
-    linear_ticks,
-    log_ticks,
-    scale,
-    time_ticks,
-)
 from wavewright.reviewer.values import read_time
 
-COLOURS = 8
+_DAY = 86_400.0
+
+_Scale: TypeAlias = Callable[[float], float]
+"""Maps a value to its position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A mark on an axis."""
+
+    value: float
+    label: str
+
+
+def linear_ticks(low: float, high: float, most: int) -> list[Tick]:
+    """Return at most `most` marks at round values within the range."""
+    span = high - low
+    if span <= 0 or not math.isfinite(span):
+        return [Tick(low, _figure_text(low))]
+    step = _round_step(span / max(1, most - 1))
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    digits = next((places for places in range(12) if abs(round(step, places) - step) < step * 1e-6), 12)
+    return [Tick(number * step, f"{number * step:,.{digits}f}") for number in range(first, last + 1)]
+
+
+def log_ticks(low: float, high: float, most: int) -> list[Tick]:
+    """Return marks at 1, 2 and 5 times the powers of ten, thinned to at most `most`."""
+    inside: list[float] = []
+    for pattern in ((1, 2, 5), (1, 3), (1,)):
+        marks = [
+            mantissa * 10.0**power
+            for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+            for mantissa in pattern
+        ]
+        inside = [mark for mark in marks if low <= mark <= high]
+        if len(inside) <= most:
+            break
+    return [Tick(mark, _figure_text(mark)) for mark in inside]
+
+
+def time_ticks(low: float, high: float, most: int) -> list[Tick]:
+    """Return marks at the start of years, months or days, the finest unit with at most `most` marks."""
+    first, last = _date(low), _date(high)
+    for years in (1, 2, 5, 10, 20, 50, 100):
+        numbers = [year for year in range(first.year, last.year + 1) if year % years == 0]
+        starts = [dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in numbers]
+        inside = _inside(starts, low, high)
+        if len(inside) <= most:
+            if len(inside) >= 3 or years > 1:
+                return [Tick(start.timestamp(), str(start.year)) for start in inside]
+            break
+    for months in (1, 2, 3, 6):
+        starts = [
+            dt.datetime(year, month, 1, tzinfo=dt.UTC)
+            for year in range(first.year, last.year + 1)
+            for month in range(1, 13, months)
+        ]
+        inside = _inside(starts, low, high)
+        if 3 <= len(inside) <= most:
+            return [Tick(start.timestamp(), start.strftime("%b %Y")) for start in inside]
+    days = max(1.0, math.ceil((high - low) / _DAY / max(1, most - 1)))
+    start = math.ceil(low / _DAY) * _DAY
+    count = int((high - start) // (days * _DAY)) + 1
+    places = [start + number * days * _DAY for number in range(max(0, count))]
+    return [Tick(place, f"{_date(place).day} {_date(place):%b %Y}") for place in places[:most]]
+
+
+def _figure_text(value: float) -> str:
+    """Return a figure with as many digits as it needs: `1,200`, `12.5`, `0.034`."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if size >= 1e6 or size < 1e-4:
+        return f"{value:.3g}"
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 4
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _scale(low: float, high: float, start: float, end: float, *, log: bool = False) -> _Scale:
+    """Return the mapping of values to positions, linear or logarithmic; an empty range maps to the middle."""
+    forward = math.log10 if log else float
+    bottom, top = forward(low), forward(high)
+    if top - bottom <= 0:
+        return lambda _value: (start + end) / 2
+    return lambda value: start + (forward(value) - bottom) / (top - bottom) * (end - start)
+
+
+def _round_step(least: float) -> float:
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(
+        (factor * power for factor in (1, 2, 2.5, 5) if factor * power >= least * (1 - 1e-9)), 10 * power
+    )
+
+
+def _inside(starts: Sequence[dt.datetime], low: float, high: float) -> list[dt.datetime]:
+    return [start for start in starts if low <= start.timestamp() <= high]
+
+
+def _date(seconds: float) -> dt.datetime:
+    return dt.datetime.fromtimestamp(seconds, dt.UTC)
+
+
+_COLOURS = 8
 """Number of colours; further lines repeat them, dashed."""
 
 _MAX_SERIES = 24
@@ -181,8 +278,8 @@ def _drawing(
     is_labelled = labels and len(series) <= 12
     right = width - (26 + 9.2 * min(names, 18) if is_labelled else 14)
     top, bottom = 14.0, height - 30
-    x = scale(min(times), max(times), left, right)
-    y = scale(low, high, bottom, top, log=is_log)
+    x = _scale(min(times), max(times), left, right)
+    y = _scale(low, high, bottom, top, log=is_log)
     with_marks = len(figures) <= _MAX_MARKS and labels
     lines = [
         _draw_line(number, name, points, x, y, with_marks=with_marks)
@@ -214,26 +311,28 @@ def _range(low: float, high: float, *, is_log: bool) -> tuple[float, float]:
     return bottom, high + 0.04 * (high - low)
 
 
-def _draw_line(number: int, name: str, points: _Points, x: Scale, y: Scale, *, with_marks: bool) -> DrawnLine:
+def _draw_line(
+    number: int, name: str, points: _Points, x: _Scale, y: _Scale, *, with_marks: bool
+) -> DrawnLine:
     placed = [(x(when), y(figure), date, figure) for when, figure, date in points]
     path = "M" + "L".join(f"{left:.1f} {up:.1f}" for left, up, _date, _figure in placed)
     if len(placed) == 1:
         path += "h0.01"
     marks = tuple(
-        ChartPoint(left, up, f"{name}, {date[:10]}: {figure_text(figure)}")
+        ChartPoint(left, up, f"{name}, {date[:10]}: {_figure_text(figure)}")
         for left, up, date, figure in placed
     )
     end_x, end_y, _date, last = placed[-1]
     return DrawnLine(
         name=name,
-        colour=number % COLOURS,
-        is_dashed=number >= COLOURS,
+        colour=number % _COLOURS,
+        is_dashed=number >= _COLOURS,
         path=path,
         marks=marks if with_marks else (),
         end_x=end_x,
         end_y=end_y,
         label_y=end_y,
-        last=figure_text(last),
+        last=_figure_text(last),
     )
 
 
@@ -250,7 +349,7 @@ def _with_labels(lines: Sequence[DrawnLine], top: float, bottom: float) -> list[
     return [replace(line, label_y=places[number]) for number, line in enumerate(lines)]
 
 
-def _placed_ticks(ticks: Sequence[Tick], to_place: Scale) -> tuple[PlacedTick, ...]:
+def _placed_ticks(ticks: Sequence[Tick], to_place: _Scale) -> tuple[PlacedTick, ...]:
     return tuple(PlacedTick(to_place(tick.value), tick.label) for tick in ticks)
 
 

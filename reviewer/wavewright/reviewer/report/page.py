@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -28,11 +28,12 @@ from wavewright.planner.types import Json, StepId
 from wavewright.prompts.environments import page_environment
 from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.package.call_reports import frame_line, money_text
-from wavewright.reviewer.records import AttemptReport, Chart, Confidence, OutputDocument, Package, StepReport
-from wavewright.reviewer.report.axes import draw_gantt
+from wavewright.reviewer.records import AttemptReport, Confidence, OutputDocument, Package, StepReport
+from wavewright.reviewer.report.charts import draw_chart
 from wavewright.reviewer.report.plan_picture import MAX_DRAWN, StepNode, fold_waves, statuses
 from wavewright.reviewer.report.relation_picture import RelationPicture, draw_relations
 from wavewright.reviewer.report.sections import (
+    draw_gantt,
     failed_gate_steps,
     group_gates,
     markdown_to_html,
@@ -40,9 +41,6 @@ from wavewright.reviewer.report.sections import (
 )
 from wavewright.reviewer.report.sub_plan_folding import Drawings, draw_plans
 from wavewright.reviewer.values import brief, duration_text, shape, shorten_middle, visible
-
-if TYPE_CHECKING:
-    from wavewright.reviewer.report.charts import DrawnChart
 
 REPORT_NAME = "report.html"
 
@@ -128,7 +126,7 @@ def _values(package: Package, live: LiveRun | None, drawings: Drawings = "both")
     overall = (
         next((found for found in review.confidences if found.field == "overall"), None) if review else None
     )
-    charts = _drawn_charts(package.charts)
+    charts = [drawn for chart in package.charts if (drawn := draw_chart(chart))]
     return {
         "package": package,
         "state": "live" if live else package.status,
@@ -167,14 +165,6 @@ def _values(package: Package, live: LiveRun | None, drawings: Drawings = "both")
         "most": _MAX_LINES,
         "most_rows": _MAX_ROWS,
     }
-
-
-def _drawn_charts(charts: Sequence[Chart]) -> list[DrawnChart]:
-    if not charts:
-        return []
-    from wavewright.reviewer.report.charts import draw_chart
-
-    return [drawn for chart in charts if (drawn := draw_chart(chart))]
 
 
 def write_report(package: Package, folder: Path) -> Path:

@@ -1,7 +1,10 @@
-"""Sections of the report: documents from Markdown, gates in groups, and costs of models.
+"""Sections of the report: documents from Markdown, gates in groups, costs of models, and the times of the steps.
 
 HTML and pictures in a document stay text (a page that opens from disk fetches nothing), and only `http` and `https`
 links become links. Headings are set two levels lower, below those of the page.
+
+Positions in the Gantt chart of the steps' times are percentages of its width, so that bars scale with the page and text
+does not.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from wavewright.executor.events.types import GateRecord
 from wavewright.planner.types import GateId, GateSeverity, StepId
 from wavewright.reviewer.cost_records import NamedCost
 from wavewright.reviewer.package.call_reports import cost_lines
-from wavewright.reviewer.records import Package
+from wavewright.reviewer.records import Package, StepReport
+from wavewright.reviewer.report.charts import Tick, linear_ticks
 from wavewright.reviewer.values import visible
 
 if TYPE_CHECKING:
@@ -157,3 +161,60 @@ def model_cost_section(package: Package) -> ModelCostSection | None:
     )
     lines = tuple(cost_lines(uses, package.orchestrator_tokens, package.worker_tokens))
     return ModelCostSection(lines, tuple((title, rows[:_MAX_ROWS]) for title, rows in groups if rows))
+
+
+_MIN_BAR_PERCENT = 0.35
+"""Minimum width of a bar in percent, so that it can be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One step's time, in percent of the axis."""
+
+    step: StepReport
+    start: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class AxisMark:
+    """A tick, in percent of the axis."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gantt:
+    """Bars in the order in which the steps began."""
+
+    bars: tuple[Bar, ...]
+    marks: tuple[AxisMark, ...]
+
+
+def draw_gantt(log: Sequence[StepReport]) -> Gantt:
+    """Return the bars of the steps that ran; the axis begins with the first of them."""
+    at_work = [(entry.started, entry) for entry in log if entry.started is not None]
+    if not at_work:
+        return Gantt((), ())
+    at_work.sort(key=lambda pair: pair[0])
+    begin = at_work[0][0]
+    whole = max(started + entry.seconds for started, entry in at_work) - begin or 1e-6
+    bars: list[Bar] = []
+    for started, entry in at_work:
+        width = max(_MIN_BAR_PERCENT, entry.seconds / whole * 100)
+        bars.append(Bar(entry, min((started - begin) / whole * 100, 100 - width), width))
+    marks = tuple(AxisMark(tick.value / whole * 100, tick.label) for tick in duration_ticks(whole, 6))
+    return Gantt(tuple(bars), marks)
+
+
+def duration_ticks(seconds: float, most: int) -> list[Tick]:
+    """Return marks at round durations from 0."""
+    if seconds <= 0:
+        return [Tick(0.0, "0")]
+    unit, name = next(
+        ((size, name) for size, name in ((3600.0, "h"), (60.0, "min"), (1.0, "s")) if seconds >= 2 * size),
+        (0.001, "ms"),
+    )
+    ticks = linear_ticks(0.0, seconds / unit, most)
+    return [Tick(tick.value * unit, f"{tick.label} {name}" if tick.value else "0") for tick in ticks]
