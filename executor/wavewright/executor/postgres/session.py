@@ -164,9 +164,8 @@ class PostgresSession:
         if self.no is None:
             return
         with suppress(*DRIVER_ERRORS, JournalError):
-            if self._connection is None or self._connection.is_closed():
-                self._connection = await self._connect()
-            await self._connection.execute(_HEARTBEAT, self.no)
+            connection = await self._connected()
+            await connection.execute(_HEARTBEAT, self.no)
 
     async def close(self) -> None:
         """Release all runs and close; nothing is released where the database cannot be reached."""
