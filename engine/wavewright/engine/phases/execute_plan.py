@@ -35,10 +35,10 @@ from wavewright.engine.pipeline.context import (
     Ports,
     RunContext,
 )
-from wavewright.engine.pipeline.phase import PhaseResult, branch, halt, proceed
+from wavewright.engine.pipeline.phase import PhaseResult, branch, proceed
 from wavewright.engine.pipeline.services import (
-    STOPPED_REASON,
-    end_interrupted,
+    halt_stopped,
+    halt_waiting,
     open_recorder,
     record_note,
 )
@@ -83,7 +83,7 @@ class Approve:
             with self.ports.cancellation.scope() as scope:
                 approved = await self.ports.approver.approve(request)
             if scope.cancelled_caught:
-                return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
+                return await halt_stopped(self.ports, context)
         body: JsonObject = {"subject": request.subject, "needs": [*needs]}
         if approved is None:
             steps = len(candidate.plan.steps)
@@ -116,7 +116,7 @@ class Approve:
             body = {**body, "binding": with_nonce(request.binding)}
             context = await record_note(self.ports, context, APPROVAL_WANTED, body)
         reason = "a person must agree: " + "; ".join(request.needs)
-        return halt(await end_interrupted(self.ports, context, reason), reason)
+        return await halt_waiting(self.ports, context, reason)
 
 
 def _steps_needing_approval(context: RunContext, candidate: CandidatePlan) -> dict[StepId, str]:
@@ -232,13 +232,13 @@ class ExecutePlan:
             context = replace(context, state=fold(uses, state), executed_seconds=executed)
         if scope.cancelled_caught or self.ports.cancellation.is_cancelled:
             context = replace(context, state=fold(await self.ports.journal.load(context.run)))
-            return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
+            return await halt_stopped(self.ports, context)
         waiting = [
             step for step in questions.waiting if context.state.steps.get(step) is before.steps.get(step)
         ]
         if waiting:
             reason = f"a person must answer: {', '.join(f'step {step!r} waits' for step in sorted(waiting))}"
-            return halt(await end_interrupted(self.ports, context, reason), reason)
+            return await halt_waiting(self.ports, context, reason)
         return proceed(context)
 
     @asynccontextmanager

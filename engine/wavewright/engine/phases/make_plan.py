@@ -19,24 +19,27 @@ from wavewright.engine.pipeline.context import (
     RunContext,
     extended,
 )
-from wavewright.engine.pipeline.phase import PhaseResult, branch, halt, proceed
+from wavewright.engine.pipeline.phase import PhaseResult, branch, proceed
 from wavewright.engine.pipeline.pipeline import PipelineError
 from wavewright.engine.pipeline.services import (
-    STOPPED_REASON,
     ModelEventRecorder,
     ModelPhaseResult,
     diagnostics_json,
     draft_note,
-    end_interrupted,
+    halt_failed,
+    halt_stopped,
+    halt_waiting,
     record,
+    record_end,
     record_note,
+    record_refusal,
     remaining_allowance,
     run_model_phase,
 )
 from wavewright.engine.project.obstacles import find_obstacles
 from wavewright.engine.project.tools import signatures_to_check
 from wavewright.executor.events.state import SUCCESSES, RunState, fold
-from wavewright.executor.events.types import PlanAccepted, RunFinished
+from wavewright.executor.events.types import PlanAccepted
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.feasibility import check_readiness
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
@@ -75,7 +78,7 @@ class MakePlan:
             context = planned
         if context.draft is None:
             error = no_plan_error(context.goal, Source(str(context.request.job_file), ""))
-            await self._end(context, "there is no plan")
+            await record_end(self.ports, context, "failed", "there is no plan")
             raise error
         candidate = bind_plan(context.draft.plan, context.goal, context.signatures)
         return proceed(replace(context, candidate=CandidatePlan(candidate)))
@@ -104,9 +107,11 @@ class MakePlan:
             asked = await self._ask_planner(context, kept)
             context, planned = asked.context, asked.value
             if asked.was_stopped:
-                return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
+                return await halt_stopped(self.ports, context)
             if planned is None:
-                return await self._failed(context, "the run's time limit was reached while planning")
+                return await halt_failed(
+                    self.ports, context, "the run's time limit was reached while planning"
+                )
             if planned.question is None:
                 if kept is not None:
                     body = kept.note(planned)
@@ -184,20 +189,23 @@ class MakePlan:
         return replace(await record(self.ports, context, noted), draft=draft)
 
     async def _without_plan(self, context: RunContext, planned: PlanningResult) -> PhaseResult[RunContext]:
-        body: JsonObject = {"diagnostics": [*diagnostics_json(planned.diagnostics)]}
-        context = await record_note(self.ports, context, "plan_refused", body)
+        context = await record_refusal(self.ports, context, "plan_refused", planned.diagnostics)
         if planned.cannot_plan is not None:
-            return await self._failed(context, f"the planner cannot plan this: {planned.cannot_plan}")
+            return await halt_failed(
+                self.ports, context, f"the planner cannot plan this: {planned.cannot_plan}"
+            )
         if planned.attempts:
-            await self._end(context, "no rung of the planner's ladder gave a valid plan")
+            await record_end(
+                self.ports, context, "failed", "no rung of the planner's ladder gave a valid plan"
+            )
             # The faults of the model's last answer: plans made by code have no text that faults could refer to.
             raise PlanError(planned.attempts[-1].diagnostics, planned.attempts[-1].source)
         if not planned.rungs:
             rungs = ", ".join(rung.name for rung in self.ports.services.ladders["planner"].rungs)
             reason = f"there is no plan: no rung of `ladders.planner` ({rungs}) can make one for this job; add 'llm'"
-            return await self._failed(context, reason)
+            return await halt_failed(self.ports, context, reason)
         reasons = "; ".join(f"{taken.rung}: {taken.reason}" for taken in planned.rungs)
-        return await self._failed(context, f"there is no plan ({reasons})")
+        return await halt_failed(self.ports, context, f"there is no plan ({reasons})")
 
     async def _ask_question(
         self, context: RunContext, question: UserQuestion
@@ -212,15 +220,8 @@ class MakePlan:
                 answer = await self.ports.asker.ask(question)
         if answer is None:
             reason = f"the planner asks: {question.question}"
-            return halt(await end_interrupted(self.ports, context, reason), reason)
+            return await halt_waiting(self.ports, context, reason)
         return await record_note(self.ports, context, "answer", {**body, "answer": answer})
-
-    async def _failed(self, context: RunContext, reason: str) -> PhaseResult[RunContext]:
-        return halt(await self._end(context, reason), reason)
-
-    async def _end(self, context: RunContext, reason: str) -> RunContext:
-        ended = RunFinished(self.ports.clock().timestamp(), "failed", reason)
-        return await record(self.ports, context, ended)
 
 
 def _pending_question(state: RunState) -> UserQuestion | None:
@@ -260,9 +261,7 @@ class CheckPlan:
         found = await _check_resumed(self.ports, context, plan)
         if not error_diagnostics(found):
             return proceed(replace(context, diagnostics=tuple(found)))
-        context = await record_note(
-            self.ports, context, "patch_refused", {"diagnostics": [*diagnostics_json(found)]}
-        )
+        context = await record_refusal(self.ports, context, "patch_refused", found)
         context = replace(context, candidate=None)
         return branch(
             context, "build_package", f"the recovery patch makes {len(error_diagnostics(found))} faults"
@@ -290,11 +289,8 @@ class CheckPlan:
             ]
         )
         if error_diagnostics(found):
-            context = await record_note(
-                self.ports, context, "plan_refused", {"diagnostics": [*diagnostics_json(found)]}
-            )
-            ended = RunFinished(self.ports.clock().timestamp(), "failed", "the plan is not valid")
-            await record(self.ports, context, ended)
+            context = await record_refusal(self.ports, context, "plan_refused", found)
+            await record_end(self.ports, context, "failed", "the plan is not valid")
             raise PlanError(found, draft.origin.document.source)
         return proceed(replace(context, diagnostics=tuple(found)))
 

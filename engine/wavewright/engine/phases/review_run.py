@@ -18,24 +18,25 @@ from wavewright.engine.pipeline.context import (
     feedback_note,
     feedback_notes,
 )
-from wavewright.engine.pipeline.phase import PhaseResult, branch, halt, proceed
+from wavewright.engine.pipeline.phase import PhaseResult, branch, proceed
 from wavewright.engine.pipeline.services import (
-    STOPPED_REASON,
     ModelEventRecorder,
     ModelPhaseResult,
-    diagnostics_json,
-    end_interrupted,
+    halt_failed,
+    halt_stopped,
     record,
+    record_end,
     record_note,
+    record_refusal,
     run_model_phase,
 )
-from wavewright.executor.events.types import RunFinished, RungTaken
+from wavewright.executor.events.types import RungTaken
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelClient
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.package.artifacts import RedactedRun
 from wavewright.reviewer.package.builder import build_package, last_review
-from wavewright.reviewer.records import Package, ReviewResult
+from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.review.by_code import review_by_code
 from wavewright.reviewer.review.caps import CODE_REVIEW_CEILING
 
@@ -60,7 +61,7 @@ class ReviewRun:
             asked = await run_model_phase(self.ports, context, self._by_model(context, review, models))
             context = asked.context
             if asked.was_stopped:
-                return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
+                return await halt_stopped(self.ports, context)
             review = asked.value or review
             if asked.value is None:
                 context = await self._interrupted(context)
@@ -129,7 +130,7 @@ class Recover:
         asked = await _replan(self.ports, context, review, seen=_tried_patches(context))
         context = asked.context
         if asked.was_stopped:
-            return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
+            return await halt_stopped(self.ports, context)
         if asked.value is None:
             return proceed(context, "the run's time limit was reached")
         context = await _with_patch(self.ports, context, asked.value)
@@ -186,8 +187,7 @@ async def _with_patch(ports: Ports, context: PlannedContext, replanned: ReplanRe
         context = await record_note(ports, context, "recovery", body)
         return replace(context, candidate=CandidatePlan(checked.plan, patch, checked.needs_approval))
     if replanned.diagnostics:
-        body = {"diagnostics": [*diagnostics_json(replanned.diagnostics)]}
-        context = await record_note(ports, context, "patch_refused", body)
+        context = await record_refusal(ports, context, "patch_refused", replanned.diagnostics)
     return context
 
 
@@ -227,7 +227,7 @@ class TakeFeedback:
         most = feedback.max_packages if most is None else most
         if feedback.iteration >= most:
             times = f"{most} of {most} packages were" if most > 1 else "the package was"
-            return await self._fail(context, f"{times} rejected")
+            return await halt_failed(self.ports, context, f"{times} rejected")
         taken = feedback_notes(context.state)
         if not taken or taken[-1].body.get("iteration") != feedback.iteration:
             body = feedback_note(feedback, context.state)
@@ -250,20 +250,16 @@ class TakeFeedback:
         asked = await _replan(self.ports, context, _last_review(context), feedback=view)
         context = asked.context
         if asked.was_stopped:
-            return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
+            return await halt_stopped(self.ports, context)
         if asked.value is None:
-            return await self._fail(context, "the run's time limit was reached")
+            return await halt_failed(self.ports, context, "the run's time limit was reached")
         context = await _with_patch(self.ports, context, asked.value)
         if context.candidate is not None:
             return proceed(context)
         reasons = "; ".join(asked.value.reasons)
-        return await self._fail(
-            context, f"package {feedback.iteration} was rejected, and nothing mends it: {reasons}"
+        return await halt_failed(
+            self.ports, context, f"package {feedback.iteration} was rejected, and nothing mends it: {reasons}"
         )
-
-    async def _fail(self, context: PlannedContext, reason: str) -> PhaseResult[PlannedContext]:
-        ended = RunFinished(self.ports.clock().timestamp(), "failed", reason)
-        return halt(await record(self.ports, context, ended), reason)
 
 
 def _is_patched_since_feedback(context: RunContext) -> bool:
@@ -308,10 +304,6 @@ class PublishPackage:
             context = await record_note(
                 self.ports, context, "package", {"files": [str(path) for path in files]}
             )
-        ended = RunFinished(self.ports.clock().timestamp(), package.status, _finish_reason(package))
-        context = await record(self.ports, context, ended)
+        reason = package.review.summary if package.review is not None else ""
+        context = await record_end(self.ports, context, package.status, reason)
         return proceed(replace(context, files=files))
-
-
-def _finish_reason(package: Package) -> str:
-    return package.review.summary if package.review is not None else ""

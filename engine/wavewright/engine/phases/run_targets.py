@@ -26,11 +26,12 @@ from wavewright.engine.pipeline.context import (
 from wavewright.engine.pipeline.phase import PhaseResult, halt
 from wavewright.engine.pipeline.pipeline import Pipeline
 from wavewright.engine.pipeline.services import (
-    STOPPED_REASON,
     draft_note,
-    end_interrupted,
+    halt_stopped,
+    halt_waiting,
     record,
     record_attempt,
+    record_end,
     single_exception,
 )
 from wavewright.engine.pipeline.version import __version__
@@ -101,17 +102,16 @@ class RunTargets:
         await self._run_waves(root)
         opened = root.context
         if self.ports.cancellation.is_cancelled:
-            return halt(await end_interrupted(self.ports, opened, STOPPED_REASON), "interrupted")
+            return await halt_stopped(self.ports, opened)
         if (reason := _pause_reason(root)) is not None:
-            return halt(await end_interrupted(self.ports, opened, reason), reason)
+            return await halt_waiting(self.ports, opened, reason)
         if root.waiting_targets or root.waves.awaiting:
             # The rest of the wave has ended; the next wave waits for all of it.
             reason = _waiting_reason(root)
-            ended = RunFinished(self.ports.clock().timestamp(), "interrupted", reason)
-            return halt(await record(self.ports, opened, ended), reason)
+            return halt(await record_end(self.ports, opened, "interrupted", reason), reason)
         waves = root.waves
-        ended = RunFinished(self.ports.clock().timestamp(), _overall_status(waves), waves.summary())
-        return halt(await record(self.ports, opened, ended), waves.summary())
+        summary = waves.summary()
+        return halt(await record_end(self.ports, opened, _overall_status(waves), summary), summary)
 
     async def _run_waves(self, root: TargetRoot) -> None:
         """Run targets until all have ended, an answer must be waited for, or the job is stopped."""

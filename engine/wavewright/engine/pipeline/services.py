@@ -23,6 +23,7 @@ from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.pipeline.context import Ports, RunContext
+from wavewright.engine.pipeline.phase import PhaseResult, halt
 from wavewright.engine.pipeline.runtimes import open_runtime
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, ModelCalled, Noted, RunFinished, RungTaken
@@ -35,6 +36,7 @@ from wavewright.planner.ports.model_port import ModelError, ModelUse
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.call_reports import token_shares
+from wavewright.reviewer.records import RunStatus
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.tool import ServerCaller
 from wavewright.tools.models import model_configured
@@ -46,9 +48,6 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=RunContext)
 T = TypeVar("T")
-
-STOPPED_REASON = "stopped from outside"
-"""The reason of a run that was cancelled from outside."""
 
 
 async def record(ports: Ports, context: C, *events: Event, run: RunId | None = None) -> C:
@@ -91,11 +90,31 @@ async def record_attempt(ports: Ports, context: C, body: JsonObject) -> C:
     return await record_note(ports, context, "resumed", body)
 
 
-async def end_interrupted(ports: Ports, context: C, reason: str) -> C:
-    """Journal that the run was stopped before its end and can be resumed."""
-    if context.state.is_interrupted:
-        return context
-    return await record(ports, context, RunFinished(ports.clock().timestamp(), "interrupted", reason))
+async def record_end(ports: Ports, context: C, status: RunStatus, reason: str) -> C:
+    """Journal how the run ends."""
+    return await record(ports, context, RunFinished(ports.clock().timestamp(), status, reason))
+
+
+async def halt_failed(ports: Ports, context: C, reason: str) -> PhaseResult[C]:
+    """Journal that the run has failed, and end the pipeline."""
+    return halt(await record_end(ports, context, "failed", reason), reason)
+
+
+async def halt_stopped(ports: Ports, context: C) -> PhaseResult[C]:
+    """Journal that the run was stopped from outside and can be resumed, and end the pipeline."""
+    return replace(await halt_waiting(ports, context, "stopped from outside"), reason="interrupted")
+
+
+async def halt_waiting(ports: Ports, context: C, reason: str) -> PhaseResult[C]:
+    """Journal what the run waits for, after which it can be resumed, and end the pipeline."""
+    if not context.state.is_interrupted:
+        context = await record_end(ports, context, "interrupted", reason)
+    return halt(context, reason)
+
+
+async def record_refusal(ports: Ports, context: C, topic: str, found: Iterable[Diagnostic]) -> C:
+    """Journal why a plan or a patch is not accepted."""
+    return await record_note(ports, context, topic, {"diagnostics": [*diagnostics_json(found)]})
 
 
 def draft_note(draft: PlanDraft, at: float) -> Noted:
