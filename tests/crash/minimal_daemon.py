@@ -19,7 +19,7 @@ from tests.crash.crash_points import reach
 from tests.crash.crash_project import EXCHANGE, INTAKE, KEY, SENT_AT, VALIDATOR, settings_of
 from tests.crash.file_broker import FileBroker, Sent
 from wavewright.config.settings import Settings
-from wavewright.engine.bus.health import BrokerHealth, ignore_event
+from wavewright.engine.bus.faults import BrokerHealth, ignore_event
 from wavewright.engine.bus.relay import Relay
 from wavewright.engine.daemon.daily_budget import DailyBudget
 from wavewright.engine.daemon.dispatcher import Dispatcher

@@ -26,7 +26,7 @@ from tests.executor.event_examples import run_started
 from wavewright.config.sections import BudgetSettings, BudgetsSection
 from wavewright.config.settings import load_settings
 from wavewright.engine.bus import channels as guard
-from wavewright.engine.bus.errors import BusDown
+from wavewright.engine.bus.faults import BusDown
 from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.errors import RunLost

@@ -8,7 +8,7 @@ from typing import get_args
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.repository.tree import ROOT
-from wavewright.engine.bus.health import BrokerEvent
+from wavewright.engine.bus.faults import BrokerEvent
 from wavewright.engine.operations.metrics import Metrics, WorkerMetrics
 from wavewright.tools.knowledge.graph.tools import GraphStageWritten, RelationsRetried
 from wavewright.tools.web.pages import CrawlExecuted

@@ -9,7 +9,7 @@ from dataclasses import replace
 import anyio
 from pydantic import JsonValue
 
-from wavewright.engine.bus.health import BrokerEvent
+from wavewright.engine.bus.faults import BrokerEvent
 from wavewright.engine.bus.topology import Topology
 from wavewright.executor.store.job_records import MessageId, OutgoingMessage
 from wavewright.executor.store.job_store import JobStore

@@ -20,8 +20,7 @@ from tests.support.session_server import free_port
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.bus import BusSettings, open_bus
 from wavewright.engine.bus.connection import read_address
-from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured
-from wavewright.engine.bus.health import BrokerEvent
+from wavewright.engine.bus.faults import BrokerEvent, BusDown, BusError, BusMisconfigured
 from wavewright.engine.bus.topology import Topology
 
 

@@ -10,7 +10,7 @@ import pytest
 from aio_pika.exceptions import AMQPConnectionError, ChannelInvalidStateError, ChannelNotFoundEntity
 
 from wavewright.engine.bus.channels import await_reply, translate_errors
-from wavewright.engine.bus.errors import BusDown
+from wavewright.engine.bus.faults import BusDown
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import pytest
 from tests.engine.bus.bus_doubles import MemoryOutbox, Notices, message
 from tests.support.rabbitmq import DEAF, DUMB, Broker, RunningBroker
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
-from wavewright.engine.bus.errors import RightsMissing
+from wavewright.engine.bus.faults import RightsMissing
 from wavewright.engine.bus.topology import Topology
 
 pytestmark = pytest.mark.anyio

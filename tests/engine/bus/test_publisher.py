@@ -12,7 +12,7 @@ from tests.engine.bus.bus_doubles import Notices, message, until
 from tests.support.rabbitmq import Broker, RunningBroker, contents
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
-from wavewright.engine.bus.errors import BusDown, BusError, MessageNacked, MessageReturned
+from wavewright.engine.bus.faults import BusDown, BusError, MessageNacked, MessageReturned
 from wavewright.engine.bus.topology import Topology
 from wavewright.executor.store.job_records import OutgoingMessage
 

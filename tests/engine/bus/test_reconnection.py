@@ -12,7 +12,7 @@ import pytest
 from tests.engine.bus.bus_doubles import MemoryOutbox, Notices, message, until
 from tests.support.rabbitmq import DRIVEN_OUT, Broker, RunningBroker, clear, contents
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
-from wavewright.engine.bus.errors import BusDown
+from wavewright.engine.bus.faults import BusDown
 from wavewright.engine.bus.topology import Topology
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.executor.store.job_records import OutgoingMessage

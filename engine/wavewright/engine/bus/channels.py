@@ -19,7 +19,7 @@ from aio_pika.abc import AbstractChannel, AbstractConnection
 from aio_pika.exceptions import CONNECTION_EXCEPTIONS, AMQPChannelError, AMQPError, DeliveryError
 from aiormq.exceptions import ChannelAccessRefused
 
-from wavewright.engine.bus.errors import BusDown, BusError, RightsMissing
+from wavewright.engine.bus.faults import BusDown, BusError, RightsMissing
 
 T = TypeVar("T")
 

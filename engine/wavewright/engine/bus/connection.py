@@ -30,8 +30,7 @@ from aiormq.exceptions import ConnectionClosed, ConnectionNotAllowed
 from wavewright.config.suggestions import did_you_mean
 from wavewright.config.value_types import is_loopback
 from wavewright.engine.bus.channels import CHANNEL_ERRORS, describe_error, translate_errors
-from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured
-from wavewright.engine.bus.health import BrokerEventHandler
+from wavewright.engine.bus.faults import BrokerEventHandler, BusDown, BusError, BusMisconfigured
 
 DEFAULT_PORTS: Final = {"amqp": 5672, "amqps": 5671}
 FILE_OPTIONS: Final = ("cafile", "certfile", "keyfile")

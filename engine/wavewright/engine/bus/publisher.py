@@ -39,7 +39,7 @@ from wavewright.engine.bus.channels import (
 )
 from wavewright.engine.bus.connection import BrokerConnection
 from wavewright.engine.bus.declaration import declare_topology
-from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured, MessageNacked, MessageReturned
+from wavewright.engine.bus.faults import BusDown, BusError, BusMisconfigured, MessageNacked, MessageReturned
 from wavewright.engine.bus.topology import Topology
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

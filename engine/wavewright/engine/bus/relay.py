@@ -19,8 +19,14 @@ from typing import Final, TypeAlias
 import anyio
 from aio_pika.abc import AbstractConnection
 
-from wavewright.engine.bus.errors import BusError, BusMisconfigured, MessageNacked, MessageReturned
-from wavewright.engine.bus.health import BrokerEventHandler, BrokerHealth
+from wavewright.engine.bus.faults import (
+    BrokerEventHandler,
+    BrokerHealth,
+    BusError,
+    BusMisconfigured,
+    MessageNacked,
+    MessageReturned,
+)
 from wavewright.engine.bus.message_conversion import message_of
 from wavewright.engine.bus.publisher import PublishBatch, Publisher, RoutedMessage, is_too_large
 from wavewright.executor.store.errors import JournalError

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from wavewright.config.sections import DAY_SECONDS, DaemonSection
 from wavewright.config.settings import Settings
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
-from wavewright.engine.bus.health import BrokerEvent, BrokerEventHandler
+from wavewright.engine.bus.faults import BrokerEvent, BrokerEventHandler
 from wavewright.engine.bus.topology import topology_of
 from wavewright.engine.daemon.cycle_budget import CycleBudgetStore
 from wavewright.engine.daemon.daily_budget import (

@@ -13,7 +13,7 @@ from typing import Final
 import anyio
 
 from wavewright.engine.bus.bus import Bus
-from wavewright.engine.bus.errors import BusError
+from wavewright.engine.bus.faults import BusError
 from wavewright.engine.daemon.dispatcher import Dispatcher
 from wavewright.engine.daemon.job_runner import JobRunner
 from wavewright.engine.jobs.job_requests import request_name

@@ -11,7 +11,7 @@ from wavewright.config.documents import read_document_file
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source, combine_errors
 from wavewright.engine.bus.connection import read_address
-from wavewright.engine.bus.errors import BusMisconfigured
+from wavewright.engine.bus.faults import BusMisconfigured
 from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.rules import message_types, request_forms
 from wavewright.engine.project.templates import named_template

@@ -15,8 +15,7 @@ from pydantic import JsonValue
 from wavewright.config.sections import DaemonSection
 from wavewright.engine.bus.bus import Bus, open_bus
 from wavewright.engine.bus.connection import BrokerConnection, read_address
-from wavewright.engine.bus.errors import BusDown
-from wavewright.engine.bus.health import BrokerEvent, BrokerEventHandler, ignore_event
+from wavewright.engine.bus.faults import BrokerEvent, BrokerEventHandler, BusDown, ignore_event
 from wavewright.engine.daemon.daemon import bus_settings, daemon_bus_settings
 
 CONNECT_SECONDS: Final = 10.0

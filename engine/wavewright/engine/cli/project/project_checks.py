@@ -232,7 +232,7 @@ def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorF
     # Most projects have no broker, and the client takes a third of a second to load.
     from wavewright.engine.bus.connection import read_address
     from wavewright.engine.bus.declaration import check_write_rights
-    from wavewright.engine.bus.errors import BusError
+    from wavewright.engine.bus.faults import BusError
     from wavewright.engine.bus.topology import topology_of
     from wavewright.engine.cli.common.broker import open_connection
 

@@ -27,7 +27,7 @@ from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.sections import valid_host_port
 from wavewright.config.settings import Settings, load_valid_settings
 from wavewright.config.sources import DocumentError
-from wavewright.engine.bus.errors import BusError
+from wavewright.engine.bus.faults import BusError
 from wavewright.engine.cli.common.broker import open_connection, open_daemon_bus
 from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.listening import TOKEN_VARIABLE, listener_address

@@ -1,7 +1,8 @@
-"""Events and health of the bus.
+"""Errors, events and health of the bus.
 
-An event has a name and fields, for log and metrics, and holds no secret. `BrokerHealth` holds the faults that a person
-must fix at the broker, for consuming and for publishing; a fault is reported at once and then once a minute.
+An error has its place and, where there is one, the fix; none holds a password. An event has a name and fields, for log
+and metrics, and holds no secret. `BrokerHealth` holds the faults that a person must fix at the broker, for consuming
+and for publishing; a fault is reported at once and then once a minute.
 """
 
 from __future__ import annotations
@@ -12,7 +13,38 @@ from typing import Final, Literal, TypeAlias
 import anyio
 from pydantic import JsonValue
 
-from wavewright.engine.bus.errors import BusMisconfigured, RightsMissing
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
+
+
+class BusError(WavewrightError):
+    """An operation of the bus failed; `place` is the broker's address, or a queue or an exchange there."""
+
+    exit_code = exit_codes.ENVIRONMENT
+    __str__ = WavewrightError.describe
+
+
+class BusMisconfigured(BusError):
+    """Settings or broker must be changed first; trying again is no use."""
+
+    exit_code = exit_codes.MISUSE
+
+
+class RightsMissing(BusMisconfigured):
+    """The broker's user lacks a right."""
+
+
+class BusDown(BusError):
+    """The broker cannot be reached, or the connection was lost before it answered; a message may have arrived."""
+
+
+class MessageReturned(BusError):
+    """The message cannot be delivered: no queue is bound, or it is too large for the broker."""
+
+
+class MessageNacked(BusError):
+    """The broker refused the message because its queue is full."""
+
 
 BrokerEvent: TypeAlias = Literal[
     "broker_away",
@@ -27,7 +59,6 @@ BrokerEvent: TypeAlias = Literal[
     "queue_has_room",
     "rights_missing",
 ]
-
 
 BrokerEventHandler: TypeAlias = Callable[[BrokerEvent, Mapping[str, JsonValue]], None]
 """Called with the name and the fields of an event."""

@@ -10,8 +10,7 @@ from tests.engine.bus.bus_doubles import MemoryOutbox, Notices, message, until
 from tests.support.rabbitmq import Broker, RunningBroker
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
-from wavewright.engine.bus.errors import BusMisconfigured
-from wavewright.engine.bus.health import BrokerHealth
+from wavewright.engine.bus.faults import BrokerHealth, BusMisconfigured
 from wavewright.engine.bus.topology import Topology
 
 
