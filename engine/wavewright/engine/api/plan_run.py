@@ -1,4 +1,4 @@
-"""A run, as a program reads it, the stream of its events, and a phase that runs a plan."""
+"""A run, as a program reads it and as a notebook shows it, the stream of its events, and a phase that runs a plan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from wavewright.reviewer.records import Package
 if TYPE_CHECKING:
     from wavewright.engine.api.wavewright import Wavewright
 
+
 R = TypeVar("R")
+_MAX_RESULT = 4_000
+"""Characters of a result that are shown."""
 
 
 class NoResult(WavewrightError):
@@ -114,10 +117,29 @@ class PlanRun(Generic[R]):
         return f"<run {self.id}: {self.status}>"
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """Return the run for a notebook: its steps as a table, and its result."""
-        from wavewright.engine.api.notebook import run_bundle
+        """Return the run for a notebook: as text, and as HTML with its drawing, a table of its steps and its result.
 
-        return run_bundle(self)
+        A run that ended before it had a plan is text alone.
+        """
+        from markupsafe import Markup
+
+        from wavewright.engine.dry_run.page import run_figure
+        from wavewright.reviewer.report.page import pretty_json
+        from wavewright.reviewer.report.sections import markdown_to_html
+
+        package = self.final_package or stored_package(self.state)
+        if package is None:
+            return {"text/plain": repr(self)}
+        result = package.result
+        is_text = isinstance(result, str)
+        shown = (result if isinstance(result, str) else pretty_json(result))[:_MAX_RESULT]
+        page = Markup("<div><p><b>{}</b> run {}</p>{}{}</div>").format(
+            self.status.replace("_", " "),
+            self.id,
+            Markup(run_figure(package.execution_log)),  # noqa: S704 - rendered from escaping templates
+            markdown_to_html(shown) if is_text else Markup("<pre>{}</pre>").format(shown),
+        )
+        return {"text/plain": f"{self!r}\n{shown}", "text/html": str(page)}
 
 
 @dataclass(slots=True)
