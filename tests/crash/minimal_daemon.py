@@ -21,7 +21,7 @@ from tests.crash.file_broker import FileBroker, Sent
 from wavewright.config.settings import Settings
 from wavewright.engine.bus.faults import BrokerHealth, ignore_event
 from wavewright.engine.bus.relay import Relay
-from wavewright.engine.daemon.daily_budget import DailyBudget
+from wavewright.engine.daemon.budgets import DailyBudget
 from wavewright.engine.daemon.dispatcher import Dispatcher
 from wavewright.engine.daemon.job_runner import JobRunner
 from wavewright.engine.daemon.message_handler import MessageHandler

@@ -16,7 +16,7 @@ from tests.engine.daemon.conftest import InProcess
 from tests.engine.daemon.daemon_project import BrokerClient, DaemonSite, job
 from wavewright.config.settings import load_settings
 from wavewright.engine.daemon import job_runner as work
-from wavewright.engine.daemon.daily_budget import DailyBudget
+from wavewright.engine.daemon.budgets import DailyBudget
 from wavewright.engine.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.messages.models import JobRequest

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.daemon.conftest import InProcess
 from tests.engine.daemon.daemon_project import REVIEW, BrokerClient, DaemonSite, job
 from tests.support.tcp_proxy import TcpProxy
-from wavewright.engine.daemon import daily_budget, model_circuit
+from wavewright.engine.daemon import budgets, model_circuit
 from wavewright.engine.fake_model.replies import ApiError, denied
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.messages.models import JobRequest
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def modelled(site: DaemonSite, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> DaemonSite:
     """A daemon whose runs a model reviews, and whose pauses are short."""
-    monkeypatch.setattr(daily_budget, "STOP_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(budgets, "STOP_GRACE_SECONDS", 0.1)
     monkeypatch.setattr(model_circuit, "FIRST_PAUSE", 0.4)
     monkeypatch.setattr(model_circuit, "PROBE_POLL_SECONDS", 0.05)
     for name, value in model_server.environment().items():

@@ -13,7 +13,7 @@ import pytest
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
 from tests.support.postgres import PostgresServer
-from wavewright.engine.daemon.daily_budget import next_day_start
+from wavewright.engine.daemon.budgets import next_day_start
 from wavewright.engine.daemon.standing import standing_job
 from wavewright.engine.fake_model.replies import AnswerMaker, calling_tool
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
@@ -301,7 +301,7 @@ async def test_a_spent_day_sleeps_to_midnight_while_spent_cycles_pause_for_the_c
     model_server: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in ("pipeline.cancellation", "daemon.daily_budget"):
+    for module in ("pipeline.cancellation", "daemon.budgets"):
         monkeypatch.setattr(f"wavewright.engine.{module}.STOP_GRACE_SECONDS", 0.1)
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)

@@ -30,7 +30,7 @@ from wavewright.config.sections import DaemonSection, QueuesSection
 from wavewright.config.settings import load_settings
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology
-from wavewright.engine.daemon.daily_budget import DailyBudget
+from wavewright.engine.daemon.budgets import DailyBudget
 from wavewright.engine.daemon.dispatcher import Dispatcher
 from wavewright.engine.daemon.job_runner import JobRunner
 from wavewright.engine.daemon.message_handler import MessageHandler

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.messages.sample_messages import JOB
+from wavewright.engine.messages.encoding import InvalidResult, package_report
 from wavewright.engine.messages.models import PackageReport, package_id
-from wavewright.engine.messages.packaging import InvalidResult, package_report
 from wavewright.executor.store.job_records import JobId
 from wavewright.planner.types import Json, StepId
 from wavewright.reviewer import records

@@ -22,8 +22,8 @@ from wavewright.config.settings import Settings
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.faults import BrokerEvent, BrokerEventHandler
 from wavewright.engine.bus.topology import topology_of
-from wavewright.engine.daemon.cycle_budget import CycleBudgetStore
-from wavewright.engine.daemon.daily_budget import (
+from wavewright.engine.daemon.budgets import (
+    CycleBudgetStore,
     DailyBudget,
     PausingBudgetStore,
     format_instant,

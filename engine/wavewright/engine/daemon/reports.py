@@ -17,14 +17,16 @@ from wavewright.engine.bus.topology import ATTEMPTS_HEADER, KIND_HEADER, QUEUE_H
 from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.decoding import correlation_of, target_of, trace_of
 from wavewright.engine.messages.encoding import (
+    InvalidResult,
     MessageAddress,
     encode,
     encode_request,
+    failure_report,
+    package_report,
     request_payload,
     sender_of,
 )
 from wavewright.engine.messages.models import JobStatusUpdate, UserDecisionRequired, message_id
-from wavewright.engine.messages.packaging import InvalidResult, failure_report, package_report
 from wavewright.engine.pipeline.context import PackageNotPublished
 from wavewright.executor.store.job_records import Decision, JobId, JobRow, OutgoingMessage
 from wavewright.planner.types import Json, JsonObject

@@ -28,7 +28,7 @@ from wavewright.engine.decisions.approvals import (
     pending_approval,
     recorded_answer,
 )
-from wavewright.engine.jobs.job_requests import job_name
+from wavewright.engine.jobs.inline import job_name
 from wavewright.engine.targets.waves import OPEN_JOB_STATES, job_of_run, target_runs
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted

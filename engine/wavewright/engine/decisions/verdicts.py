@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from wavewright.engine.decisions.questions import AnswerRejected
-from wavewright.engine.jobs.job_requests import job_name
+from wavewright.engine.jobs.inline import job_name
 from wavewright.engine.messages.models import ValidationResult, package_id
 from wavewright.engine.targets.waves import OPEN_JOB_STATES, TARGET_PACKAGE_SENT
 from wavewright.executor.events.types import Noted

@@ -25,7 +25,6 @@ from wavewright.engine.messages.models import (
     ValidationResult,
     package_id,
 )
-from wavewright.engine.messages.refusals import MessageRejected, rejection_for, rejection_of_unknown_fields
 from wavewright.engine.messages.rules import (
     SIGNATURE_HEADER,
     AcceptanceRules,
@@ -33,7 +32,12 @@ from wavewright.engine.messages.rules import (
     looks_like_signature,
     verify_signature,
 )
-from wavewright.engine.messages.strict_json import read_strict_json
+from wavewright.engine.messages.strict_json import (
+    MessageRejected,
+    read_strict_json,
+    rejection_for,
+    rejection_of_unknown_fields,
+)
 from wavewright.executor.store.job_records import (
     DecisionId,
     DecisionMade,

@@ -12,7 +12,7 @@ import pytest
 from tests.engine.daemon.conftest import InProcess
 from tests.engine.daemon.daemon_project import REVIEW, BrokerClient, DaemonSite, job
 from wavewright.config.sections import BudgetsSection
-from wavewright.engine.daemon.daily_budget import (
+from wavewright.engine.daemon.budgets import (
     DailyBudget,
     PausingBudgetStore,
     format_instant,
@@ -230,7 +230,7 @@ def model(site: DaemonSite, model_server: FakeModelServer, monkeypatch: pytest.M
 async def test_a_spent_day_pauses_the_daemon_until_the_next(
     site: DaemonSite, client: BrokerClient, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wavewright.engine.daemon.daily_budget.STOP_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("wavewright.engine.daemon.budgets.STOP_GRACE_SECONDS", 0.1)
     site.write(more="budgets: {day: {calls: 2}}")
     clock = Clock(time.time())
     *done, second, third = (str(uuid4()) for _ in range(4))
