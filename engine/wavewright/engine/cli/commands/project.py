@@ -28,9 +28,9 @@ def tools(
     `tools.lock.json` and prints what has changed.
     """
     if lock:
-        from wavewright.engine.cli.project import lock_command
+        from wavewright.engine.cli.project import tools_command
 
-        raise typer.Exit(lock_command.write_lock())
+        raise typer.Exit(tools_command.write_lock())
     from wavewright.engine.cli.project import tools_command
 
     raise typer.Exit(tools_command.list_tools(job, output_format=format))

@@ -1,12 +1,18 @@
-"""Tools that call nothing: check a plan, forecast its run, list what plans can call, explain a diagnostic."""
+"""Tools that call nothing: check a plan, forecast its run, list what plans can call, explain a diagnostic.
+
+Tools take a document as text or as a file of the project. A path that a call gives, itself or in a plan sent as text,
+leads to no file outside the project; a job file of the project may name others.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from mcp.server.mcpserver import Context
-from pydantic import Field
+from pydantic import BeforeValidator, Field, JsonValue
 
 from wavewright.config.documents import read_document
 from wavewright.config.settings import Settings
@@ -18,20 +24,13 @@ from wavewright.engine.cli.mcp_server.answers import (
     DryRunAnswer,
     ToolsAnswer,
 )
-from wavewright.engine.cli.mcp_server.arguments import (
-    DocumentFile,
-    DocumentText,
-    Inputs,
-    document_file,
-    project_file,
-)
 from wavewright.engine.cli.planning import plan_check
 from wavewright.engine.cli.planning.check_command import check_json, verdict_text
 from wavewright.engine.cli.planning.check_options import CheckOptions
 from wavewright.engine.cli.project.tools_command import tool_json
 from wavewright.engine.dry_run.exports import dry_run_json
 from wavewright.engine.dry_run.outlook import forecast_job
-from wavewright.engine.jobs.inline import refuse_inline_faults, resolve_inline_job
+from wavewright.engine.jobs.inline import leaves_folder, refuse_inline_faults, resolve_inline_job
 from wavewright.engine.jobs.input_overrides import InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.project.templates import named_template
@@ -55,6 +54,25 @@ ProjectContext: TypeAlias = Context[Project, Any]
 def project_of(context: ProjectContext) -> Project:
     """Return the project that a call works in."""
     return context.request_context.lifespan_context
+
+
+def _as_text(value: Any) -> Any:
+    """Return the JSON text of an object: models often send one where a text is asked for."""
+    return json.dumps(value, indent=2) if isinstance(value, dict) else value
+
+
+# Plain `str` with "" for absence: of any other type the SDK parses a JSON text before a reader of plans sees it.
+DocumentText: TypeAlias = Annotated[
+    str,
+    BeforeValidator(_as_text),
+    Field(description="The plan as YAML or JSON text; a job or a goal template with a plan may stand there."),
+]
+DocumentFile: TypeAlias = Annotated[
+    str, Field(description="In place of `plan`: its file, as a path within the project.")
+]
+Inputs: TypeAlias = Annotated[
+    dict[str, JsonValue] | None, Field(description="Inputs by name; they replace those of the document.")
+]
 
 
 def check_plan(
@@ -138,3 +156,26 @@ def _refuse_inline_faults(text: str, settings: Settings) -> None:
     except DocumentError:
         return  # the check says what is wrong
     refuse_inline_faults(document, settings)
+
+
+def document_file(plan: str, file: str, settings: Settings) -> Path | None:
+    """Return the file that holds the document; None if its text is given.
+
+    Raises:
+        CommandError: both or neither are given, or the path leaves the project.
+    """
+    if bool(plan.strip()) == bool(file):
+        raise CommandError("a call has either 'plan' or 'file'", hint="give one of the two")
+    return project_file(file, settings) if file else None
+
+
+def project_file(path: str, settings: Settings) -> Path:
+    """Return a path within the project's root as an absolute path.
+
+    Raises:
+        CommandError: it leaves the project, also by a symbolic link.
+    """
+    found = (settings.root / path).resolve()
+    if leaves_folder(path) or not found.is_relative_to(settings.root.resolve()):
+        raise CommandError(f"{path!r} leads out of the project's folder", hint="name a file of the project")
+    return found

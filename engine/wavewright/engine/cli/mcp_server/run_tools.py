@@ -26,8 +26,14 @@ from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.progress import step_line
 from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.cli.mcp_server.answers import RunAnswer, StepAnswer
-from wavewright.engine.cli.mcp_server.arguments import DocumentFile, DocumentText, Inputs
-from wavewright.engine.cli.mcp_server.plan_tools import ProjectContext, project_of, resolve_document
+from wavewright.engine.cli.mcp_server.plan_tools import (
+    DocumentFile,
+    DocumentText,
+    Inputs,
+    ProjectContext,
+    project_of,
+    resolve_document,
+)
 from wavewright.engine.cli.runs.run_command import find_resumable_run, run_in_project
 from wavewright.engine.cli.runs.runs_command import package_of
 from wavewright.engine.decisions.questions import mark_waiting_runs

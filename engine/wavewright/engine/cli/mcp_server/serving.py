@@ -1,17 +1,30 @@
-"""`wavewright mcp`: serve the project, or an MCP server of a pack, over standard input and output or HTTP."""
+"""`wavewright mcp`: serve the project, or an MCP server of a pack, over standard input and output or HTTP.
+
+Over HTTP only requests with a token are served whose `Host` and `Origin` name the address that is served.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hmac
 import os
 import secrets
+import socket
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
+import uvicorn
+from mcp.server.mcpserver import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wavewright.config import exit_codes
 from wavewright.config.settings import Settings
@@ -25,6 +38,7 @@ from wavewright.engine.operations.trace_export import export_traces
 
 TOKEN_VARIABLE = "WAVEWRIGHT_MCP_TOKEN"  # noqa: S105 - the name of the variable
 _MIN_TOKEN_LENGTH = 16
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +95,7 @@ def _serve_opened(opened: AbstractAsyncContextManager[Servers], root: Path, http
                 for role, token in tokens.items():
                     if not _given_token(role):
                         print_line(f"token of {role}: {token}" if role else f"token: {token}")
-                from wavewright.engine.cli.mcp_server.http import http_app, serve_http
+                from wavewright.engine.cli.mcp_server.serving import http_app, serve_http
 
                 await serve_http(http_app(by_token, http.rpartition(":")[0]), listener)
 
@@ -121,3 +135,58 @@ def _given_token(role: str) -> str:
         message = f"{variable} has fewer than {_MIN_TOKEN_LENGTH} characters"
         raise CommandError(message, hint="set a longer one, or unset it for a new one")
     return token
+
+
+def http_app(servers: Mapping[str, MCPServer[Any]], host: str) -> ASGIApp:
+    """Return servers by their tokens as one ASGI application, for clients that use a name of the host.
+
+    A token leads to its server. `/health` needs none, and answers as soon as the servers do.
+    """
+    names = dict.fromkeys((host, *_LOOPBACK))
+    security = TransportSecuritySettings(
+        allowed_hosts=[each for name in names for each in (name, f"{name}:*")],
+        allowed_origins=[each for name in names for each in (f"http://{name}", f"http://{name}:*")],
+    )
+    apps = {
+        token: server.streamable_http_app(transport_security=security, host=host)
+        for token, server in servers.items()
+    }
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        async with AsyncExitStack() as stack:
+            for app in apps.values():
+                await stack.enter_async_context(app.router.lifespan_context(app))
+            yield
+
+    return Starlette(
+        routes=[Route("/health", _health), Mount("/", BearerTokens(apps))],
+        lifespan=lifespan,
+    )
+
+
+def _health(_: Request) -> Response:
+    return PlainTextResponse("ok")
+
+
+class BearerTokens:
+    """Passes a request on to the application of its token, and answers 401 to every other."""
+
+    def __init__(self, apps: Mapping[str, ASGIApp]) -> None:
+        self._apps = {f"Bearer {token}".encode(): app for token, app in apps.items()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request with a token on."""
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        for expected, app in self._apps.items():
+            if hmac.compare_digest(given, expected):
+                await app(scope, receive, send)
+                return
+        headers = {"WWW-Authenticate": "Bearer"}
+        await PlainTextResponse("a bearer token is needed", 401, headers)(scope, receive, send)
+
+
+async def serve_http(app: ASGIApp, listener: socket.socket) -> None:
+    """Serve an application on a socket until a signal."""
+    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
+    await uvicorn.Server(config).serve(sockets=[listener])
