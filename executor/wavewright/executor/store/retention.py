@@ -15,20 +15,19 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import anyio
 
-from wavewright.executor.store.commands import ANY_ORDER, LAST_ORDER, LockOrder
+from wavewright.executor.store.commands import LAST_ORDER
 from wavewright.executor.store.job_records import RetentionCursor, VerdictGiven
 from wavewright.executor.store.job_rows import read_deferred, read_sent
 from wavewright.executor.store.job_rules import FINAL_STATES
 from wavewright.executor.store.journal import ENDED_STATUSES
 from wavewright.executor.store.leases import judge_lease, read_lease
-from wavewright.executor.store.transaction import Row, StoreTransaction, TransactionWork
+from wavewright.executor.store.stored_journal import StoredJournal
+from wavewright.executor.store.transaction import Row, StoreTransaction
 from wavewright.planner.types import Json, RunId
-
-_T = TypeVar("_T")
 
 FORGET_PAGE_SIZE: Final = 1_000
 """Rows of each table that one transaction reads."""
@@ -101,18 +100,6 @@ class RemovedGroup:
     """Of its events."""
 
 
-class RemovalJournal(Protocol):
-    """What removing runs needs of an open journal."""
-
-    async def transact(self, work: TransactionWork[_T], *, order: LockOrder = ANY_ORDER) -> _T:
-        """Return what the work does in one transaction."""
-        ...
-
-    async def read(self, ask: TransactionWork[_T]) -> _T:
-        """Return an answer of the store; it may be asked twice."""
-        ...
-
-
 class RunRemoval:
     """The removing side of an open journal.
 
@@ -120,7 +107,7 @@ class RunRemoval:
     one transaction: no part of a run can be removed.
     """
 
-    def __init__(self, journal: RemovalJournal) -> None:
+    def __init__(self, journal: StoredJournal) -> None:
         self._journal = journal
 
     async def removable(self, before: float) -> list[RunId]:
