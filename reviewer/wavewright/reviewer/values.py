@@ -85,11 +85,6 @@ def visible(text: str) -> str:
     return "".join(_visible_character(character) for character in text)
 
 
-def is_empty(value: Json) -> bool:
-    """Whether a value is empty: null, `""`, `[]` or `{}`."""
-    return value is None or (isinstance(value, (str, list, dict)) and not value)
-
-
 def look_up(value: Json, path: Sequence[str]) -> Iterator[tuple[str, Json | None, bool]]:
     """Yield path, value and presence of each node that a dotted path reaches.
 

@@ -179,3 +179,8 @@ def _clean_convertible(value: object, depth: int) -> Json:
     if callable(dump):
         return _clean(dump(mode="json"), depth - 1)
     raise _NotJsonAt(f"is a {type(value).__name__}, which JSON cannot express")
+
+
+def is_empty(value: Json) -> bool:
+    """Whether a value is empty: null, `""`, `[]` or `{}`."""
+    return value is None or (isinstance(value, (str, list, dict)) and not value)

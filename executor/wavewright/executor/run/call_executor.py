@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from wavewright.executor.events.json_values import is_empty
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ItemFinished, StepError, StepFinished, StepStarted, StepStatus
 from wavewright.executor.run.failures import (
@@ -41,7 +42,6 @@ from wavewright.executor.run.step_runner import (
     fan_out_items,
     fan_out_key,
     fan_out_result,
-    is_empty,
 )
 from wavewright.executor.store.journal import Journal
 from wavewright.planner.types import Json, StepId, StepKey

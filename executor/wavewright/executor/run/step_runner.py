@@ -298,11 +298,6 @@ def checked_output(output: object, tool: CompiledTool) -> Json | AttemptFailure:
     return clean
 
 
-def is_empty(output: Json) -> bool:
-    """Whether an output holds nothing: null, `""`, `[]` or `{}`."""
-    return output is None or (isinstance(output, (str, list, dict)) and not output)
-
-
 def fan_out_result(fan: FanOut) -> tuple[StepStatus, Json, StepError | None]:
     """Return status, output and error of a `for_each` step all of whose items have ended."""
     endings = [ending for ending in fan.endings if ending is not None]

@@ -18,6 +18,7 @@ from typing import Annotated, Final, Literal, Protocol
 import anyio
 from pydantic import Field
 
+from wavewright.executor.events.json_values import is_empty
 from wavewright.executor.events.types import GateRecord
 from wavewright.executor.run.ports import GateView
 from wavewright.planner.language.plan import Gate
@@ -40,7 +41,7 @@ from wavewright.reviewer.asking_models import (
     truncate,
 )
 from wavewright.reviewer.gates.calibration import Calibration
-from wavewright.reviewer.values import is_empty, shorten
+from wavewright.reviewer.values import shorten
 from wavewright.tools.models.pricing import CHARS_PER_TOKEN
 
 _MIN_QUOTE_CHARS = 8

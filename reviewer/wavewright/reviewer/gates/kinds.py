@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from wavewright.config.value_types import Seconds
+from wavewright.executor.events.json_values import is_empty
 from wavewright.executor.run.ports import GateView
 from wavewright.planner.cel.embedded import reads
 from wavewright.planner.cel.errors import ExpressionError
@@ -25,7 +26,6 @@ from wavewright.reviewer.values import (
     ABSENT,
     brief,
     duration_text,
-    is_empty,
     iso,
     look_up,
     misfit_texts,

@@ -18,6 +18,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from wavewright.config.documents import Document
+from wavewright.executor.events.json_values import is_empty
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ErrorKind, StepStatus
 from wavewright.planner.language.goals import Goal
@@ -40,7 +41,7 @@ from wavewright.planner.types import ID_PATTERN, GateId, GateKind, Json, JsonObj
 from wavewright.reviewer.records import Action, ReviewResult
 from wavewright.reviewer.review.by_code import run_instant
 from wavewright.reviewer.review.findings import failed_gates
-from wavewright.reviewer.values import is_empty, look_up, shorten
+from wavewright.reviewer.values import look_up, shorten
 
 _MAX_ITEMS = 50
 

@@ -21,6 +21,7 @@ import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from wavewright.executor.events.json_values import is_empty
 from wavewright.executor.events.state import SUCCESSES, RunState, blocking_gate
 from wavewright.executor.events.types import StepFinished
 from wavewright.planner.cel.embedded import reads
@@ -33,7 +34,7 @@ from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.schemas.references import InvalidSchemaError
 from wavewright.planner.schemas.validation import Validator, validator_of
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
-from wavewright.reviewer.values import is_empty, misfit_texts, shorten
+from wavewright.reviewer.values import misfit_texts, shorten
 
 
 def plan_scope(plan: Plan, state: RunState) -> JsonObject:
