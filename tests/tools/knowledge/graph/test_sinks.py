@@ -17,7 +17,7 @@ from wavewright.config.mcp_servers import McpServerSection
 from wavewright.planner.types import Json
 from wavewright.tools.functions.tool import Tool, ToolError
 from wavewright.tools.knowledge.graph.settings import GraphDatabaseSettings, GraphSettings
-from wavewright.tools.surreal.connection import SurrealConnection
+from wavewright.tools.surreal import SurrealConnection
 
 
 def built(root: Path, settings: GraphSettings) -> tuple[dict[str, Tool], Json]:

@@ -10,7 +10,7 @@ from wavewright.tools.lore.messages import ResearchPackage
 from wavewright.tools.lore.store.lore_store import LoreStore
 from wavewright.tools.lore.store.schema import definitions
 from wavewright.tools.lore.store.settings import StoreSettings
-from wavewright.tools.surreal.connection import SurrealConnection
+from wavewright.tools.surreal import SurrealConnection
 
 JOB = "6f1cf0a6-7a1d-4c9f-8a53-6f3d3f4f0f11"
 

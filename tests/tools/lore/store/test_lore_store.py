@@ -15,7 +15,7 @@ from tests.support.prepared_command import PipedCommand, run_python
 from tests.tools.lore.store.stores import ash_vale, opened, package_of, port_merrow
 from wavewright.tools.lore.store.schema import RELATIONS
 from wavewright.tools.lore.store.settings import StoreSettings
-from wavewright.tools.surreal.connection import SurrealConnection, SurrealStoreError
+from wavewright.tools.surreal import SurrealConnection, SurrealStoreError
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from wavewright.config.mcp_servers import McpServerSection
 from wavewright.planner.language.plan import DocumentModel
-from wavewright.tools.surreal.settings import DatabaseName, SurrealSettings
+from wavewright.tools.surreal import DatabaseName, SurrealSettings
 
 
 class GraphDatabaseSettings(SurrealSettings):

@@ -126,7 +126,7 @@ class SurrealSink:
         Raises:
             SurrealStoreError: the database cannot be opened, or refuses a statement.
         """
-        from wavewright.tools.surreal.connection import SurrealConnection, record_id
+        from wavewright.tools.surreal import SurrealConnection, record_id
 
         def entity(name: str) -> object:
             return record_id("entity", name)

@@ -28,7 +28,7 @@ from wavewright.tools.lore.models import (
 )
 from wavewright.tools.lore.store.rows import merged, package_rows, record_of, shown_text
 from wavewright.tools.lore.store.schema import RELATIONS, TABLES, Relation
-from wavewright.tools.surreal.connection import Row, SurrealConnection, SurrealStoreError, record_id
+from wavewright.tools.surreal import Row, SurrealConnection, SurrealStoreError, record_id
 
 Place: TypeAlias = tuple[str, str]
 """Table and key of a record."""

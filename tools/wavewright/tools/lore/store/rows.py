@@ -10,7 +10,7 @@ from wavewright.planner.types import Json
 from wavewright.tools.lore.messages import ResearchPackage
 from wavewright.tools.lore.models import CATEGORIES, LoreData, LoreRecord, slug
 from wavewright.tools.lore.store.schema import TABLE_OF_CATEGORY
-from wavewright.tools.surreal.connection import Row
+from wavewright.tools.surreal import Row
 
 _Record = TypeVar("_Record", bound=LoreRecord)
 

@@ -26,7 +26,7 @@ from wavewright.tools.lore.store.lore_store import (
 from wavewright.tools.lore.store.schema import CHECKPOINTS, definitions
 from wavewright.tools.lore.store.settings import StoreSettings
 from wavewright.tools.packs import PackServer, ServerTool
-from wavewright.tools.surreal.connection import Row, SurrealConnection, record_id
+from wavewright.tools.surreal import Row, SurrealConnection, record_id
 
 
 class StoredCheckpoint(StoreAnswer):

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from wavewright.tools.surreal.settings import DatabaseName, SurrealSettings
+from wavewright.tools.surreal import DatabaseName, SurrealSettings
 
 
 class StoreSettings(SurrealSettings):

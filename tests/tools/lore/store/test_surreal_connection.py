@@ -12,7 +12,7 @@ from tests.support.surreal_server import PASSWORD, USER, served_surreal
 from tests.support.tcp_proxy import TcpProxy
 from tests.tools.lore.store.stores import ash_vale, opened
 from wavewright.tools.lore.store.settings import StoreSettings
-from wavewright.tools.surreal.connection import SurrealConnection, SurrealStoreError
+from wavewright.tools.surreal import SurrealConnection, SurrealStoreError
 
 pytestmark = pytest.mark.anyio
 
