@@ -10,8 +10,8 @@ from wavewright.executor import MemoryJournal
 from wavewright.planner.types import JsonObject
 from wavewright.tools.tabletop.game.events import EVENTS, GameBegan, GameEvent, PhaseBegan, Said, Suggested
 from wavewright.tools.tabletop.game.fold import apply, fold_events
+from wavewright.tools.tabletop.game.rules import events_of_call
 from wavewright.tools.tabletop.game.state import GameState
-from wavewright.tools.tabletop.game.tools import events_of_call
 from wavewright.tools.tabletop.game.world import PLAYER, Condition, World, read_world
 from wavewright.tools.tabletop.session import Game
 from wavewright.tools.tabletop.turn.agents import AgentRegistry

@@ -9,8 +9,8 @@ from wavewright.planner.types import JsonObject
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.tabletop.game.events import EVENTS, GameBegan, GameEvent, TurnBegan, TurnUndone
 from wavewright.tools.tabletop.game.fold import Timeline, advance, fold_events
-from wavewright.tools.tabletop.game.options import options_of
-from wavewright.tools.tabletop.game.tools import events_of_call
+from wavewright.tools.tabletop.game.rules import events_of_call
+from wavewright.tools.tabletop.game.state import options_of
 from wavewright.tools.tabletop.game.world import PLAYER
 
 WORLD = world_with(player={"items": {"gold": 200, "healing potion": 2}})

@@ -17,8 +17,8 @@ from wavewright.tools.tabletop.game.events import (
     Moved,
     Rolled,
 )
-from wavewright.tools.tabletop.game.options import options_of
-from wavewright.tools.tabletop.game.tools import events_of_call
+from wavewright.tools.tabletop.game.rules import events_of_call
+from wavewright.tools.tabletop.game.state import options_of
 from wavewright.tools.tabletop.game.wording import describe_events
 
 Calls: TypeAlias = tuple[tuple[str, JsonObject], ...]

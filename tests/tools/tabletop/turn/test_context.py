@@ -10,18 +10,19 @@ from wavewright.executor import MemoryJournal
 from wavewright.planner.types import RunId
 from wavewright.tools.tabletop.game.events import CombatBegan, CombatEnded, CombatTurnBegan, Rolled
 from wavewright.tools.tabletop.game.fold import Timeline
-from wavewright.tools.tabletop.log import GameLog
 from wavewright.tools.tabletop.turn.context import (
+    TRANSITIONS,
     TurnContext,
+    TurnEvent,
+    TurnMachine,
     combat_active,
     combat_just_ended,
     combat_just_started,
     reload_context,
     wrap_ally_action,
 )
-from wavewright.tools.tabletop.turn.dialogue import addressed_people
-from wavewright.tools.tabletop.turn.machine import TRANSITIONS, TurnEvent, TurnMachine
-from wavewright.tools.tabletop.turn.table import GameTable
+from wavewright.tools.tabletop.turn.phases import addressed_people
+from wavewright.tools.tabletop.turn.table import GameLog, GameTable
 
 EVENTS = st.lists(
     st.sampled_from(

@@ -19,10 +19,8 @@ from wavewright.tools.tabletop.project import open_project_game
 from wavewright.tools.tabletop.session import Game
 from wavewright.tools.tabletop.turn.agents import TurnAgents
 from wavewright.tools.tabletop.turn.context import TurnContext
-from wavewright.tools.tabletop.turn.dialogue import DetectNpcDialogueTargets
-from wavewright.tools.tabletop.turn.header import turn_pipeline
-from wavewright.tools.tabletop.turn.preparation import ExecuteAgent, SelectAgent
-from wavewright.tools.tabletop.turn.twin_turns import TurnTwin
+from wavewright.tools.tabletop.turn.header import TurnTwin, turn_pipeline
+from wavewright.tools.tabletop.turn.phases import DetectNpcDialogueTargets, ExecuteAgent, SelectAgent
 
 pytestmark = pytest.mark.anyio
 

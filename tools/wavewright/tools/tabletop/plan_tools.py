@@ -6,7 +6,7 @@ from pathlib import Path
 
 from wavewright.planner.types import Json
 from wavewright.tools.functions.tool import Tool, ToolCall
-from wavewright.tools.tabletop.game.tools import GAME_TOOLS, tool_signatures
+from wavewright.tools.tabletop.game.rules import GAME_TOOLS, tool_signatures
 from wavewright.tools.tabletop.settings import TabletopSettings
 
 

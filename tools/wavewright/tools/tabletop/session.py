@@ -35,18 +35,14 @@ from wavewright.tools.tabletop.game.events import (
     TurnEnded,
     TurnUndone,
 )
-from wavewright.tools.tabletop.game.options import options_of
-from wavewright.tools.tabletop.game.state import GameState
+from wavewright.tools.tabletop.game.state import GameState, options_of
 from wavewright.tools.tabletop.game.world import World, read_world
-from wavewright.tools.tabletop.log import GameLog
 from wavewright.tools.tabletop.settings import AUTO_RUN_CAP
 from wavewright.tools.tabletop.turn.agents import GAME_MASTER, NARRATIVE, AgentRegistry, TurnAgents
-from wavewright.tools.tabletop.turn.context import TurnContext, TurnFlags
+from wavewright.tools.tabletop.turn.context import TurnContext, TurnFlags, TurnMachine
 from wavewright.tools.tabletop.turn.game_master import INTRODUCTION
-from wavewright.tools.tabletop.turn.header import standard_registry, turn_pipeline
-from wavewright.tools.tabletop.turn.machine import TurnMachine
-from wavewright.tools.tabletop.turn.table import TURN_KEY, Draft, GameTable
-from wavewright.tools.tabletop.turn.twin_turns import TurnTwin, view_of_turn
+from wavewright.tools.tabletop.turn.header import TurnTwin, standard_registry, turn_pipeline, view_of_turn
+from wavewright.tools.tabletop.turn.table import TURN_KEY, Draft, GameLog, GameTable
 from wavewright.tools.workers import Services
 
 MAX_WAITING: Final = 8

@@ -1,20 +1,29 @@
-"""The rules: what each tool does, and what is refused. No model decides anything here, and no text changes a rule."""
+"""The rules as tools: what each does and what it refuses. No model decides anything here; no text changes a rule."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, Literal
 
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.types import JsonObject
+from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.tabletop.game import events as happened
+from wavewright.tools.tabletop.game.events import GameEvent
 from wavewright.tools.tabletop.game.play import D20, DiceExpression, Play, read_dice, refusal
-from wavewright.tools.tabletop.game.state import EXPERIENCE_PER_LEVEL, Creature
+from wavewright.tools.tabletop.game.state import EXPERIENCE_PER_LEVEL, Creature, GameState
 from wavewright.tools.tabletop.game.world import GOLD, PLAYER, Place, Side
 
+GAME_DATA: Final = "tabletop"
+"""Name of the run data that says how far a game is: two equal calls at different points of it are two calls."""
+GAME_TOOLS: Final = ("start_combat", "attack", "end_combat", "move", "talk", "give", "roll")
+_GROWTH_TOOLS: Final = ("level_up", "create_place")
 CONDITION_TURNS: Final = 3
 """How many of its turns a creature has a condition."""
-FRIGHT: Final = -2
+_FRIGHT: Final = -2
 """Of the attacks of whoever is frightened."""
 _POISON: Final = DiceExpression(1, 4, 0)
 _MAX_WORDS: Final = 500
@@ -69,7 +78,7 @@ class GameRules:
             raise refusal(
                 f"{actor.name} cannot attack {aimed.name}: it is no opponent that stands in this fight"
             )
-        modifier = actor.attack + (FRIGHT if "frightened" in actor.conditions else 0)
+        modifier = actor.attack + (_FRIGHT if "frightened" in actor.conditions else 0)
         rolled = play.check(actor.id, modifier, "attack")
         is_critical = rolled.faces[0] == D20
         has_hit = is_critical or (rolled.faces[0] != 1 and rolled.total >= aimed.armor)
@@ -318,3 +327,25 @@ class GrowthRules(GameRules):
             description=description[:_MAX_DESCRIPTION],
         )
         self.play.emit(happened.PlaceAdded(id_, place))
+
+
+@lru_cache(maxsize=1)
+def tool_signatures() -> Mapping[str, ToolSignature]:
+    """Return the signatures of all tools of the game: each writes, and what it writes is the game."""
+    rules = GrowthRules(Play(GameState()))
+    return {
+        name: make_tool(getattr(rules, name), name=name, effects={"read", "write"}, idempotent=True).signature
+        for name in (*GAME_TOOLS, *_GROWTH_TOOLS)
+    }
+
+
+def events_of_call(state: GameState, tool: str, params: JsonObject) -> tuple[GameEvent, ...]:
+    """Return what a call of a tool makes happen.
+
+    Raises:
+        ToolError: the rules do not allow it.
+    """
+    play = Play(state)
+    call: Callable[..., None] = getattr(GrowthRules(play), tool)
+    call(**params)
+    return tuple(play.events)

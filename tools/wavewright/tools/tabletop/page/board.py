@@ -10,8 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 from wavewright.tools.tabletop.game import events as happened
 from wavewright.tools.tabletop.game.events import GameEvent
-from wavewright.tools.tabletop.game.options import options_of
-from wavewright.tools.tabletop.game.state import EXPERIENCE_PER_LEVEL, Creature, GameState
+from wavewright.tools.tabletop.game.state import EXPERIENCE_PER_LEVEL, Creature, GameState, options_of
 
 _CELL: Final = (118, 72)
 """Width and height of a cell of a map, in pixels of the drawing."""

@@ -20,9 +20,8 @@ from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.run_data import MemoryRunData
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
 from wavewright.tools.tabletop.game.events import Option, Said, Speech
-from wavewright.tools.tabletop.game.options import options_of
-from wavewright.tools.tabletop.game.state import GameState
-from wavewright.tools.tabletop.game.tools import GAME_DATA, tool_signatures
+from wavewright.tools.tabletop.game.rules import GAME_DATA, tool_signatures
+from wavewright.tools.tabletop.game.state import GameState, options_of
 from wavewright.tools.tabletop.turn.context import Guard, TurnContext, reload_context
 from wavewright.tools.tabletop.turn.table import GameTable
 from wavewright.tools.workers import AgentSpec, Services

@@ -1,21 +1,68 @@
-"""The context that the phases of a turn pass on, and the guards that read its transitions."""
+"""The context that the phases of a turn pass on, its state machine, and the guards that read its transitions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Final, TypeAlias
 
 from typing_extensions import TypedDict, Unpack
 
 from wavewright.engine import DoneEffects, Effects
 from wavewright.tools.tabletop.game.events import CombatBegan, CombatEnded, GameEvent, Option
-from wavewright.tools.tabletop.game.state import GameState
-from wavewright.tools.tabletop.turn.machine import TurnEvent, TurnMachine
+from wavewright.tools.tabletop.game.state import GameState, Mode
 from wavewright.tools.tabletop.turn.table import GameTable
 
-ALLY_ACTION: Final = "[ALLY_ACTION]"
+_ALLY_ACTION: Final = "[ALLY_ACTION]"
 """What a message begins with that says what an ally does."""
+
+
+class TurnEvent(Enum):
+    """What can change what the game is about."""
+
+    PLAYER_ACTION = "PLAYER_ACTION"
+    COMBAT_STARTED = "COMBAT_STARTED"
+    COMBAT_ENDED = "COMBAT_ENDED"
+    ALLY_TURN = "ALLY_TURN"
+    NPC_TARGETED = "NPC_TARGETED"
+
+
+TRANSITIONS: Final[Mapping[tuple[Mode, TurnEvent], Mode]] = {
+    ("narrative", TurnEvent.PLAYER_ACTION): "narrative",
+    ("dialogue", TurnEvent.PLAYER_ACTION): "narrative",
+    ("combat", TurnEvent.PLAYER_ACTION): "combat",
+    ("narrative", TurnEvent.NPC_TARGETED): "dialogue",
+    ("dialogue", TurnEvent.NPC_TARGETED): "dialogue",
+    ("narrative", TurnEvent.COMBAT_STARTED): "combat",
+    ("dialogue", TurnEvent.COMBAT_STARTED): "combat",
+    ("combat", TurnEvent.ALLY_TURN): "combat",
+    ("combat", TurnEvent.COMBAT_ENDED): "narrative",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMachine:
+    """What the game is about, and every event of the turn that was taken."""
+
+    mode: Mode = "narrative"
+    taken: tuple[TurnEvent, ...] = ()
+
+    def after(self, event: TurnEvent) -> TurnMachine:
+        """Return the machine after an event.
+
+        Raises:
+            ValueError: the event cannot happen now, which the rules have to prevent.
+        """
+        mode = TRANSITIONS.get((self.mode, event))
+        if mode is None:
+            msg = f"{event.value} cannot happen in {self.mode}"
+            raise ValueError(msg)
+        return TurnMachine(mode, (*self.taken, event))
+
+    def has_taken(self, event: TurnEvent) -> bool:
+        """Whether an event was taken in this turn."""
+        return event in self.taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,4 +192,4 @@ def reload_context(context: TurnContext) -> TurnContext:
 
 def wrap_ally_action(message: str, ally: str) -> str:
     """Return a message as what an ally does; one that is wrapped already stays as it is."""
-    return message if message.startswith(ALLY_ACTION) else f"{ALLY_ACTION} {ally}: {message}"
+    return message if message.startswith(_ALLY_ACTION) else f"{_ALLY_ACTION} {ally}: {message}"

@@ -1,19 +1,17 @@
-"""The turn, declared once: which phases it has, in which order, and under which condition."""
+"""The turn, declared once: its phases, their order and conditions, and the second pipeline that is compared with it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import Final
 
-from wavewright.engine import Pipeline, maybe
-from wavewright.tools.tabletop.game.tools import GAME_TOOLS
+from wavewright.engine import Pipeline, TwinReport, maybe
+from wavewright.planner.types import Json
+from wavewright.tools.tabletop.game.events import PhaseBegan
+from wavewright.tools.tabletop.game.rules import GAME_TOOLS
 from wavewright.tools.tabletop.settings import AUTO_RUN_CAP
 from wavewright.tools.tabletop.turn.agents import COMBAT, NARRATIVE, NPC, AgentRegistry, TurnAgent, TurnAgents
-from wavewright.tools.tabletop.turn.combat import (
-    CombatAutoRun,
-    InitialCombatPrompt,
-    TransitionCombatToNarrative,
-    TransitionNarrativeToCombat,
-)
 from wavewright.tools.tabletop.turn.context import (
     TurnContext,
     combat_active,
@@ -23,22 +21,24 @@ from wavewright.tools.tabletop.turn.context import (
     is_selected,
     needs_initial_prompt,
 )
-from wavewright.tools.tabletop.turn.dialogue import (
-    BeginDialogueSession,
-    DetectNpcDialogueTargets,
-    ExecuteNpcDialogue,
-)
 from wavewright.tools.tabletop.turn.game_master import fight, narrate, speak
-from wavewright.tools.tabletop.turn.preparation import (
+from wavewright.tools.tabletop.turn.phases import (
+    BeginDialogueSession,
     BuildAgentContext,
+    CombatAutoRun,
+    DetectNpcDialogueTargets,
     EnrichContextWithToolSuggestions,
     ExecuteAgent,
+    ExecuteNpcDialogue,
+    InitialCombatPrompt,
     ReloadState,
     SelectAgent,
+    TransitionCombatToNarrative,
+    TransitionNarrativeToCombat,
     WrapAllyActionIfNeeded,
 )
 
-STANDARD_AGENTS: Final = (
+_STANDARD_AGENTS: Final = (
     TurnAgent(
         NARRATIVE,
         "Tells the story outside fights, and acts for the player.",
@@ -69,7 +69,7 @@ STANDARD_AGENTS: Final = (
 def standard_registry() -> AgentRegistry:
     """Return the registry with the agents that every game has."""
     registry = AgentRegistry()
-    for agent in STANDARD_AGENTS:
+    for agent in _STANDARD_AGENTS:
         registry = registry.with_agent(agent)
     return registry
 
@@ -107,3 +107,25 @@ def turn_pipeline(
         .maybe(combat_just_ended, TransitionCombatToNarrative(agents))
         .build()
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTwin:
+    """A second pipeline that is run beside the turn's own on some turns."""
+
+    make: Callable[[TurnAgents, int], Pipeline[TurnContext, TurnContext]]
+    """Makes it of the agents and the cap of turns of enemies."""
+    report: Callable[[TwinReport], None]
+    sample: float = 1.0
+    seconds: float = 30.0
+
+
+def view_of_turn(context: TurnContext) -> Json:
+    """Return what twin runs compare of a context: all but what it is played on, and the begins of phases."""
+    from pydantic_core import to_jsonable_python
+
+    compared = {one.name: getattr(context, one.name) for one in fields(context)}
+    del compared["table"], compared["effects"]
+    compared["events"] = [event for event in context.events if not isinstance(event, PhaseBegan)]
+    shown: Json = to_jsonable_python(compared)
+    return shown

@@ -10,19 +10,21 @@ Words of an agent that are still arriving are a *draft*: kept in memory, and rep
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, cast
 
 import anyio
 
-from wavewright.executor import MemoryJournal
+from wavewright.executor import Journal, JournalDamaged, MemoryJournal, Noted
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.tabletop.game.events import (
+    EVENTS,
     GameEvent,
     PhaseBegan,
     Refused,
@@ -32,14 +34,61 @@ from wavewright.tools.tabletop.game.events import (
     TurnEnded,
 )
 from wavewright.tools.tabletop.game.fold import Timeline, fold_events
+from wavewright.tools.tabletop.game.rules import events_of_call, tool_signatures
 from wavewright.tools.tabletop.game.state import GameState
-from wavewright.tools.tabletop.game.tools import events_of_call, tool_signatures
 from wavewright.tools.tabletop.game.wording import describe_events
-from wavewright.tools.tabletop.log import Batch, GameLog
 
+_TOPIC: Final = "tabletop"
+"""Topic of the notes."""
 TURN_KEY: Final = "turn"
 """Key of the batch that begins a turn."""
 EventsOf: TypeAlias = Callable[[GameState], Sequence[GameEvent]]
+
+
+class Batch(NamedTuple):
+    """Events that are journaled at once: all or none of them."""
+
+    key: str
+    """What they came of."""
+    events: tuple[GameEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GameLog:
+    """The batches of one game; whoever opened the run in the journal owns it."""
+
+    journal: Journal
+    run: RunId
+    clock: Callable[[], float] = time.time
+
+    def append(self, batch: Batch) -> Awaitable[None]:
+        """Write a batch; it is durable when what is returned is done.
+
+        Raises:
+            JournalError: when awaited.
+        """
+        events = cast("Json", EVENTS.dump_python(batch.events, mode="json"))
+        note = Noted(self.clock(), _TOPIC, {"key": batch.key, "events": events})
+        return self.journal.append(self.run, [note])
+
+    async def load(self) -> list[Batch]:
+        """Return the batches that were written.
+
+        Raises:
+            JournalDamaged: one is not what was written.
+        """
+        notes = [event for event in await self.journal.load(self.run) if isinstance(event, Noted)]
+        try:
+            return [
+                Batch(str(note.body["key"]), EVENTS.validate_python(note.body["events"]))
+                for note in notes
+                if note.topic == _TOPIC
+            ]
+        except (KeyError, ValueError) as error:
+            raise JournalDamaged(
+                f"game {self.run!r} holds an event that this version cannot read",
+                hint="open it with the version that wrote it",
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
