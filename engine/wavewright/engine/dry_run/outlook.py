@@ -149,28 +149,16 @@ def gather_forecast_inputs(
     """
     called = {step.tool for step in plan.steps}
     history, find = _journal_history(called, settings)
-    reuse = find_reuse(
-        bind_plan(plan, goal, tools),
-        goal,
-        tools,
-        now=now,
-        wall=time.time(),
-        find=find,
-    )
+    reuse = find_reuse(bind_plan(plan, goal, tools), goal, tools, now=now, wall=time.time(), find=find)
+    obstacles = find_obstacles(plan, tools, settings)
+    inputs = ForecastInputs(history, reuse=reuse, rerun=rerun, obstacles=obstacles)
     if not model_configured(settings):
-        return ForecastInputs(
-            history, reuse=reuse, rerun=rerun, obstacles=find_obstacles(plan, tools, settings)
-        )
+        return inputs
     asking = [tools[name] for name in sorted(called) if name in tools and tools[name].expected_tokens]
     prices, stops = _model_prices(asking, goal, settings)
-    if rerun is None:
-        allowance = read_remaining_allowance(plan, goal, settings, job=goal.job)
-    else:
-        allowance = read_remaining_allowance(plan, goal, settings, job=goal.job, run=rerun.run)
-    obstacles = find_obstacles(plan, tools, settings)
-    return ForecastInputs(
-        history, prices, allowance, reuse, rerun, has_models=True, notes=stops, obstacles=obstacles
-    )
+    run = _NEW_RUN if rerun is None else rerun.run
+    allowance = read_remaining_allowance(plan, goal, settings, job=goal.job, run=run)
+    return replace(inputs, prices=prices, allowance=allowance, has_models=True, notes=stops)
 
 
 def forecast_job(
