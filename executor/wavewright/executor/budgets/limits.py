@@ -35,7 +35,7 @@ Measure: TypeAlias = Literal["calls", "tokens", "usd", "seconds"]
 FINISHING_ROLES: Final[frozenset[Role]] = frozenset({"recovery", "reviewer", "judge"})
 """Roles that may spend what is held back of a run's budget: without a review and a recovery the rest is wasted."""
 
-MEASURES: Final[tuple[Measure, ...]] = ("calls", "tokens", "usd", "seconds")
+_MEASURES: Final[tuple[Measure, ...]] = ("calls", "tokens", "usd", "seconds")
 _UNITS: Final[dict[Measure, int]] = {"calls": 1, "tokens": 1, "usd": 10**9, "seconds": 10**6}
 _MAX_UNITS: Final = 10**15
 """Units beyond which no figure is believed: sums of many such still fit SQLite's integers."""
@@ -117,7 +117,7 @@ class BudgetLimits:
         Raises:
             BudgetExceeded: it is more than is left.
         """
-        asked = reserved_amount(amount)
+        asked = _reserved_amount(amount)
         is_priceless = amount.usd in (math.inf, -math.inf) or amount.usd != amount.usd
         for bound in self._limits(account, day):
             if bound.measure == "usd" and is_priceless:
@@ -181,14 +181,14 @@ def counters_of(account: BudgetScope, day: str) -> tuple[BudgetCounter, ...]:
     return tuple(counters)
 
 
-def reserved_amount(amount: Spend) -> Amount:
+def _reserved_amount(amount: Spend) -> Amount:
     """Return an amount in whole units, rounded up; what is negative or no number counts as nothing."""
-    return Amount(*(_units(measure, getattr(amount, measure)) or 0 for measure in MEASURES))
+    return Amount(*(_units(measure, getattr(amount, measure)) or 0 for measure in _MEASURES))
 
 
 def settled_amount(spent: Spend, reserved: Amount) -> Amount:
     """Return what a call came to; a figure that cannot be true is replaced by what was reserved for it."""
-    units = (_units(measure, getattr(spent, measure)) for measure in MEASURES)
+    units = (_units(measure, getattr(spent, measure)) for measure in _MEASURES)
     return Amount(*(aside if given is None else given for given, aside in zip(units, reserved, strict=True)))
 
 
@@ -228,7 +228,7 @@ def _limits_of(
 ) -> Iterator[_Limit]:
     if budget is None:
         return
-    for measure in MEASURES:
+    for measure in _MEASURES:
         given: float | None = getattr(budget, measure)
         if given is None:
             continue

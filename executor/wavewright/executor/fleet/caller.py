@@ -67,7 +67,7 @@ _MAX_LOST: Final = 3
 _RUN_IS_OVER: Final = AttemptFailure(
     "interrupted", "another process has continued the run, and ended it", is_final=True
 )
-ENDS_WORKERS: Final = AttemptFailure(
+_ENDS_WORKERS: Final = AttemptFailure(
     "interrupted",
     f"{_MAX_LOST} workers of the fleet died while they made the call",
     hint="see the workers' logs: the call may use too much memory, or end the process",
@@ -151,7 +151,7 @@ class FleetCaller(Runtime):
             if tool.signature.writes and not tool.signature.idempotent:
                 raise ReportedFailure(UNCLEAR_ON_WORKER)
             if lost == _MAX_LOST:
-                raise ReportedFailure(ENDS_WORKERS)
+                raise ReportedFailure(_ENDS_WORKERS)
         raise AssertionError("the loop has no end")
 
     async def _send_goal(self, run: RunId, goal: Goal) -> None:

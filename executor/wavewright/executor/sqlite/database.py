@@ -46,7 +46,7 @@ def open_journal_file(path: Path, *, patience: float, is_read_only: bool = False
     except (OSError, ValueError, sqlite3.Error) as error:
         raise explain_opening(error, path) from error
     try:
-        wait_for_lock(patience, lambda: _set_up(connection, path, is_read_only=is_read_only))
+        _wait_for_lock(patience, lambda: _set_up(connection, path, is_read_only=is_read_only))
     except sqlite3.Error as error:
         fault = explain_opening(error, path, connection)
         connection.close()
@@ -175,7 +175,7 @@ class SqliteTransaction:
 
     def __enter__(self) -> Self:
         if self._patience:
-            wait_for_lock(self._patience, lambda: self._connection.execute("BEGIN IMMEDIATE"))
+            _wait_for_lock(self._patience, lambda: self._connection.execute("BEGIN IMMEDIATE"))
         else:
             self._connection.execute("BEGIN IMMEDIATE")
         return self
@@ -198,7 +198,7 @@ class SqliteTransaction:
 _T = TypeVar("_T")
 
 
-def wait_for_lock(patience: float, attempt: Callable[[], _T]) -> _T:
+def _wait_for_lock(patience: float, attempt: Callable[[], _T]) -> _T:
     """Call until it is no longer refused for another's lock; after so many seconds the refusal is raised."""
     deadline = time.monotonic() + patience
     pause = 0.001

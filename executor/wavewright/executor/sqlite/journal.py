@@ -25,7 +25,7 @@ from wavewright.executor.store.transaction import TransactionWork
 from wavewright.executor.store.writer import InlineRunner
 from wavewright.planner.types import RunId
 
-INLINE_WRITE_SECONDS: Final = 0.001
+_INLINE_WRITE_SECONDS: Final = 0.001
 """A disk that took longer for the last commit is not waited for on the event loop."""
 _INLINE_EVENTS: Final = 4
 """A step that ends a wave, with the start of the next and its first call."""
@@ -42,7 +42,7 @@ class SqliteJournal(StoredJournal):
         *,
         lease: float = LEASE_SECONDS,
         patience: float = 10.0,
-        quick: float = INLINE_WRITE_SECONDS,
+        quick: float = _INLINE_WRITE_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Open the file, and create it where there is none.

@@ -49,11 +49,6 @@ def to_json_text(value: object, *, place: str) -> str:
         ) from error
 
 
-def from_json_text(text: str) -> Any:
-    """Return what `to_json_text` wrote."""
-    return json.loads(text)
-
-
 # Outgoing messages
 
 
@@ -79,7 +74,7 @@ def outgoing_row(message: OutgoingMessage) -> OutgoingRow:
 def read_outgoing(row: Sequence[Any], *, refused: str | None = None) -> OutgoingMessage:
     """Return the message in those columns."""
     known: dict[str, Any] = OutgoingRow(*row)._asdict()
-    known |= {"headers": from_json_text(known["headers"]), "body": bytes(known["body"]), "refused": refused}
+    known |= {"headers": json.loads(known["headers"]), "body": bytes(known["body"]), "refused": refused}
     return OutgoingMessage(**known)
 
 
@@ -95,7 +90,7 @@ DECISION_COLUMNS: Final = ", ".join(_DECISION_FIELDS).replace(" by,", " answered
 """In the order of `Decision`'s fields; `by` is a word of SQL's own."""
 
 
-def decision_row(decision: Decision) -> tuple[object, ...]:
+def _decision_row(decision: Decision) -> tuple[object, ...]:
     """Return a decision as columns."""
     place = f"decision {decision.id}"
     options, binding = (to_json_text(value, place=place) for value in (decision.options, decision.binding))
@@ -105,7 +100,7 @@ def decision_row(decision: Decision) -> tuple[object, ...]:
 def read_decision(row: Sequence[Any]) -> Decision:
     """Return the decision in those columns."""
     known: dict[str, Any] = dict(zip(_DECISION_FIELDS, row, strict=True))
-    known |= {"options": tuple(from_json_text(known["options"])), "binding": from_json_text(known["binding"])}
+    known |= {"options": tuple(json.loads(known["options"])), "binding": json.loads(known["binding"])}
     return Decision(**known)
 
 
@@ -125,14 +120,14 @@ def _read_verdict(value: dict[str, Any]) -> VerdictGiven:
     return VerdictGiven(**value)
 
 
-def feedback_text(verdicts: Sequence[VerdictGiven]) -> str:
+def _feedback_text(verdicts: Sequence[VerdictGiven]) -> str:
     """Return a job's verdicts as a text."""
     return to_json_text([_verdict_json(verdict) for verdict in verdicts], place="a verdict")
 
 
-def read_feedback(text: str) -> tuple[VerdictGiven, ...]:
+def _read_feedback(text: str) -> tuple[VerdictGiven, ...]:
     """Return the verdicts in a text."""
-    return tuple(_read_verdict(value) for value in from_json_text(text))
+    return tuple(_read_verdict(value) for value in json.loads(text))
 
 
 def sent_text(packages: Sequence[SentPackage]) -> str:
@@ -142,7 +137,7 @@ def sent_text(packages: Sequence[SentPackage]) -> str:
 
 def read_sent(text: str) -> tuple[SentPackage, ...]:
     """Return the packages in a text."""
-    return tuple(SentPackage(*one) for one in from_json_text(text))
+    return tuple(SentPackage(*one) for one in json.loads(text))
 
 
 def job_of_request(request: Request) -> JobId | None:
@@ -160,7 +155,7 @@ def deferred_text(request: DeferredRequest) -> str:
 
 def read_deferred(text: str) -> DeferredRequest:
     """Return the request in a text."""
-    value = from_json_text(text)
+    value = json.loads(text)
     if "verdict" in value:
         return _read_verdict(value["verdict"])
     return DecisionMade(**value["answer"])
@@ -196,7 +191,7 @@ def outbox_rows(outbox_writes: OutboxWrites) -> OutboxRows | None:
         return None
     return OutboxRows(
         [outgoing_row(message) for message in outbox_writes.messages],
-        [decision_row(decision) for decision in outbox_writes.decisions],
+        [_decision_row(decision) for decision in outbox_writes.decisions],
         outbox_writes.taken,
         outbox_writes.change,
     )
@@ -246,8 +241,8 @@ def read_job(row: Sequence[Any]) -> JobRow:
     """Return the job in those columns, the last of which is its number."""
     known: dict[str, Any] = dict(zip(_ALL_FIELDS, row[:-1], strict=True))
     known |= {
-        "request": from_json_text(known["request"]),
-        "feedback": read_feedback(known["feedback"]),
+        "request": json.loads(known["request"]),
+        "feedback": _read_feedback(known["feedback"]),
         "sent": read_sent(known["sent"]),
     }
     return JobRow(**known)
@@ -255,7 +250,7 @@ def read_job(row: Sequence[Any]) -> JobRow:
 
 def mutable_columns(job: JobRow) -> tuple[object, ...]:
     """Return the columns of a job that can change, from its state to its queue rank."""
-    texts = {"feedback": feedback_text(job.feedback), "sent": sent_text(job.sent)}
+    texts = {"feedback": _feedback_text(job.feedback), "sent": sent_text(job.sent)}
     return _values(job, ("state", *_MUTABLE_FIELDS, *_QUEUE_FIELDS), **texts)
 
 

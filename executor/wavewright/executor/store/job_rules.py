@@ -146,7 +146,7 @@ def _is_same_package(verdict: VerdictGiven, earlier: VerdictGiven) -> bool:
     return (verdict.iteration, verdict.package) == (earlier.iteration, earlier.package)
 
 
-SECONDS_PER_WEIGHT: Final = 1.0
+_SECONDS_PER_WEIGHT: Final = 1.0
 """Seconds by which a job is moved back for each unit of its weight."""
 TRUSTED_ATTEMPTS: Final = 2
 """Attempts without progress before a job is suspected of ending its process."""
@@ -158,7 +158,7 @@ def queue_rank(at: float, weight: float) -> float:
     """Return the place in the queue of a job that waits since `at`."""
     if not weight > 0:
         return at
-    return at + min(weight * SECONDS_PER_WEIGHT, MAX_CLOCK_STEP_BACK)
+    return at + min(weight * _SECONDS_PER_WEIGHT, MAX_CLOCK_STEP_BACK)
 
 
 def choose_run_id(job: JobId, now: float, is_taken: Callable[[RunId], bool]) -> RunId:

@@ -170,7 +170,7 @@ def read_lease(columns: tuple[object, ...]) -> Lease | None:
     )
 
 
-def run_busy_error(run: RunId, lease: Lease, *, owner: Owner, place: str) -> RunBusy:
+def _run_busy_error(run: RunId, lease: Lease, *, owner: Owner, place: str) -> RunBusy:
     """Return the error that names the run's owner to another one."""
     if (lease.owner.pid, lease.owner.process_start, lease.owner.pid_namespace) == (
         owner.pid,
@@ -207,7 +207,7 @@ def probe_before_acquiring(
         return None
     match judge_lease(lease, now=now, pid_namespace=owner.pid_namespace):
         case "busy":
-            raise run_busy_error(run, lease, owner=owner, place=place)
+            raise _run_busy_error(run, lease, owner=owner, place=place)
         case "watch" if lease.heartbeat != unmoved:
             return LeaseProbe(lease)
         case _:
@@ -231,7 +231,7 @@ class RunHolder:
 
     def busy_error(self, run: RunId, lease: Lease) -> RunBusy:
         """Return the error that names the run's owner."""
-        return run_busy_error(run, lease, owner=self.owner, place=self.place)
+        return _run_busy_error(run, lease, owner=self.owner, place=self.place)
 
     def _begin_claim(self, run: RunId) -> None:
         """Drop what is left of a run to which something could not be written.

@@ -78,7 +78,7 @@ LINKS_PAGE_SIZE: Final = 5_000
 """Events that are searched for links in one transaction, so that no other waits long for the store."""
 _LINKING_EVENTS: Final = """
     (kind = 'noted' AND body LIKE '%"run":%' OR kind = 'run_started' AND body LIKE '%"retry":{%')"""
-"""Events in which a link may be; read further by `links_in`."""
+"""Events in which a link may be; read further by `_links_in`."""
 _PAGE: Final = (
     f"SELECT max(id) FROM (SELECT id FROM event WHERE id > $1 ORDER BY id LIMIT {LINKS_PAGE_SIZE}) AS page"  # noqa: S608
 )
@@ -187,10 +187,10 @@ async def _links(transaction: StoreTransaction, after: int, last: int) -> list[R
     query = f"""
         SELECT run.run, kind, {transaction.body_bytes} FROM event JOIN run ON run.no = event.run
         WHERE event.id > $1 AND event.id <= $2 AND {_LINKING_EVENTS}"""  # noqa: S608 - constants
-    return links_in(await transaction.fetch(query, after, last))
+    return _links_in(await transaction.fetch(query, after, last))
 
 
-def links_in(rows: Iterable[Row]) -> list[RunLink]:
+def _links_in(rows: Iterable[Row]) -> list[RunLink]:
     """Return the links in the bodies of events, given as run, kind and body; one that is damaged has none."""
     return [(RunId(run), other) for run, kind, body in rows if (other := _linked_run(kind, body)) is not None]
 
