@@ -49,7 +49,7 @@ def graph_document(
             if len(entities) > MAX_DRAWN
             else ""
         ),
-        *_won(graph, chunks),
+        *_origins_table(graph, chunks),
         *_changes(difference),
         *_rows(
             "Entities",
@@ -122,8 +122,8 @@ def _by_relations(graph: KnowledgeGraph) -> list[GraphEntity]:
     )
 
 
-def _won(graph: KnowledgeGraph, chunks: Mapping[str, Origin]) -> list[str]:
-    """Return how many records were made in each way."""
+def _origins_table(graph: KnowledgeGraph, chunks: Mapping[str, Origin]) -> list[str]:
+    """Return a table of how many records were made in each way."""
     found = {
         "entities": Counter(one.origin for one in graph.entities),
         "observations": Counter(one.origin for entity in graph.entities for one in entity.observations),
