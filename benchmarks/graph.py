@@ -14,8 +14,8 @@ import anyio
 from benchmarks.measure import show_table
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.tool import ToolCall
-from wavewright.tools.knowledge.graph.settings import GraphSettings
 from wavewright.tools.knowledge.graph.tools import graph_tools
+from wavewright.tools.knowledge.settings import GraphSettings
 
 ENTITIES = 10_000
 PER_CHUNK = 10

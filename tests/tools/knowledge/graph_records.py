@@ -6,9 +6,9 @@ from pathlib import Path
 
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.tool import Tool
-from wavewright.tools.knowledge.graph.settings import GraphSettings
 from wavewright.tools.knowledge.graph.tools import graph_tools
 from wavewright.tools.knowledge.models import Chunk, ChunkRecords, Origin
+from wavewright.tools.knowledge.settings import GraphSettings
 
 TEXTS = {
     "keep.md": "Baron Aldo rules Fenmoor. The Baron was born in 1201. Fenmoor lies north of Tidegate.",

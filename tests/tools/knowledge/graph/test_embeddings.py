@@ -15,8 +15,8 @@ import pytest
 from tests.tools.calling import call, call_for_document
 from tests.tools.knowledge.graph_records import as_params, chunk, entity, records, tools_of
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.knowledge.graph.settings import EmbeddingSettings, GraphSettings
 from wavewright.tools.knowledge.models import ChunkRecords
+from wavewright.tools.knowledge.settings import EmbeddingSettings, GraphSettings
 
 VECTORS = {"Lighthouse": [3.0, 0.1, 0.0], "Beacon Tower": [2.9, 0.0, 0.1], "Harbour": [0.0, 1.0, 0.2]}
 

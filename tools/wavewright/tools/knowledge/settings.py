@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from wavewright.config.mcp_servers import McpServerSection
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject
-from wavewright.tools.knowledge.graph.settings import GraphSettings
 from wavewright.tools.packs import validated_settings
+from wavewright.tools.surreal import DatabaseName, SurrealSettings
 from wavewright.tools.web.settings import WebSettings
+
+
+class GraphDatabaseSettings(SurrealSettings):
+    """A SurrealDB database that the graph is sent to."""
+
+    what: ClassVar[str] = "graph's database"
+    section: ClassVar[str] = "packs.knowledge.graph.surrealdb"
+
+    path: str = Field(default=".wavewright/knowledge-surreal", min_length=1)
+    """Folder of the embedded engine."""
+    database: DatabaseName = "knowledge"
+
+
+class EmbeddingSettings(DocumentModel):
+    """A server that says how alike names are, and from when on they are taken for names of one entity."""
+
+    url: Annotated[str, Field(pattern=r"^https?://\S+$")]
+    """Address of an OpenAI-compatible server, such as `http://localhost:8000/v1`; its `/embeddings` is asked."""
+    model: str = Field(min_length=1)
+    """Name of the model there."""
+    key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    """Name of the environment variable that holds the key; none is sent where absent."""
+    threshold: float = Field(default=0.9, gt=0, le=1)
+    """Least similarity (cosine) of two names that are merged."""
+
+
+class GraphSettings(DocumentModel):
+    """The part `graph` of the pack's settings."""
+
+    path: str = Field(default=".wavewright/knowledge.db", min_length=1)
+    """File of the graph."""
+    surrealdb: GraphDatabaseSettings = GraphDatabaseSettings()
+    """A SurrealDB database that `knowledge.send_graph` writes to; it needs the extra `graph`."""
+    mcp: McpServerSection | None = None
+    """A server with the tools `create_entities`, `add_observations` and `create_relations`."""
+    embeddings: EmbeddingSettings | None = None
+    """A server that `knowledge.merge_entities` asks how alike names are; only rules decide where absent."""
 
 
 class KnowledgeSettings(DocumentModel):

@@ -12,7 +12,7 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.knowledge.graph.settings import EmbeddingSettings
+from wavewright.tools.knowledge.settings import EmbeddingSettings
 from wavewright.tools.models.clients import guarded_client
 
 MAX_EMBEDDED: Final = 2_000

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Final
 
-from wavewright.tools.knowledge.graph.derivation import OPEN_TYPES
 from wavewright.tools.knowledge.graph.models import (
     ConflictingStatement,
     GraphEntity,
@@ -19,6 +18,7 @@ from wavewright.tools.knowledge.graph.models import (
     KnowledgeGraph,
     ObservationConflict,
 )
+from wavewright.tools.knowledge.graph.tables import OPEN_TYPES
 from wavewright.tools.text.cross_reference import normal_name
 
 _TITLES: Final = frozenset(

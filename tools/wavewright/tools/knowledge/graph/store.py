@@ -23,14 +23,6 @@ from wavewright.tools.knowledge.graph.changes import (
     note_changes,
     run_difference,
 )
-from wavewright.tools.knowledge.graph.derivation import (
-    derive,
-    entity_id,
-    forms_of,
-    owners_of,
-    set_ends,
-    united_with,
-)
 from wavewright.tools.knowledge.graph.merging import ProposedMerge
 from wavewright.tools.knowledge.graph.models import (
     EntityMerge,
@@ -41,7 +33,20 @@ from wavewright.tools.knowledge.graph.models import (
     UnlinkedRecord,
 )
 from wavewright.tools.knowledge.graph.reading import GraphReader
-from wavewright.tools.knowledge.graph.tables import COLUMNS, ENDS, KINDS, LISTED, TABLES, as_list
+from wavewright.tools.knowledge.graph.tables import (
+    COLUMNS,
+    ENDS,
+    KINDS,
+    LISTED,
+    TABLES,
+    as_list,
+    derive,
+    entity_id,
+    forms_of,
+    owners_of,
+    set_ends,
+    united_with,
+)
 from wavewright.tools.knowledge.models import (
     ORIGINS,
     Chunk,

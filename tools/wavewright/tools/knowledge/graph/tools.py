@@ -18,7 +18,7 @@ from wavewright.tools.functions.log_events import Emit, LogEvent
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.knowledge.graph.document import graph_document
-from wavewright.tools.knowledge.graph.files import FileFormat, graph_file
+from wavewright.tools.knowledge.graph.exports import FileFormat, SinkName, graph_file, graph_sink
 from wavewright.tools.knowledge.graph.merging import conflicts_of, find_merges
 from wavewright.tools.knowledge.graph.models import (
     EntityMerge,
@@ -30,10 +30,9 @@ from wavewright.tools.knowledge.graph.models import (
     RefusedRecord,
     UnlinkedRecord,
 )
-from wavewright.tools.knowledge.graph.settings import GraphSettings
-from wavewright.tools.knowledge.graph.sinks import SinkName, graph_sink
 from wavewright.tools.knowledge.graph.store import WrittenStage, open_store
 from wavewright.tools.knowledge.models import Chunk, ChunkRecords, KnowledgeModel, Origin
+from wavewright.tools.knowledge.settings import GraphSettings
 
 Limit: TypeAlias = Annotated[int, Field(ge=1, le=100)]
 

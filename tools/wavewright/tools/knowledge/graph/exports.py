@@ -1,22 +1,30 @@
-"""Servers that the graph is written to, behind one port.
+"""The graph written where others read it: into a file (JSON-LD or GraphML), or to a server.
 
-The embedded store is the graph; a sink has a copy, so that what asks there finds the same entities, observations and
+The embedded store is the graph; a server has a copy, so that what asks there finds the same entities, observations and
 relations. Writing again doubles nothing.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import io
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar
+from urllib.parse import quote
+
+import networkx as nx
 
 from wavewright.config.mcp_servers import McpServerSection
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+from wavewright.tools.folder import Folder, PathRefused
 from wavewright.tools.functions.tool import ToolCall, ToolError
-from wavewright.tools.knowledge.graph.models import GraphCounts, KnowledgeGraph
-from wavewright.tools.knowledge.graph.settings import GraphDatabaseSettings, GraphSettings
+from wavewright.tools.knowledge.graph.models import GraphCounts, GraphEntity, GraphRelation, KnowledgeGraph
+from wavewright.tools.knowledge.models import QuotedEvidence
+from wavewright.tools.knowledge.settings import GraphDatabaseSettings, GraphSettings
 
+FileFormat: TypeAlias = Literal["json-ld", "graphml"]
 SinkName: TypeAlias = Literal["mcp", "surrealdb"]
 
 _T = TypeVar("_T")
@@ -28,6 +36,109 @@ DEFINE TABLE IF NOT EXISTS observation SCHEMALESS;
 DEFINE TABLE IF NOT EXISTS relation TYPE RELATION IN entity OUT entity SCHEMALESS;
 DEFINE INDEX IF NOT EXISTS observation_entity ON observation FIELDS entity;
 """
+_CONTEXT: Final[JsonObject] = {
+    "@vocab": "https://schema.org/",
+    "graph": "urn:knowledge:",
+    "origin": "graph:origin",
+    "evidence": {"@id": "graph:evidence", "@container": "@set"},
+    "relation": "graph:relation",
+    "source": {"@id": "graph:source", "@type": "@id"},
+    "target": {"@id": "graph:target", "@type": "@id"},
+    "observations": {"@id": "graph:observation", "@container": "@set"},
+}
+
+
+def graph_file(graph: KnowledgeGraph, form: FileFormat, root: Path, path: str) -> None:
+    """Write a graph into a file below `root`.
+
+    Raises:
+        ToolError: the path leaves the folder, or cannot be written.
+    """
+    content = _json_ld(graph) if form == "json-ld" else _graphml(graph)
+    try:
+        with Folder(root) as folder:
+            folder.write(path, content)
+    except (PathRefused, OSError) as error:
+        raise ToolError(str(error), hint="name a file below the project's folder") from error
+
+
+def _json_ld(graph: KnowledgeGraph) -> bytes:
+    nodes: list[Json] = [_entity_node(one) for one in graph.entities]
+    nodes += [_relation_node(one) for one in graph.relations]
+    document: JsonObject = {"@context": _CONTEXT, "@graph": nodes}
+    return json.dumps(document, ensure_ascii=False, indent=1).encode()
+
+
+def _entity_node(entity: GraphEntity) -> JsonObject:
+    return {
+        "@id": _urn(entity.id),
+        "@type": "Thing",
+        "additionalType": entity.type,
+        "name": entity.name,
+        "alternateName": [*entity.aliases],
+        "origin": entity.origin,
+        "evidence": _quotes(entity.evidence),
+        "observations": [
+            {"text": one.text, "origin": one.origin, "evidence": _quotes(one.evidence)}
+            for one in entity.observations
+        ],
+    }
+
+
+def _relation_node(relation: GraphRelation) -> JsonObject:
+    return {
+        "@type": "graph:Relation",
+        "source": _urn(relation.source),
+        "relation": relation.relation,
+        "target": _urn(relation.target),
+        "origin": relation.origin,
+        "evidence": _quotes(relation.evidence),
+    }
+
+
+def _urn(name: str) -> str:
+    return f"urn:knowledge:{quote(name, safe='')}"
+
+
+def _quotes(evidence: tuple[QuotedEvidence, ...]) -> list[Json]:
+    return [
+        {"text": one.quote, "isPartOf": one.document, "graph:start": one.start, "graph:end": one.end}
+        for one in evidence
+    ]
+
+
+def _graphml(graph: KnowledgeGraph) -> bytes:
+    drawn: nx.MultiDiGraph[str] = nx.MultiDiGraph()
+    for entity in graph.entities:
+        drawn.add_node(
+            _allowed(entity.id),
+            label=_allowed(entity.name),
+            type=_allowed(entity.type),
+            origin=entity.origin,
+            aliases=_allowed("\n".join(entity.aliases)),
+            observations=_allowed("\n".join(one.text for one in entity.observations)),
+            evidence=_told(entity.evidence),
+        )
+    for one in graph.relations:
+        drawn.add_edge(
+            _allowed(one.source),
+            _allowed(one.target),
+            relation=_allowed(one.relation),
+            origin=one.origin,
+            evidence=_told(one.evidence),
+        )
+    written = io.BytesIO()
+    nx.write_graphml(drawn, written)  # pyright: ignore[reportUnknownMemberType]
+    return written.getvalue()
+
+
+def _told(evidence: tuple[QuotedEvidence, ...]) -> str:
+    return _allowed("\n".join(f"{one.document} [{one.start}:{one.end}] {one.quote}" for one in evidence))
+
+
+def _allowed(text: str) -> str:
+    """Return a text without the characters that XML has no form for."""
+    return "".join(char for char in text if char in "\n\t" or char.isprintable() or char == "\u00a0")
 
 
 class GraphSink(Protocol):
@@ -49,15 +160,15 @@ def graph_sink(name: SinkName, settings: GraphSettings, root: Path) -> GraphSink
         ToolError: the settings do not say where it is.
     """
     if name == "surrealdb":
-        return SurrealSink(settings.surrealdb, root)
+        return _SurrealSink(settings.surrealdb, root)
     if settings.mcp is not None:
-        return McpSink(settings.mcp, root)
+        return _McpSink(settings.mcp, root)
     raise ToolError(
         f"there is no graph server {name!r}", hint=f"name it in the settings as packs.knowledge.graph.{name}"
     )
 
 
-class McpSink:
+class _McpSink:
     """An MCP server with the three tools that create entities, observations and relations.
 
     Entities go first: such servers refuse an observation of an entity that they do not have. What a later graph no
@@ -110,7 +221,7 @@ class McpSink:
         return graph.counts
 
 
-class SurrealSink:
+class _SurrealSink:
     """A SurrealDB database with the tables `entity`, `observation` and `relation`, the last of edges.
 
     What a later graph no longer has is deleted. A reader sees a write batch by batch.
