@@ -15,7 +15,7 @@ from wavewright.tools.lore.models import (
     ZoneData,
     ZoneExtraction,
 )
-from wavewright.tools.lore.packaging import zone_package
+from wavewright.tools.lore.packages import zone_package
 from wavewright.tools.lore.presentation import zone_document
 
 PAGE = PageReference(

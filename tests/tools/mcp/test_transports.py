@@ -1,4 +1,4 @@
-"""Connections to MCP servers over HTTP."""
+"""Connections to MCP servers over HTTP, and answers as outputs of tools."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from mcp_types import CallToolResult, TextContent
 
 from tests.tools.calling import request
 from tests.tools.mcp.http_stub import HttpStub, http_stub
@@ -17,7 +18,13 @@ from wavewright.planner.types import Json
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.mcp.sessions import McpSessions
 from wavewright.tools.mcp.settings import server_settings
-from wavewright.tools.mcp.transports import MAX_OBJECTS, ConnectionState, MessageMeter, OversizedMessageError
+from wavewright.tools.mcp.transports import (
+    MAX_OBJECTS,
+    ConnectionState,
+    MessageMeter,
+    OversizedMessageError,
+    output_of,
+)
 
 
 def call(server: HttpStub, name: str = "echo", *, timeout: float = 20.0, word_in_url: bool = False) -> Json:
@@ -123,3 +130,10 @@ def test_what_a_server_repeats_of_a_variable_is_not_shown(*, word_in_url: bool) 
         call(server, word_in_url=word_in_url)
 
     assert str(caught.value) == "echo failed: who is [redacted]?"
+
+
+def test_structured_content_counts_only_where_the_tool_declares_its_schema() -> None:
+    result = CallToolResult(content=[TextContent(type="text", text="2")], structured_content={"n": 2})
+
+    assert output_of(result, is_typed=True) == {"n": 2}
+    assert output_of(result, is_typed=False) == {"text": "2", "parts": []}

@@ -22,7 +22,7 @@ from wavewright.tools.lore.models import (
     ZoneExtraction,
     slug,
 )
-from wavewright.tools.lore.packaging import quality_warnings
+from wavewright.tools.lore.packages import quality_warnings
 
 WORLD: Final = ROOT / "plans" / "lore" / "world"
 GOLD: Final[dict[str, Any]] = json.loads((ROOT / "plans" / "lore" / "gold.json").read_text())

@@ -7,7 +7,7 @@ from collections.abc import Generator
 import pytest
 
 from tests.support.surreal_server import PASSWORD, USER, served_surreal
-from wavewright.tools.lore.store.settings import StoreSettings
+from wavewright.tools.lore.settings import StoreSettings
 
 
 @pytest.fixture(params=["embedded", "server"])

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from wavewright.tools.lore.messages import ResearchPackage
+from wavewright.tools.lore.settings import StoreSettings
 from wavewright.tools.lore.store.lore_store import LoreStore
-from wavewright.tools.lore.store.schema import definitions
-from wavewright.tools.lore.store.settings import StoreSettings
+from wavewright.tools.lore.store.tables import definitions
 from wavewright.tools.surreal import SurrealConnection
 
 JOB = "6f1cf0a6-7a1d-4c9f-8a53-6f3d3f4f0f11"

@@ -9,8 +9,8 @@ import pytest
 
 from tests.tools.lore.store.stores import opened
 from wavewright.tools.lore.models import FailedZone, ResearchCheckpoint
+from wavewright.tools.lore.settings import StoreSettings
 from wavewright.tools.lore.store.server import CheckpointStore
-from wavewright.tools.lore.store.settings import StoreSettings
 
 CHECKPOINT = ResearchCheckpoint(
     zone_name="Ash Vale",

@@ -13,8 +13,8 @@ import pytest
 from tests.repository.tree import ROOT
 from tests.support.prepared_command import PipedCommand, run_python
 from tests.tools.lore.store.stores import ash_vale, opened, package_of, port_merrow
-from wavewright.tools.lore.store.schema import RELATIONS
-from wavewright.tools.lore.store.settings import StoreSettings
+from wavewright.tools.lore.settings import StoreSettings
+from wavewright.tools.lore.store.tables import RELATIONS
 from wavewright.tools.surreal import SurrealConnection, SurrealStoreError
 
 pytestmark = pytest.mark.anyio
@@ -215,7 +215,7 @@ import sys
 from pathlib import Path
 import anyio
 from tests.tools.lore.store.stores import opened, package_of
-from wavewright.tools.lore.store.settings import StoreSettings
+from wavewright.tools.lore.settings import StoreSettings
 
 async def write(root):
     async with opened(StoreSettings(), root) as (store, _):

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tests.support.surreal_server import PASSWORD, USER, served_surreal
 from tests.support.tcp_proxy import TcpProxy
 from tests.tools.lore.store.stores import ash_vale, opened
-from wavewright.tools.lore.store.settings import StoreSettings
+from wavewright.tools.lore.settings import StoreSettings
 from wavewright.tools.surreal import SurrealConnection, SurrealStoreError
 
 pytestmark = pytest.mark.anyio

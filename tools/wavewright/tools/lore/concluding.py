@@ -31,7 +31,7 @@ from wavewright.tools.lore.models import (
     ZoneExtraction,
     slug,
 )
-from wavewright.tools.lore.packaging import zone_package
+from wavewright.tools.lore.packages import zone_package
 from wavewright.tools.lore.recording import (
     EXTRACTED,
     MAX_CONTENT,

@@ -9,19 +9,36 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, ClassVar, Final, TypeVar
 
 from pydantic import Field
 
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject, as_object
-from wavewright.tools.lore.store.settings import StoreSettings
 from wavewright.tools.message_contract import MessageContract
 from wavewright.tools.packs import PackError, validated_settings
+from wavewright.tools.surreal import DatabaseName, SurrealSettings
 from wavewright.tools.web.settings import WebSettings
 
 _VARIABLES: Final = ("CRAWL_CONTENT_TRUNCATE_CHARS", "RATE_LIMIT_REQUESTS_PER_MINUTE")
 """Environment variables that stand for `crawl_content_truncate_chars` and `web.requests_per_minute`."""
+
+
+class StoreSettings(SurrealSettings):
+    """Where the records of lore are."""
+
+    what: ClassVar[str] = "lore store"
+    section: ClassVar[str] = "packs.lore.store"
+    sharing: ClassVar[str] = (
+        "serve it once with `wavewright mcp lore-store --http HOST:PORT`, and connect to that"
+    )
+
+    path: str = Field(default=".wavewright/lore", min_length=1)
+    """Folder of the embedded engine."""
+    password_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "LORE_STORE_PASSWORD"  # noqa: S105 - the name of the variable
+    """Name of the environment variable that holds the user's password."""
+    database: DatabaseName = "lore"
+    """One for each game: identities are names, and two games may have a zone or a person of the same name."""
 
 
 class LoreSettings(DocumentModel):

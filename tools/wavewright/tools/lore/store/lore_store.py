@@ -26,8 +26,15 @@ from wavewright.tools.lore.models import (
     ZoneData,
     slug,
 )
-from wavewright.tools.lore.store.rows import merged, package_rows, record_of, shown_text
-from wavewright.tools.lore.store.schema import RELATIONS, TABLES, Relation
+from wavewright.tools.lore.store.tables import (
+    RELATIONS,
+    TABLES,
+    Relation,
+    merged,
+    package_rows,
+    record_of,
+    shown_text,
+)
 from wavewright.tools.surreal import Row, SurrealConnection, SurrealStoreError, record_id
 
 Place: TypeAlias = tuple[str, str]

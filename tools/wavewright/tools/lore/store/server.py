@@ -14,6 +14,7 @@ from pydantic import Field
 
 from wavewright.tools.lore.messages import ResearchPackage
 from wavewright.tools.lore.models import ResearchCheckpoint
+from wavewright.tools.lore.settings import StoreSettings
 from wavewright.tools.lore.store.lore_store import (
     FoundRecords,
     LoreStore,
@@ -23,8 +24,7 @@ from wavewright.tools.lore.store.lore_store import (
     ZoneNeighbours,
     ZoneWay,
 )
-from wavewright.tools.lore.store.schema import CHECKPOINTS, definitions
-from wavewright.tools.lore.store.settings import StoreSettings
+from wavewright.tools.lore.store.tables import CHECKPOINTS, definitions
 from wavewright.tools.packs import PackServer, ServerTool
 from wavewright.tools.surreal import Row, SurrealConnection, record_id
 
