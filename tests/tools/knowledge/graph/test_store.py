@@ -15,10 +15,9 @@ from hypothesis import given, strategies as st
 
 from tests.tools.calling import MARCH_2010
 from tests.tools.knowledge.graph_records import chunk, entity, observation, records, relation
-from wavewright.tools.knowledge.graph.changes import PartOfGraph
 from wavewright.tools.knowledge.graph.merging import find_merges
 from wavewright.tools.knowledge.graph.store import GraphStore, open_store
-from wavewright.tools.knowledge.graph.tables import derive
+from wavewright.tools.knowledge.graph.tables import PartOfGraph, derive
 from wavewright.tools.knowledge.models import Chunk, ChunkRecords, Origin
 
 LATER = MARCH_2010 + dt.timedelta(hours=1)

@@ -10,7 +10,6 @@ from typing import Final, TypeAlias
 
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.knowledge.graph.changes import PartOfGraph
 from wavewright.tools.knowledge.graph.models import (
     EntityMerge,
     GraphEntity,
@@ -20,7 +19,14 @@ from wavewright.tools.knowledge.graph.models import (
     NeighbouringEntity,
     RecordKind,
 )
-from wavewright.tools.knowledge.graph.tables import LISTED, OPEN_TYPES, as_list, entity_id, owners_of
+from wavewright.tools.knowledge.graph.tables import (
+    LISTED,
+    OPEN_TYPES,
+    PartOfGraph,
+    as_list,
+    entity_id,
+    owners_of,
+)
 from wavewright.tools.knowledge.models import ORIGINS, Origin, QuotedEvidence
 from wavewright.tools.text.cross_reference import normal_name
 from wavewright.tools.web.index import query_words

@@ -18,11 +18,6 @@ from pathlib import Path
 from typing import Final, Literal
 
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.knowledge.graph.changes import (
-    graph_counts,
-    note_changes,
-    run_difference,
-)
 from wavewright.tools.knowledge.graph.merging import ProposedMerge
 from wavewright.tools.knowledge.graph.models import (
     EntityMerge,
@@ -43,7 +38,10 @@ from wavewright.tools.knowledge.graph.tables import (
     derive,
     entity_id,
     forms_of,
+    graph_counts,
+    note_changes,
     owners_of,
+    run_difference,
     set_ends,
     united_with,
 )
@@ -265,14 +263,7 @@ class GraphStore:
             self._database.executemany(
                 "INSERT OR IGNORE INTO merge VALUES (?, ?, ?, ?, ?, ?, 0)",
                 (
-                    (
-                        _merge_id(one),
-                        one.kept,
-                        one.dropped,
-                        names[one.kept],
-                        names[one.dropped],
-                        one.reason,
-                    )
+                    (_merge_id(one), one.kept, one.dropped, names[one.kept], names[one.dropped], one.reason)
                     for one in proposed
                 ),
             )
