@@ -15,10 +15,8 @@ from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.output import instant_text, print_json
 from wavewright.engine.cli.common.terminal import chosen_option, local_user
 from wavewright.engine.daemon.reports import Reporter
-from wavewright.engine.decisions import verdicts
-from wavewright.engine.decisions.answering import answer_question
+from wavewright.engine.decisions import answering
 from wavewright.engine.decisions.questions import OpenQuestion, find_question, list_questions
-from wavewright.engine.decisions.verdicts import UnjudgedPackage, list_unjudged
 from wavewright.engine.messages.models import FieldFeedback
 from wavewright.executor.stores import open_stores
 from wavewright.planner.diagnostics.rendering import printable
@@ -46,7 +44,7 @@ def list_decisions(wanted: str | None, *, output_format: str) -> int:
     if not has_journal(settings):
         if wanted is not None:
             raise no_journal(settings)
-        found, packages = list[OpenQuestion](), list[UnjudgedPackage]()
+        found, packages = list[OpenQuestion](), list[answering.UnjudgedPackage]()
     else:
         found, packages = anyio.run(_find_waiting, settings, wanted)
     if output_format == "json":
@@ -83,11 +81,11 @@ def give_answer(wanted: str, choice: str) -> int:
 
 async def _find_waiting(
     settings: Settings, wanted: str | None
-) -> tuple[list[OpenQuestion], list[UnjudgedPackage]]:
+) -> tuple[list[OpenQuestion], list[answering.UnjudgedPackage]]:
     async with open_stores(settings) as stores:
         if wanted is None:
             questions = await list_questions(stores.journal, stores.jobs, time.time())
-            return questions, await list_unjudged(stores.journal, stores.jobs)
+            return questions, await answering.list_unjudged(stores.journal, stores.jobs)
         return [await find_question(stores.journal, stores.jobs, wanted, time.time())], []
 
 
@@ -95,7 +93,9 @@ async def _answer(settings: Settings, wanted: str, choice: str) -> tuple[OpenQue
     async with open_stores(settings) as stores:
         found = await find_question(stores.journal, stores.jobs, wanted, time.time())
         taken = chosen_option(UserQuestion(found.question, found.options), choice)
-        await answer_question(stores.journal, stores.jobs, found, taken, by=local_user(), now=time.time())
+        await answering.answer_question(
+            stores.journal, stores.jobs, found, taken, by=local_user(), now=time.time()
+        )
     return found, taken
 
 
@@ -118,7 +118,7 @@ def _lines(question: OpenQuestion, *, is_whole: bool) -> list[str]:
     return [*lines, f"  answer with: wavewright answer {name} {printable(option)}"]
 
 
-def _package_lines(package: UnjudgedPackage) -> list[str]:
+def _package_lines(package: answering.UnjudgedPackage) -> list[str]:
     name = package.id[:_SHORT_ID]
     return [
         f"{name}  package {package.iteration} about {printable(package.about)}, job {package.job}",
@@ -158,12 +158,12 @@ def give_verdict(wanted: str, *, accept: bool, remarks: Sequence[str]) -> int:
     return exit_codes.OK
 
 
-async def _give(settings: Settings, wanted: str, feedback: Sequence[str] | None) -> verdicts.UnjudgedPackage:
+async def _give(settings: Settings, wanted: str, feedback: Sequence[str] | None) -> answering.UnjudgedPackage:
     reporter = Reporter.of(settings)
     async with open_stores(settings) as stores:
-        found = await verdicts.list_unjudged(stores.journal, stores.jobs)
-        package = verdicts.choose_unjudged(found, wanted)
-        await verdicts.give_verdict(
+        found = await answering.list_unjudged(stores.journal, stores.jobs)
+        package = answering.choose_unjudged(found, wanted)
+        await answering.give_verdict(
             stores.jobs, package, feedback, by=local_user(), project=reporter.state_reports
         )
     return package
