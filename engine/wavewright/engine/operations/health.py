@@ -3,26 +3,28 @@
 `/live` answers while the event loop runs; `/ready` is 200 while every *part* (broker, store) works and the daemon
 accepts work, and 503 with the reasons otherwise; `/metrics` is in Prometheus' format. The endpoints only read and show
 nothing secret, so there is no login; they listen on loopback by default.
+
+`http_served` runs any HTTP server beside other tasks of a process and leaves signals to them.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+import anyio
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
-from wavewright.engine.operations.http_server import http_served
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import ASGIApp
 
 
 class PortTakenError(WavewrightError):
@@ -66,6 +68,7 @@ class HealthStatus:
 
 def health_app(health: HealthStatus, metrics: MetricsText) -> Starlette:
     """Return the HTTP application."""
+    from prometheus_client.exposition import CONTENT_TYPE_LATEST  # not loaded for other servers
     from starlette.applications import Starlette
     from starlette.responses import JSONResponse, Response
     from starlette.routing import Route
@@ -126,3 +129,40 @@ def open_listener(place: str, what: str, setting: str) -> socket.socket:
             f"{what} cannot be served at {place}: {reason}", f"set `{setting}` to another place"
         ) from error
     return listener
+
+
+@asynccontextmanager
+async def http_served(app: ASGIApp, listener: socket.socket, *, grace: int) -> AsyncGenerator[None]:
+    """Serve an application on a listening socket for the block.
+
+    Args:
+        app: The application.
+        listener: The socket; it stays open.
+        grace: Seconds for which answers may go on after the block; with 0 they are not waited for.
+    """
+    import uvicorn
+
+    is_listening = anyio.Event()
+
+    class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Generator[None]:
+            yield
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            is_listening.set()
+
+    server = Server(
+        uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=grace or None
+        )
+    )
+    async with anyio.create_task_group() as group:
+        group.start_soon(server.serve, [listener])
+        await is_listening.wait()
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            server.force_exit = not grace

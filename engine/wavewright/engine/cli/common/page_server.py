@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from wavewright.config import exit_codes
 from wavewright.engine.cli.common.listening import TOKEN_VARIABLE, listener_address, listener_at
 from wavewright.engine.cli.common.output import print_line
-from wavewright.engine.operations.http_server import http_served
+from wavewright.engine.operations.health import http_served
 from wavewright.engine.operations.trace_export import export_traces
 from wavewright.engine.view.access import LOOPBACK, TokenAccess
 
