@@ -15,7 +15,7 @@ from wavewright.config.sections import PlannerSection
 from wavewright.config.settings import Settings, settings_without_file
 from wavewright.engine.api.people import CallbackApprover
 from wavewright.engine.jobs.goal_in_words import job_in_words
-from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.engine.phases.early_steps import PREFIX_TOPIC, STREAMED_TOPIC
 from wavewright.engine.pipeline.context import Ports, RunContext, RunRequest, withhold_package
 from wavewright.engine.session import run_request

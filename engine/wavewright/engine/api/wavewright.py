@@ -202,7 +202,7 @@ class Wavewright:
             PlanError: the job is faulty, or no answer of the model was a valid plan.
             WavewrightError: no model is configured, or the model has a question or says that there is no plan.
         """
-        from wavewright.engine.api.making import make_loaded_plan
+        from wavewright.engine.api.loaded_plan import make_loaded_plan
 
         if isinstance(goal, Path):
             asked = self.load(goal, inputs)
@@ -250,7 +250,7 @@ class Wavewright:
         Raises:
             WavewrightError: no model is configured, or there is no tool or pack of a name.
         """
-        from wavewright.engine.api.making import unplanned_job
+        from wavewright.engine.api.loaded_plan import unplanned_job
 
         return await self._execute(
             RunRequest(resolved_job=unplanned_job(self._settings, goal, inputs, tools))

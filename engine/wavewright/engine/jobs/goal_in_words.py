@@ -16,7 +16,7 @@ from wavewright.config.documents import read_bytes, read_document, read_document
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
-from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job
 from wavewright.engine.project.templates import template_files
 from wavewright.engine.project.tool_sources import full_name

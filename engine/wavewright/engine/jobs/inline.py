@@ -21,7 +21,7 @@ from wavewright.config.sections import MaxLimitsSection
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, pointer_token
 from wavewright.engine.jobs.document_kinds import is_job, is_saved_plan
-from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job
 from wavewright.engine.messages.decoding import goal_of
 from wavewright.engine.project.templates import read_template

@@ -22,7 +22,7 @@ from wavewright.engine.jobs.errors import (
     refuse_unknown_preference,
     without_unknown_packs,
 )
-from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.inputs import InputOverrides, first_target, inputs_of_target
 from wavewright.engine.jobs.plan_drafts import (
     PlanDraft,
     PlanOrigin,
@@ -31,7 +31,6 @@ from wavewright.engine.jobs.plan_drafts import (
     plan_draft,
 )
 from wavewright.engine.jobs.saved_plan import SavedPlanError, read_saved_plan
-from wavewright.engine.jobs.target_inputs import first_target, inputs_of_target
 from wavewright.engine.project.templates import read_template_document
 from wavewright.engine.project.tools import agent_tools, signatures_to_check
 from wavewright.planner.checks.checker import check, check_partial
@@ -324,7 +323,7 @@ def _sub_plans(parts: _JobParts, settings: Settings) -> dict[str, Plan]:
     """Return the plans that a planner may call."""
     if parts.template is None or not parts.template.sub_plans:
         return {}
-    from wavewright.engine.jobs.sub_plans import allowed_sub_plans  # few goals allow any
+    from wavewright.engine.jobs.plan_drafts import allowed_sub_plans  # few goals allow any
 
     return allowed_sub_plans(parts.template, parts.template_document, settings)
 

@@ -20,7 +20,7 @@ from wavewright.config.documents import Document
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
-from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.engine.jobs.plan_drafts import PlanDraft
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.jobs.saved_plan import SavedPlanError

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from wavewright.config.settings import Settings
 from wavewright.config.sources import Source
+from wavewright.engine.jobs.inputs import TARGET, inputs_of_target
 from wavewright.engine.jobs.resolving import ResolvedJob
-from wavewright.engine.jobs.target_inputs import TARGET, inputs_of_target
 from wavewright.engine.pipeline.context import PackageVerdict, Ports, RunContext
 from wavewright.engine.pipeline.services import pending_draft
 from wavewright.engine.project.tools import signatures_to_check

@@ -19,7 +19,7 @@ from wavewright.config.documents import read_document, read_document_file
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.dry_run.outlook import forecast_job
 from wavewright.engine.jobs.inline import job_name, portable_job, resolve_inline_job
-from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.decoding import (

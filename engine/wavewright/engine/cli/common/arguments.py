@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from wavewright.config.installation import user_state_dir
 from wavewright.config.settings import find_settings_file, load_settings
 from wavewright.engine.cli.common.errors import CommandError
-from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.inputs import InputOverrides
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings

@@ -31,7 +31,7 @@ from wavewright.engine.cli.project.tools_command import tool_json
 from wavewright.engine.dry_run.exports import dry_run_json
 from wavewright.engine.dry_run.outlook import forecast_job
 from wavewright.engine.jobs.inline import leaves_folder, refuse_inline_faults, resolve_inline_job
-from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.project.templates import named_template
 from wavewright.engine.project.tools import all_tools

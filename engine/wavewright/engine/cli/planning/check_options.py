@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wavewright.config.documents import read_bytes
 from wavewright.config.sources import ReadLimits
-from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.planner.reading.reader import MODEL_LIMITS
 
 

@@ -24,9 +24,8 @@ from wavewright.engine.dry_run.forecast import DryRun, forecast
 from wavewright.engine.dry_run.outlook import forecast_job, gather_forecast_inputs
 from wavewright.engine.jobs.document_kinds import is_saved_plan
 from wavewright.engine.jobs.errors import no_plan_error
-from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.inputs import TARGET, InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
-from wavewright.engine.jobs.target_inputs import TARGET
 from wavewright.planner.diagnostics.rendering import printable_json
 from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.language.goals import Goal, JobTargets

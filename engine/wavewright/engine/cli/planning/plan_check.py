@@ -150,7 +150,7 @@ def _with_sub_plans(text: PlanText, plan: Plan, options: CheckOptions) -> Expand
     calls_any = any(step.plan is not None for step in plan.steps)
     if text.plan is None or text.document is None or options.from_model or not calls_any:
         return ExpandedPlan(plan)
-    from wavewright.engine.jobs.sub_plans import plan_with_sub_plans
+    from wavewright.engine.jobs.plan_drafts import plan_with_sub_plans
 
     return plan_with_sub_plans(plan, text.document, _settings(options))
 

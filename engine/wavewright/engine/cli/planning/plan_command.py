@@ -29,7 +29,7 @@ from wavewright.engine.cli.planning.plan_report import (
     report_text,
     valid_plan,
 )
-from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.engine.pipeline.cancellation import signals_wake_loop
 from wavewright.engine.pipeline.context import RunRequest
 from wavewright.engine.planning_session import make_plan_for_request

@@ -22,8 +22,8 @@ from wavewright.engine.cli.common.output import print_json
 from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.jobs.document_kinds import is_job, is_template
 from wavewright.engine.jobs.errors import misuse_error
+from wavewright.engine.jobs.plan_drafts import plan_with_sub_plans
 from wavewright.engine.jobs.resolving import resolve_job
-from wavewright.engine.jobs.sub_plans import plan_with_sub_plans
 from wavewright.engine.project.tools import tools_of_plan
 from wavewright.engine.targets.waves import no_plan_reason
 from wavewright.executor.events.state import RunState, fold

@@ -35,7 +35,7 @@ from wavewright.engine.cli.common.terminal import (
     local_user,
 )
 from wavewright.engine.decisions.approvals import QUESTION, open_question
-from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.engine.operations.trace_export import export_traces, traced
 from wavewright.engine.pipeline.context import Ports, RetryRequest, RunContext, RunRequest
 from wavewright.engine.pipeline.pipeline import PipelineRun

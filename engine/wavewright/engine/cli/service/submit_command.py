@@ -36,7 +36,7 @@ from wavewright.engine.cli.service.tail_command import envelope_in, print_envelo
 from wavewright.engine.daemon.settings_check import check_broker_configured
 from wavewright.engine.jobs.document_kinds import is_template
 from wavewright.engine.jobs.inline import portable_job, resolve_inline_job
-from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.engine.jobs.resolving import resolve_job
 from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.decoding import TRACE_KEY, document_refusal

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from wavewright.config.sources import DocumentError
-from wavewright.engine.jobs.input_overrides import InputOverrides
+from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.planner.types import JsonObject
 
 SCHEMA: JsonObject = {

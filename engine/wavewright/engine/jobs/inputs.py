@@ -1,4 +1,7 @@
-"""Inputs that the caller of a command gives on top of the job's own: a file of them, and single values.
+"""Inputs that replace those of a job or are added to them.
+
+The caller of a command gives a file of them, and single values. In a job with several targets the engine sets the
+target, its wave, and what came of earlier ones.
 
 A single value is addressed by a path of names with dots (`sales.year`, `codes.0`) and typed by the goal's input schema:
 text is taken as written, anything else is read as JSON. Where the schema is silent, the type of the value in its place
@@ -8,7 +11,7 @@ counts; where there is none, whatever is no JSON is text.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,7 +20,7 @@ from wavewright.config.suggestions import did_you_mean
 from wavewright.planner.types import Json, JsonObject
 
 if TYPE_CHECKING:
-    from wavewright.planner.language.goals import GoalTemplate, Job
+    from wavewright.planner.language.goals import GoalTemplate, Job, JobTarget, JobTargets, Targets
     from wavewright.planner.language.plan import Plan
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
@@ -189,3 +192,46 @@ def _has_type(value: Json, name: str) -> bool:
 def _input_fault(text: str, start: int, message: str, hint: str) -> DocumentError:
     found = DocumentFault("bad_value", message, Span(start, max(len(text), start + 1)), hint=hint)
     return DocumentError(Source("--set", text), (found,))
+
+
+TARGET = "target"
+"""Name of the input that holds the target of a run, where a job has several."""
+
+
+def first_target(targets: JobTargets) -> JobTarget:
+    """Return the target that is written first."""
+    from wavewright.planner.language.goals import JobTarget  # not loaded for overrides alone
+
+    first = targets.first[0]
+    return JobTarget(name=first) if isinstance(first, str) else first
+
+
+def inputs_of_target(
+    given: JsonObject,
+    names: Targets,
+    target: str,
+    *,
+    wave: int,
+    is_last_wave: bool,
+    visited: Sequence[str] = (),
+    failed: Sequence[str] = (),
+) -> JsonObject:
+    """Return the inputs of one target's run: those that are given, and what the goal template asks the engine for.
+
+    Names that the job gives as visited or failed stay, and a job that says that there is no further wave is right.
+    """
+    filled: JsonObject = {TARGET: target}
+    if names.wave is not None:
+        filled[names.wave] = wave
+    if names.is_last_wave is not None:
+        filled[names.is_last_wave] = is_last_wave or given.get(names.is_last_wave) is True
+    for name, ended in ((names.visited, visited), (names.failed, failed)):
+        if name is not None:
+            before = given.get(name, [])
+            # What is no list is refused by the schema of the inputs.
+            filled[name] = _united(before, ended) if isinstance(before, list) else before
+    return {**given, **filled}
+
+
+def _united(before: list[Json], ended: Sequence[str]) -> list[Json]:
+    return [*before, *(name for name in ended if name not in before)]
