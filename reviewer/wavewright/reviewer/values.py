@@ -179,19 +179,19 @@ def read_time(value: Json) -> TimeSpan | None:
         day = dt.datetime.combine(dt.date.fromisoformat(text), dt.time(), dt.UTC)
         return TimeSpan(day, day + _DAY)
     with contextlib.suppress(ValueError, OverflowError):
-        instant = in_utc(dt.datetime.fromisoformat(text))
+        instant = _in_utc(dt.datetime.fromisoformat(text))
         return TimeSpan(instant, instant)
     return None
 
 
-def in_utc(instant: dt.datetime) -> dt.datetime:
+def _in_utc(instant: dt.datetime) -> dt.datetime:
     """Return the instant in UTC; one without an offset counts as UTC."""
     return instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant.astimezone(dt.UTC)
 
 
 def iso(instant: dt.datetime) -> str:
     """Return an instant as ISO 8601 in UTC, to the second."""
-    return in_utc(instant).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return _in_utc(instant).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def iso_of_epoch(seconds: float) -> str:

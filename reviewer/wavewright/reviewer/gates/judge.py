@@ -49,7 +49,7 @@ _MIN_QUOTE_CHARS = 8
 _QUOTATION_MARKS = "\"'\u201c\u201d\u2018\u2019«»"
 
 
-class QuoteSource:
+class _QuoteSource:
     """An output in which quotes are looked up."""
 
     def __init__(self, output: Json) -> None:
@@ -102,9 +102,9 @@ def _leaves(value: Json) -> Iterator[str]:
             yield json.dumps(value)
 
 
-MAX_JUDGED_TOKENS: Final = 16_000
+_MAX_JUDGED_TOKENS: Final = 16_000
 """Maximum tokens of an output in a judge's prompt."""
-MAX_TRIES: Final = 2
+_MAX_TRIES: Final = 2
 """Maximum number of questions, if answers are not valid."""
 
 _ANSWER_TOKENS = 4_000
@@ -138,7 +138,7 @@ class GateJudge(Protocol):
         ...
 
 
-class JudgeAnswer(AnswerModel):
+class _JudgeAnswer(AnswerModel):
     """An answer of a judge."""
 
     reason: str
@@ -157,7 +157,7 @@ class ModelJudge:
     job: str | None = None
     on_use: OnUse | None = None
     """Called with the cost of every call."""
-    tokens: int = MAX_JUDGED_TOKENS
+    tokens: int = _MAX_JUDGED_TOKENS
     """Maximum tokens of the output in the prompt."""
     timeout: float | None = None
     """Seconds for one verdict; None for the configured timeout of a call."""
@@ -181,7 +181,7 @@ class ModelJudge:
                     self.models,
                     asked,
                     _verdict_reader(output),
-                    tries=MAX_TRIES,
+                    tries=_MAX_TRIES,
                     repair=lambda faults: self.prompts.render("judge/repair", faults=faults),
                     on_use=self.on_use,
                 ),
@@ -241,7 +241,7 @@ class ModelJudge:
         )
 
     def _decided_record(
-        self, gate: Gate, step: StepId, index: int | None, answer: FittingAnswer[JudgeAnswer], *, pinned: str
+        self, gate: Gate, step: StepId, index: int | None, answer: FittingAnswer[_JudgeAnswer], *, pinned: str
     ) -> GateRecord:
         said = answer.value
         quoted = "; ".join(f"“{shorten(quote, _ANSWER_OVERHEAD)}”" for quote in said.quotes[:2])
@@ -304,12 +304,12 @@ def _rubric(gate: Gate) -> str:
     return f"rubric: {shorten(gate.judge.rubric, 120)}"
 
 
-def _verdict_reader(output: Json) -> Callable[[str], JudgeAnswer]:
+def _verdict_reader(output: Json) -> Callable[[str], _JudgeAnswer]:
     """Return a reader of verdicts on an output, which refuses verdicts without valid evidence."""
-    quotable = QuoteSource(output)
+    quotable = _QuoteSource(output)
 
-    def read(text: str) -> JudgeAnswer:
-        answer = read_answer(text, JudgeAnswer, ("verdict",))
+    def read(text: str) -> _JudgeAnswer:
+        answer = read_answer(text, _JudgeAnswer, ("verdict",))
         quotes = tuple(quote for quote in answer.quotes if quote.strip())[:_MAX_QUOTES]
         missing = quotable.missing(quotes)
         if missing:

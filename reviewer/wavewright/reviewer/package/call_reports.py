@@ -89,7 +89,7 @@ def list_calls(
     )
 
 
-def summarized_params(params: JsonObject) -> JsonObject:
+def _summarized_params(params: JsonObject) -> JsonObject:
     """Return parameters with large values replaced by their shape."""
     return {name: _summarized_value(value) for name, value in params.items()}
 
@@ -137,7 +137,7 @@ def _call_report(
         tool=step.tool,
         worker_type=tool.worker_type,
         config=tool.config,
-        params=summarized_params(params) if params is not None else None,
+        params=_summarized_params(params) if params is not None else None,
         key=ending.key,
         timeout=step.timeout or (signature.timeout if signature else None),
         status=ending.status,
@@ -276,7 +276,7 @@ def _loop_call_report(made: LoopToolCalled) -> LoopCallReport:
         step=made.step,
         index=made.index,
         tool=made.call.tool,
-        params=summarized_params(made.call.params),
+        params=_summarized_params(made.call.params),
         status=made.call.status,
         seconds=made.call.seconds,
         message=shorten(made.call.message, _MAX_TEXT),

@@ -79,7 +79,7 @@ def _aligned(rows: list[str], width: int) -> Iterator[str]:
 
 
 MAX_WIDTH: Final = 100
-MIN_WIDTH: Final = 40
+_MIN_WIDTH: Final = 40
 _MAX_ENTRIES = 12
 _MAX_FAILURES = 5
 _MIN_TEXT_WIDTH = 8
@@ -117,7 +117,7 @@ def render_summary(package: Package, result: Sequence[str] | None = None, *, wid
         result: The lines of the result, already escaped and rendered for a terminal.
         width: Width in characters of wrapped texts, at most `MAX_WIDTH`; tables may be wider.
     """
-    width = max(MIN_WIDTH, min(width, MAX_WIDTH))
+    width = max(_MIN_WIDTH, min(width, MAX_WIDTH))
     lines = (
         line if isinstance(line, _TerminalText) else visible(line) for line in _lines(package, result, width)
     )

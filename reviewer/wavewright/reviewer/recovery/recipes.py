@@ -53,13 +53,13 @@ def propose_patch(
     view = view_for_recovery(plan, goal, state)
     if view.round >= goal.limits.rounds:
         return None
-    patch = patch_from_recipes(plan, goal, view)
+    patch = _patch_from_recipes(plan, goal, view)
     if patch is None or patch_fingerprint(plan, patch, [gate.gate for gate in view.failed_gates]) in seen:
         return None
     return patch
 
 
-def patch_from_recipes(plan: Plan, goal: Goal, view: RecoveryView) -> PlanPatch | None:
+def _patch_from_recipes(plan: Plan, goal: Goal, view: RecoveryView) -> PlanPatch | None:
     """Return the patch that the recipes give, as a pure function of plan, goal and view."""
     taken = {step.id.lower() for step in plan.steps}
     refetched: dict[StepId, Step] = {}
@@ -114,7 +114,7 @@ def _recipe_steps(
     if params == old.params:
         return
     # Two gates may have failed on one step: it is called again once, with what both recipes set.
-    new_id = old.id if gate.step in refetched else next_id(plan.step(gate.step), plan, taken)
+    new_id = old.id if gate.step in refetched else _next_id(plan.step(gate.step), plan, taken)
     taken.add(new_id.lower())
     new = old.model_copy(
         update={"id": new_id, "params": params, "supersedes": gate.step, "why": recipe.reason}
@@ -123,7 +123,7 @@ def _recipe_steps(
     yield new
 
 
-def next_id(step: Step, plan: Plan, taken: set[str]) -> StepId:
+def _next_id(step: Step, plan: Plan, taken: set[str]) -> StepId:
     """Return the first step's id with `_2`, or with the next number whose id is not taken."""
     first = step
     while first.supersedes is not None:
@@ -248,7 +248,7 @@ def patch_from_feedback(
     for step in live:
         if step.id not in again:
             continue
-        new_id = next_id(step, plan, taken)
+        new_id = _next_id(step, plan, taken)
         taken.add(new_id.lower())
         params = {**step.params, **changed.get(step.id, {})}
         if step.id in takers:

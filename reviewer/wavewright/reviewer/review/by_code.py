@@ -283,7 +283,7 @@ def review_by_code(
         reviewer="code",
         confidences=settled.confidences,
         caps=settled.caps,
-        steps=step_confidences(plan, state, tools),
+        steps=_step_confidences(plan, state, tools),
         round=state.round,
     )
 
@@ -302,7 +302,7 @@ def _summary_sentences(found: Assessment, settled: SettledConfidences, goal: Goa
     yield "Reviewed by code from the gates and the steps' ends; no model read the result."
 
 
-def step_confidences(
+def _step_confidences(
     plan: Plan, state: RunState, tools: Mapping[str, ToolSignature]
 ) -> tuple[StepConfidence, ...]:
     """Return the confidences of the present outputs that are below 1, each with the way by which it came.

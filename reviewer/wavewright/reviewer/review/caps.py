@@ -38,7 +38,7 @@ from wavewright.reviewer.values import brief, shorten
 
 PLANNER = "planner"
 REVIEWER = "reviewer"
-RECOVERY = "recovery"
+_RECOVERY = "recovery"
 
 _MadeOf: TypeAlias = Mapping[StepId, Mapping[str, frozenset[str]]]
 """By step and field of its output: the run data that the field is made of."""
@@ -70,13 +70,13 @@ def ceiling_of(record: RungRecord) -> Ceiling | None:
     return Ceiling(record.ceiling, because)
 
 
-def rung_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
+def _rung_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
     """Yield the ceilings of the plan, of the patches, and of the outputs that count, each once."""
     seen = dict.fromkeys((*_plan_ceilings(state), *_patch_ceilings(state), *_worker_ceilings(plan, state)))
     yield from seen
 
 
-def planner_record(state: RunState) -> RungRecord | None:
+def _planner_record(state: RunState) -> RungRecord | None:
     """Return the record of the rung that made the first plan."""
     reached = _rungs_of(state, PLANNER)
     return reached[-1].rung if reached else None
@@ -87,7 +87,7 @@ def patch_rungs(state: RunState) -> tuple[RungRecord | None, ...]:
     found: list[RungRecord | None] = []
     since = state.plans[0].at if state.plans else 0.0
     for accepted in state.plans[1:]:
-        made = [taken.rung for taken in _rungs_of(state, RECOVERY) if since <= taken.at <= accepted.at]
+        made = [taken.rung for taken in _rungs_of(state, _RECOVERY) if since <= taken.at <= accepted.at]
         found.append(made[-1] if made else None)
         since = accepted.at
     return tuple(found)
@@ -95,7 +95,7 @@ def patch_rungs(state: RunState) -> tuple[RungRecord | None, ...]:
 
 def _plan_ceilings(state: RunState) -> Iterator[Ceiling]:
     # A patch does not change the rung that its plan came from.
-    record = planner_record(state)
+    record = _planner_record(state)
     if record is not None:
         yield from _ceilings([record])
     elif state.rung is not None and state.rung in _DEFAULT_CEILINGS:
@@ -145,7 +145,7 @@ def _ceilings(records: Iterable[RungRecord]) -> Iterator[Ceiling]:
 
 OVERALL = "overall"
 
-NOT_EVALUATED_MAX = 0.5
+_NOT_EVALUATED_MAX = 0.5
 """The ceiling of every confidence where a gate had no items to evaluate."""
 
 CODE_REVIEW_CEILING = Ceiling(0.8, "reviewed by code alone; no model read the result")
@@ -178,7 +178,7 @@ def evaluate_caps(
     of_goal = goal.caps if goal is not None else ()
     asked = [_evaluate_cap(cap, variables, now, "goal" if cap in of_goal else "plan") for cap in plan.caps]
     ceilings = (
-        *rung_ceilings(plan, state),
+        *_rung_ceilings(plan, state),
         *_gate_ceilings(plan, state),
         *((review,) if review is not None else ()),
     )
@@ -305,7 +305,7 @@ def _gate_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
     replaced = superseded_steps(plan)
     for gate in state.gates:
         if gate.verdict == "not_evaluated" and gate.step not in replaced:
-            yield Ceiling(NOT_EVALUATED_MAX, f"gate {gate.gate!r} was {gate.message}", gate.step)
+            yield Ceiling(_NOT_EVALUATED_MAX, f"gate {gate.gate!r} was {gate.message}", gate.step)
     for step in plan.steps:
         if step.id not in replaced and state.is_present(step.id):
             for name, share in warned_shares(state.steps[step.id]).items():
