@@ -1,4 +1,4 @@
-"""What a call costs is known, or it is not known; it never costs nothing by mistake."""
+"""What a call costs is known, or it is not; it never costs nothing by mistake. An estimate errs on the safe side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from genai_prices import Usage, calc_price
 from hypothesis import given, strategies as st
 
 from wavewright.config.sections import PriceSettings
-from wavewright.tools.models.pricing import price_of
+from wavewright.tools.models.pricing import estimate_tokens, price_of
 
 OWN = {"my-model": PriceSettings(input=2.0, output=10.0)}
 WHEN = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
@@ -122,3 +122,16 @@ def test_looking_up_a_price_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(socket, "getaddrinfo", no_network)
 
     assert price_of("anthropic:claude-sonnet-4-5", 1000, 100, 0, {}) is not None
+
+
+@pytest.mark.parametrize(("chars", "tokens"), [(0, 0), (1, 1), (4, 1), (5, 2), (4000, 1000), (4001, 1001)])
+def test_a_text_has_a_quarter_of_its_characters_as_tokens_rounded_up(chars: int, tokens: int) -> None:
+    assert estimate_tokens("x" * chars) == tokens
+
+
+@given(st.text(), st.text())
+def test_two_texts_together_have_no_more_tokens_than_apart(first: str, second: str) -> None:
+    together = estimate_tokens(first + second)
+
+    assert together <= estimate_tokens(first) + estimate_tokens(second)
+    assert together >= max(estimate_tokens(first), estimate_tokens(second))
