@@ -13,7 +13,7 @@ import anyio
 from pydantic_ai.direct import model_request
 from pydantic_ai.exceptions import FallbackExceptionGroup
 from pydantic_ai.messages import ModelResponse
-from pydantic_ai.models import Model
+from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.settings import ModelSettings
 
@@ -50,7 +50,6 @@ from wavewright.tools.models.metering import UsageTracker
 from wavewright.tools.models.responses import (
     StreamRedactor,
     choose_output_mode,
-    plain_parameters,
     split_response,
 )
 from wavewright.tools.models.retrying import (
@@ -154,7 +153,7 @@ class ProviderModels:
                 chain,
                 messages_of(call),
                 model_settings=self.model_settings(call),
-                model_request_parameters=plain_parameters(),
+                model_request_parameters=ModelRequestParameters(),
             ),
             seconds,
             on_use,

@@ -39,6 +39,13 @@ _GUIDED_PROVIDERS = frozenset({"ollama", "vllm"})
 """Providers that enforce any schema while the model writes."""
 _STRICT_PROVIDERS = frozenset({"openai", "google", "anthropic"})
 """Providers that enforce a schema that names every field; they refuse an open object, or return it empty."""
+_MAX_TAIL_CHARS = 2_000
+"""Maximum number of characters that are held back without an end of line."""
+_BLOCK_START = "-----BEGIN"
+_BLOCK_END = re.compile(r"-----END [^-]{1,80}-----")
+_MAX_BLOCK_CHARS = 16_000
+"""Maximum length of a private key."""
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’)*_]{0,3}\s+")
 
 
 def choose_output_mode(provider: str, model: Model, schema: JsonSchema, *, is_foreign: bool) -> OutputMode:
@@ -67,8 +74,7 @@ def is_closed(schema: Json) -> bool:
         return all(is_closed(one) for one in schema)
     if not isinstance(schema, dict):
         return True
-    is_object = schema.get("type") == "object" or "properties" in schema
-    if is_object and schema.get("additionalProperties") is not False:
+    if is_object(schema) and schema.get("additionalProperties") is not False:
         return False
     named = [*_members(schema, "properties"), *_members(schema, "$defs")]
     if any(one in ({}, True) for one in named) or schema.get("items") in ({}, True):
@@ -97,11 +103,6 @@ def _with_open_keyword(key: str, value: Json) -> Json:
 def _members(schema: Mapping[str, Json], key: str) -> list[Json]:
     members = schema.get(key)
     return list(members.values()) if isinstance(members, dict) else []
-
-
-def plain_parameters() -> ModelRequestParameters:
-    """Return how a plain text is asked for."""
-    return ModelRequestParameters()
 
 
 def structured_parameters(schema: JsonSchema, name: str, way: OutputMode) -> ModelRequestParameters:
@@ -144,17 +145,6 @@ def arguments_text(part: ToolCallPart) -> str:
     if isinstance(part.args, str):
         return part.args
     return json.dumps(part.args or {}, ensure_ascii=False)
-
-
-_MAX_TAIL_CHARS = 2_000
-"""Maximum number of characters that are held back without an end of line."""
-_BLOCK_START = "-----BEGIN"
-_BLOCK_END = re.compile(r"-----END [^-]{1,80}-----")
-_MAX_BLOCK_CHARS = 16_000
-"""Maximum length of a private key."""
-
-
-_SENTENCE_END = re.compile(r"[.!?…][\"'”’)*_]{0,3}\s+")
 
 
 class StreamRedactor:
