@@ -83,11 +83,6 @@ class Play:
             if wanted in (creature.id, creature.name.lower()):
                 return creature
         known = self.state.creatures
-        raise refusal(
-            f"nobody is called {name!r}", did_you_mean(wanted, known) or f"there are {', '.join(known)}"
+        raise ToolError(
+            f"nobody is called {name!r}", hint=did_you_mean(wanted, known) or f"there are {', '.join(known)}"
         )
-
-
-def refusal(message: str, hint: str | None = None) -> ToolError:
-    """Return the error of a call that the rules do not allow."""
-    return ToolError(message, hint=hint)

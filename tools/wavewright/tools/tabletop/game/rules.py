@@ -11,9 +11,10 @@ from typing import Final, Literal
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import JsonObject
 from wavewright.tools.functions.registry import make_tool
+from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.tabletop.game import events as happened
 from wavewright.tools.tabletop.game.events import GameEvent
-from wavewright.tools.tabletop.game.play import D20, DiceExpression, Play, read_dice, refusal
+from wavewright.tools.tabletop.game.play import D20, DiceExpression, Play, read_dice
 from wavewright.tools.tabletop.game.state import EXPERIENCE_PER_LEVEL, Creature, GameState
 from wavewright.tools.tabletop.game.world import GOLD, PLAYER, Place, Side
 
@@ -51,14 +52,14 @@ class GameRules:
         play = self.play
         self._require_peace()
         if not play.state.player.is_standing:
-            raise refusal("the player lies on the ground and cannot fight")
+            raise ToolError("the player lies on the ground and cannot fight")
         here = play.state.standing("hostile")
         chosen = [play.creature(name) for name in enemies] or list(here)
         for enemy in chosen:
             if enemy not in here:
-                raise refusal(f"{enemy.name} is no enemy that stands at the player's place")
+                raise ToolError(f"{enemy.name} is no enemy that stands at the player's place")
         if not chosen:
-            raise refusal("there is no enemy at the player's place")
+            raise ToolError("there is no enemy at the player's place")
         fighters = {one.id: one for one in (*play.state.standing("party"), *chosen)}.values()
         rolled = {one.id: play.check(one.id, one.sheet.agility, "initiative").total for one in fighters}
         order = sorted(rolled.items(), key=lambda entry: (-entry[1], entry[0]))
@@ -75,7 +76,7 @@ class GameRules:
         actor = self._actor(attacker)
         opposed: Side = "hostile" if actor.side == "party" else "party"
         if aimed not in play.state.standing(opposed):
-            raise refusal(
+            raise ToolError(
                 f"{actor.name} cannot attack {aimed.name}: it is no opponent that stands in this fight"
             )
         modifier = actor.attack + (_FRIGHT if "frightened" in actor.conditions else 0)
@@ -97,14 +98,14 @@ class GameRules:
         """End the fight, once one side has nobody left who stands."""
         play = self.play
         if play.state.combat is None:
-            raise refusal("there is no fight to end")
+            raise ToolError("there is no fight to end")
         if not play.state.standing("hostile"):
             self._take_victory()
         elif not play.state.standing("party"):
             self._take_defeat()
         else:
             left = ", ".join(one.name for one in play.state.standing("hostile"))
-            raise refusal(f"the fight goes on: {left} still stands")
+            raise ToolError(f"the fight goes on: {left} still stands")
 
     def move(self, place: str) -> None:
         """Go with the party to a place next to the player's; not during a fight. At the refuge the party rests.
@@ -119,10 +120,10 @@ class GameRules:
         target = next((id_ for id_, one in state.places.items() if wanted in (id_, one.name.lower())), None)
         if target is None or target not in here.exits:
             ways = ", ".join(state.places[id_].name for id_ in here.exits)
-            raise refusal(f"no way leads from {here.name} to {place!r}", hint=f"ways lead to {ways}")
+            raise ToolError(f"no way leads from {here.name} to {place!r}", hint=f"ways lead to {ways}")
         needed = state.places[target].needs
         if needed is not None and not state.player.has(needed):
-            raise refusal(f"{state.places[target].name} is closed: the player has no {needed}")
+            raise ToolError(f"{state.places[target].name} is closed: the player has no {needed}")
         followers = [one.id for one in state.creatures.values() if one.side == "party" and one.id != PLAYER]
         play.emit(*(happened.Moved(who, target) for who in (PLAYER, *followers)))
         if target == state.refuge:
@@ -138,7 +139,7 @@ class GameRules:
         self._require_peace()
         person = self.play.creature(npc)
         if person.id == PLAYER or person.side == "hostile" or person.place != self.play.state.player.place:
-            raise refusal(f"{person.name} is nobody to talk to here")
+            raise ToolError(f"{person.name} is nobody to talk to here")
         self.play.emit(happened.Talked(person.id, words[:_MAX_WORDS]))
 
     def give(self, item: str, receiver: str, count: int = 1, giver: str = PLAYER) -> None:
@@ -155,21 +156,21 @@ class GameRules:
         if owner.side != "hostile" and state.combat is not None:
             owner = self._actor(owner.id)
         if owner.side == "hostile" or taker.side == "hostile":
-            raise refusal("nothing is given to enemies or by them")
+            raise ToolError("nothing is given to enemies or by them")
         if owner.place != taker.place or owner.place != state.player.place or not owner.is_standing:
-            raise refusal(f"{owner.name} cannot hand anything to {taker.name} here")
+            raise ToolError(f"{owner.name} cannot hand anything to {taker.name} here")
         if count < 1 or not owner.has(item, count):
-            raise refusal(f"{owner.name} has no {count} {item}")
+            raise ToolError(f"{owner.name} has no {count} {item}")
         price = self._price(owner, taker, item) * count
         if not taker.has(GOLD, price):
-            raise refusal(
+            raise ToolError(
                 f"{count} {item} cost {price} gold, and {taker.name} has {taker.items.get(GOLD, 0)}"
             )
         heals = state.items[item].heals
         if owner.id != taker.id:
             play.emit(happened.Given(owner.id, taker.id, item, count, price))
         elif heals is None:
-            raise refusal(f"{owner.name} has the {item} already")
+            raise ToolError(f"{owner.name} has the {item} already")
         if owner.side == "party" and taker.side == "party" and heals is not None:
             self._heal(taker, item, read_dice(heals))
         if item == GOLD and taker.side == "neutral" and taker.sheet.hire and count >= taker.sheet.hire:
@@ -188,7 +189,7 @@ class GameRules:
 
     def _require_peace(self) -> None:
         if self.play.state.combat is not None:
-            raise refusal(
+            raise ToolError(
                 "there is a fight going on", hint="attack, or end the fight when one side is beaten"
             )
 
@@ -196,14 +197,14 @@ class GameRules:
         """Return who acts in the fight, whose turn it has to be."""
         combat = self.play.state.combat
         if combat is None:
-            raise refusal("there is no fight", hint="begin one with start_combat")
+            raise ToolError("there is no fight", hint="begin one with start_combat")
         actor = self.play.creature(name or combat.current)
         if actor.id != combat.current:
-            raise refusal(
+            raise ToolError(
                 f"it is not {actor.name}'s turn but {self.play.state.creatures[combat.current].name}'s"
             )
         if not actor.is_standing:
-            raise refusal(f"{actor.name} lies on the ground")
+            raise ToolError(f"{actor.name} lies on the ground")
         return actor
 
     @staticmethod
@@ -212,7 +213,7 @@ class GameRules:
         if owner.side == "party":
             return 0
         if item not in owner.sheet.prices or taker.id != PLAYER:
-            raise refusal(f"{owner.name} gives no {item} away", hint="a person gives only what it sells")
+            raise ToolError(f"{owner.name} gives no {item} away", hint="a person gives only what it sells")
         return owner.sheet.prices[item]
 
     def _heal(self, taker: Creature, item: str, dice: DiceExpression) -> None:
@@ -299,7 +300,9 @@ class GrowthRules(GameRules):
         if not self.play.state.is_level_due:
             state = self.play.state
             needed = state.level * EXPERIENCE_PER_LEVEL
-            raise refusal(f"the next level needs {needed} experience, and the player has {state.experience}")
+            raise ToolError(
+                f"the next level needs {needed} experience, and the player has {state.experience}"
+            )
         self.play.emit(happened.LevelGained(choice))
 
     def create_place(self, name: str, description: str) -> None:
@@ -314,9 +317,9 @@ class GrowthRules(GameRules):
         shown = " ".join(name.split())[:_MAX_NAME]
         id_ = re.sub(r"\W+", "_", shown.lower()).strip("_")
         if not id_ or id_ in state.places:
-            raise refusal(f"{name!r} cannot be the name of a new place", hint="choose another name")
+            raise ToolError(f"{name!r} cannot be the name of a new place", hint="choose another name")
         if len(state.places) >= MAX_PLACES:
-            raise refusal(f"the map has {MAX_PLACES} places, and no room for another one")
+            raise ToolError(f"the map has {MAX_PLACES} places, and no room for another one")
         here = state.places[state.player.place]
         rows = [place.at[1] for place in state.places.values() if place.map == here.map]
         place = Place(
