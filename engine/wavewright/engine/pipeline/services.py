@@ -32,7 +32,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.ports.budgets import Allowance, BudgetScope, InspectableBudgetStore
 from wavewright.planner.ports.fallback_ladder import RungRecord
-from wavewright.planner.ports.model_port import ModelError, ModelUse
+from wavewright.planner.ports.model_port import ALWAYS_CLOSED, CircuitBreaker, ModelError, ModelUse
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.call_reports import token_shares
@@ -40,7 +40,6 @@ from wavewright.reviewer.records import RunStatus
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.tool import ServerCaller
 from wavewright.tools.models import model_configured
-from wavewright.tools.models.circuit_breaker import ALWAYS_CLOSED, CircuitBreaker
 from wavewright.tools.workers.services import Services, make_services
 
 if TYPE_CHECKING:

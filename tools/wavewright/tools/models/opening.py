@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
 from wavewright.planner.ports.budgets import BudgetStore
-from wavewright.planner.ports.model_port import ModelClient
+from wavewright.planner.ports.model_port import ALWAYS_CLOSED, CircuitBreaker, ModelClient
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
-from wavewright.tools.models.circuit_breaker import ALWAYS_CLOSED, CircuitBreaker
 from wavewright.tools.models.endpoints import (
     Endpoint,
     ModelConfigError,

@@ -21,6 +21,8 @@ from wavewright.config.redaction import Redactor
 from wavewright.config.settings import Settings
 from wavewright.planner.ports.budgets import BudgetStore
 from wavewright.planner.ports.model_port import (
+    ALWAYS_CLOSED,
+    CircuitBreaker,
     LoopLimits,
     LoopTool,
     ModelAnswer,
@@ -36,7 +38,6 @@ from wavewright.planner.ports.model_port import (
 )
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.tools.models.cassette.errors import CassetteMiss
-from wavewright.tools.models.circuit_breaker import ALWAYS_CLOSED, CircuitBreaker
 from wavewright.tools.models.endpoints import Endpoint, choose_model, find_endpoint, thinking_level
 from wavewright.tools.models.errors import ModelFault, RequestFailed, may_fall_back, merged_fault, outcome_of
 from wavewright.tools.models.messages import (
